@@ -184,8 +184,8 @@ def main() -> str:
             "model exchange: CVode at 1e-13). Target: 1e-8.",
             markdown_table(("program", *CASES), rows),
             f"Cells that miss the target or failed: {missed}. A C compiler was {'there' if compiler else 'not there'}.",
-            "Modelica is run by rumoca 0.10 with its BDF method; with measured drives that method stops by a check of its "
-            "own, and its explicit one is used.",
+            "Modelica is run by rumoca 0.10 with its BDF method; with measured drives that method stops by a check of "
+            "its own, and its explicit one is used.",
             "Julia files are parsed by a grammar (tree-sitter) and were not run: no Julia was at hand.",
             f"A delay in each format: {refused()}",
         ]

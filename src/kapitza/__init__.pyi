@@ -87,6 +87,8 @@ from kapitza.exports import (
 from kapitza.flow import (
     Flow,
     Map,
+    Unit,
+    open_unit,
     simulate,
 )
 from kapitza.model import (
@@ -204,6 +206,7 @@ __all__ = [
     "StudyError",
     "StudyResult",
     "Symmetry",
+    "Unit",
     "Validation",
     "advise",
     "backbone",
@@ -230,6 +233,7 @@ __all__ = [
     "missing_orbits",
     "modal_reduction",
     "open_record",
+    "open_unit",
     "other_orbits",
     "posterior",
     "profile_curve",

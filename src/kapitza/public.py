@@ -45,6 +45,8 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
         "kapitza.flow": (
             "Flow",
             "Map",
+            "Unit",
+            "open_unit",
             "simulate",
         ),
         "kapitza.orbits.of_models": (

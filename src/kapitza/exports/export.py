@@ -34,7 +34,16 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Exported:
-    """Files that an export wrote: `path` itself, then a header and the parameters beside it."""
+    """Files that an export wrote.
+
+    path: the file asked for; beside: a header and the parameters.
+
+    Examples
+    --------
+    >>> import kapitza as kz, pathlib, tempfile
+    >>> kz.export(kz.library.lorenz(), pathlib.Path(tempfile.mkdtemp()) / "lorenz.py").path.name
+    'lorenz.py'
+    """
 
     path: Path
     beside: tuple[Path, ...]

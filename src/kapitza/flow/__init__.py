@@ -14,6 +14,7 @@ from kapitza.flow.section import Crossings
 from kapitza.flow.simulation import simulate
 from kapitza.flow.stepper import Stepper
 from kapitza.flow.strobe import Strobe
+from kapitza.flow.unit import Unit, open_unit
 
 __all__ = [
     "Crossings",
@@ -27,11 +28,13 @@ __all__ = [
     "Stepper",
     "Strobe",
     "Task",
+    "Unit",
     "chaotic_record",
     "count_builds",
     "growth_on_device",
     "invariants",
     "nets_on_device",
+    "open_unit",
     "parameter_vector",
     "prepare_nets",
     "project",

@@ -19,6 +19,7 @@ from kapitza.flow.flow import Flow
 from kapitza.flow.maps import Map
 from kapitza.flow.projection import projected_samples
 from kapitza.flow.strobe import instants, strobe
+from kapitza.flow.unit import Unit
 from kapitza.model import Model
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ Array = NDArray[np.float64]
 
 
 def simulate(
-    model: Model,
+    model: Model | Unit,
     x0: Start | None = None,
     t: Reals | None = None,
     periods: int | None = None,
@@ -43,8 +44,9 @@ def simulate(
 
     Parameters
     ----------
-    model : Model
-        A flow or a map.
+    model : Model or Unit
+        A flow or a map; or a black box of `open_unit`: then x0 has parameters and start values by name, and the record
+        its outputs at evenly spaced times.
     x0 : optional
         Start, by name or as an array (n,), at t[0] or at the start of the excitation; the model's own by default. A
         model with delays takes it as its whole past (constant), or takes the past as expressions in t by name, or goes
@@ -78,6 +80,8 @@ def simulate(
     seed = checks.seed(seed)
     if (t is None) == (periods is None):
         raise ArgumentError("Say either t=times or periods=number (how many excitation periods), not both or neither.")
+    if isinstance(model, Unit):
+        return _unit_record(model, x0, t, noise, seed)
     start = start_of(model) if x0 is None else x0
     if model.is_map and periods is None:
         raise ArgumentError(f'Model "{model.name}" is a map; say periods=number of steps instead of t.')
@@ -96,6 +100,21 @@ def simulate(
     states = wrap_states(filled, model.angles)
     record = _record(model, times[: len(states)], states, period, noise, seed)
     return record.with_attributes(status=task.status.name) if task.interrupted else record
+
+
+def _unit_record(unit: Unit, x0: Any, t: Any, noise: Any, seed: int | None) -> Record:
+    from kapitza.data import Record, measure
+
+    if t is None:
+        raise ArgumentError(f'"{unit.name}" is a unit; say t=times.')
+    times = increasing_times(t)
+    values = {} if x0 is None else checks.table("x0", x0)
+    found = unit.run(times, {name: checks.number(f'"{name}"', value) for name, value in values.items()})
+    units = {name: unit.units.get(name, "") for name in found}
+    record = Record.from_arrays(times, found, units=units, name=unit.name, source="unit")
+    if np.ndim(noise) == 0 and not isinstance(noise, dict) and not noise:
+        return record
+    return measure(record, noise=noise, seed=seed)
 
 
 def _work(

@@ -232,9 +232,14 @@ def _check_tree(links: Mapping[str, ET.Element], joints: list[_Joint], shown: st
         children.add(joint.child)
     roots = [name for name in links if name not in children]
     if len(roots) != 1:
-        raise ModelError(
-            f"{shown} has {len(roots)} links without a parent ({', '.join(roots[:3])}); there must be one."
-        )
+        names = ", ".join(roots[:3])
+        raise ModelError(f"{shown} has {len(roots)} links without a parent ({names}); there must be one.")
+    reached = set(roots)
+    while added := {j.child for j in joints if j.parent in reached} - reached:
+        reached |= added
+    if len(reached) < len(links):
+        lost = next(name for name in links if name not in reached)
+        raise ModelError(f'{shown}: link "{lost}" is in a closed loop, which is not connected to "{roots[0]}".')
 
 
 def _add_link(
