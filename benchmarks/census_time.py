@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from harness import markdown_table
+from harness import markdown_table, measure
 
 import kapitza as kz
 from kapitza.base.workers import Executor, pool_of
@@ -13,11 +13,12 @@ REGION = {"phi'": (-15.0, 15.0)}
 
 
 def timed(executor: Executor | None) -> tuple[float, list[int]]:
-    begin = time.perf_counter()
-    orbits = kz.find_orbits(
-        kz.library.parametric_pendulum(), max_period=4, region=REGION, starts=1024, rounds=4, executor=executor
-    )
-    return time.perf_counter() - begin, [sum(o.repeats == p for o in orbits) for p in (1, 2, 3, 4)]
+    model = kz.library.parametric_pendulum()
+    work = measure(
+        lambda: kz.find_orbits(model, max_period=4, region=REGION, starts=1024, rounds=4, executor=executor),
+        repeats=1, warm_up=False,
+    )  # fmt: skip
+    return work.wall, [sum(o.repeats == p for o in work.answer) for p in (1, 2, 3, 4)]
 
 
 def main() -> str:

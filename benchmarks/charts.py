@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import resource
-import time
 from typing import Any
 
 import numpy as np
-from harness import markdown_table
+from harness import markdown_table, measure
 from harness.runner import RESULTS
 
 import kapitza as kz
@@ -23,37 +21,29 @@ CHART = (200, 200)
 PERIODS, TRANSIENT = 200, 50
 
 
-def processor_time() -> float:
-    """User and system seconds of this process and of its children that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in used)
-
-
 def basin_row() -> tuple[Any, ...]:
-    before, begin = processor_time(), time.perf_counter()
-    with pool_of(1) as pool:
-        found = kz.basins(driven_wells(), REGION, grid=GRID, transient=30, executor=pool)
-    wall = time.perf_counter() - begin
-    half = (processor_time() - before) / 2
+
+    def on_two_cores() -> kz.Basins:
+        with pool_of(1) as pool:
+            return kz.basins(driven_wells(), REGION, grid=GRID, transient=30, executor=pool)
+
+    work = measure(on_two_cores, repeats=1, warm_up=False)
+    found, wall, half = work.answer, work.wall, work.seconds / 2
     verdict = f"target {TARGET:g}" + ("" if half <= TARGET else ": **missed**")
     return f"basins {GRID}²", f"{half:.1f} ({verdict})", f"{wall:.0f}", f"{len(found.attractors)} attractors"
 
 
 def chart_row() -> tuple[Any, ...]:
     unit = 2 * np.pi / pendulum().values["w"]
-    before, begin = processor_time(), time.perf_counter()
-    with pool_of(1) as pool:
-        chart = kz.exponents(
-            pendulum(),
-            plane={"F": (0.9, 1.5), "w": (0.5, 0.9)},
-            grid=CHART,
-            length=PERIODS * unit,
-            transient=TRANSIENT * unit,
-            blocks=8,
-            executor=pool,
-        )
-    wall = time.perf_counter() - begin
-    half = (processor_time() - before) / 2
+    plane = {"F": (0.9, 1.5), "w": (0.5, 0.9)}
+    settings = {"length": PERIODS * unit, "transient": TRANSIENT * unit, "blocks": 8}
+
+    def on_two_cores() -> kz.LyapunovSpectrum:
+        with pool_of(1) as pool:
+            return kz.exponents(pendulum(), plane=plane, grid=CHART, executor=pool, **settings)
+
+    work = measure(on_two_cores, repeats=1, warm_up=False)
+    chart, wall, half = work.answer, work.wall, work.seconds / 2
     chart.plot(RESULTS / "charts.png")
     rate = CHART[0] * CHART[1] * (PERIODS + TRANSIENT) / (2 * half)
     said = (
@@ -79,9 +69,8 @@ def spectrum_rows() -> list[tuple[Any, ...]]:
     cases.append((joint, list(np.sort(np.log(np.abs(multipliers)) / joint.period)[::-1]), {}))
     rows = []
     for model, expected, settings in cases:
-        before = time.process_time()
-        found = kz.exponents(model, **settings)
-        used = time.process_time() - before
+        work = measure(lambda model=model, settings=settings: kz.exponents(model, **settings), repeats=1, warm_up=False)
+        found, used = work.answer, work.seconds
         off = np.abs(found.values - expected)
         # What is known to five digits cannot be missed by less.
         inside = (off <= 3 * found.errors + 6e-5).all()

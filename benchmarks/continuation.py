@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import markdown_table
+from harness import markdown_table, measure, processor_time
 from scipy.integrate import solve_ivp
 
 import kapitza as kz
@@ -20,12 +19,8 @@ AUTO = 2.7e-3
 
 def best(work: Callable[[], Branch], repeats: int = 3) -> tuple[float, Branch]:
     """Shortest process time per point: other programs on the machine count little."""
-    shortest, branch = float("inf"), work()
-    for _ in range(repeats):
-        begin = time.process_time()
-        branch = work()
-        shortest = min(shortest, (time.process_time() - begin) / len(branch))
-    return shortest, branch
+    found = measure(work, repeats)
+    return found.seconds / len(found.answer), found.answer
 
 
 class Stopwatch:
@@ -46,9 +41,9 @@ class Stopwatch:
 
     def _timed(self, name: str, function: Any) -> Any:
         def timed(equations: Any, x: np.ndarray) -> Any:
-            begin = time.process_time()
+            begin = processor_time()
             found = function(equations, x)
-            self.seconds[name] += time.process_time() - begin
+            self.seconds[name] += processor_time() - begin
             self.calls[name] += 1
             return found
 
@@ -60,9 +55,9 @@ def shares(name: str, work: Callable[[], Branch]) -> tuple[Any, ...]:
     rows = []
     for _ in range(5):
         with Stopwatch() as watch:
-            begin = time.process_time()
-            count = len(work())
-            whole = (time.process_time() - begin) / count
+            found = measure(work, repeats=1, warm_up=False)
+            count = len(found.answer)
+            whole = found.seconds / count
         rows.append((whole, {k: v / count for k, v in watch.calls.items()}, watch.seconds, count))
     whole, calls, seconds, count = min(rows, key=lambda r: r[0])
     shots = sum(seconds.values()) / count
@@ -83,12 +78,13 @@ def hybrid() -> tuple[list[tuple[Any, ...]], float, list[tuple[Any, ...]]]:
     half, mirrored = best(lambda: kz.follow(upper, start, "a", (0.5, 4.5), half_map=True, direction=-1), 30)
     method = kz.Collocation(elements=20)
     elements, fixed = best(lambda: kz.follow(upper, start, "a", (1.7, 4.5), method=method, direction=-1), 20)
-    flow, unit = kz.Flow(upper, wrt=("a",)), float("inf")
-    for _ in range(10):
-        begin = time.process_time()
+    flow = kz.Flow(upper, wrt=("a",))
+
+    def twenty() -> None:
         for _ in range(20):
             flow.propagate(start.points[0], 0.0, start.period, tangents=True)
-        unit = min(unit, (time.process_time() - begin) / 20)
+
+    unit = measure(twenty, repeats=10).seconds / 20
     parts = [
         shares("HYBRID, shooting", lambda: kz.switch_branch(doubling, (0.5, 4.4))),
         shares("HYBRID, half map", lambda: kz.follow(upper, start, "a", (0.5, 4.5), half_map=True, direction=-1)),
@@ -157,9 +153,8 @@ def duffing() -> list[tuple[Any, ...]]:
     )  # fmt: skip
     orbit = kz.solve_orbit(model)
     ours, branch = best(lambda: kz.follow(model, orbit, "omega", (0.8, 2.2), direction=1))
-    begin = time.process_time()
-    points = Peer().follow(orbit.points[0], 0.8, 2.2)
-    peer = (time.process_time() - begin) / len(points)
+    found = measure(lambda: Peer().follow(orbit.points[0], 0.8, 2.2), repeats=1)
+    points, peer = found.answer, found.seconds / len(found.answer)
     return [
         ("Duffing in ω, Kapitza", len(branch), 1e3 * ours, "", 1.0),
         ("Duffing in ω, SciPy DOP853 continuation", len(points), 1e3 * peer, "", peer / ours),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from harness import kept, markdown_table
+from harness import kept, markdown_table, measure
 from scipy.integrate import solve_ivp
 
 import kapitza as kz
@@ -43,9 +42,8 @@ def digest(found: kz.Coverage) -> str:
 
 
 def timed(**settings: Any) -> tuple[float, str]:
-    begin = time.perf_counter()
-    found = study(FITS, **settings)
-    return time.perf_counter() - begin, digest(found)
+    work = measure(lambda: study(FITS, **settings), repeats=1, warm_up=False)
+    return work.wall, digest(work.answer)
 
 
 def coverage_rows() -> list[tuple]:
@@ -89,9 +87,10 @@ def scipy_starts(values: Any, starts: Any, length: float) -> tuple[float, Any]:
     def rates(t: float, x: Any) -> list[float]:
         return [x[1], -values["c"] * x[1] + x[0] - x[0] ** 3 + values["F"] * np.cos(values["w"] * t)]
 
-    begin = time.perf_counter()
-    ends = [solve_ivp(rates, (0.0, length), x, "DOP853", rtol=1e-9, atol=1e-9).y[:, -1] for x in starts]
-    return time.perf_counter() - begin, np.array(ends)
+    work = measure(
+        lambda: [solve_ivp(rates, (0.0, length), x, "DOP853", rtol=1e-9, atol=1e-9).y[:, -1] for x in starts], repeats=1
+    )
+    return work.seconds, np.array(work.answer)
 
 
 def diffrax_starts(values: Any, starts: Any, length: float) -> tuple[float, Any]:
@@ -116,20 +115,21 @@ def diffrax_starts(values: Any, starts: Any, length: float) -> tuple[float, Any]
         return ys[0]
 
     follow = jax.jit(jax.vmap(end))
-    follow(starts).block_until_ready()
-    begin = time.perf_counter()
-    found = follow(starts).block_until_ready()
-    return time.perf_counter() - begin, np.asarray(found)
+    work = measure(lambda: follow(starts).block_until_ready())
+    return work.seconds, np.asarray(work.answer)
 
 
 def basin_rows(grid: int, transient: int = 30) -> list[tuple]:
     model = wells()
     region = {"x": (-2.0, 2.0), "x'": (-1.5, 1.5)}
     kz.basins(model, region, grid=8, transient=2)
-    begin = time.perf_counter()
-    with pool_of(2) as pool:
-        found = kz.basins(model, region, grid=grid, transient=transient, executor=pool)
-    ours = time.perf_counter() - begin
+
+    def on_two_cores() -> kz.Basins:
+        with pool_of(2) as pool:
+            return kz.basins(model, region, grid=grid, transient=transient, executor=pool)
+
+    work = measure(on_two_cores, repeats=1, warm_up=False)
+    ours, found = work.seconds, work.answer
     assert model.period is not None
     length = transient * model.period
     starts = np.random.default_rng(0).uniform([-2.0, -1.5], [2.0, 1.5], (DIFFRAX_SAMPLE, 2))

@@ -7,12 +7,11 @@ Duffing oscillator in unrolled code, in the same process, the jobs taking turns.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from unittest.mock import patch
 
 import numpy as np
-from harness import Comparison, comparison_table, markdown_table
+from harness import Comparison, comparison_table, markdown_table, measure
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
@@ -55,14 +54,10 @@ def start_of(model: kz.Model) -> Array:
 
 def taking_turns(jobs: dict[str, Callable[[], object]]) -> dict[str, float]:
     """Least processor seconds of each job."""
-    best = dict.fromkeys(jobs, np.inf)
-    for work in jobs.values():
-        work()
+    best = {name: measure(work, repeats=1).seconds for name, work in jobs.items()}
     for _ in range(ROUNDS):
         for name, work in jobs.items():
-            begin = time.process_time()
-            work()
-            best[name] = min(best[name], time.process_time() - begin)
+            best[name] = min(best[name], measure(work, repeats=1, warm_up=False).seconds)
     return best
 
 
@@ -81,14 +76,8 @@ def together(model: kz.Model) -> tuple[float, float]:
     flow = kz.Flow(model)
     starts = start_of(model) + 0.05 * np.random.default_rng(1).normal(size=(MEMBERS, len(model.states)))
     end = MEMBER_PERIODS * float(flow.period() or 0.0)
-    flow.propagate_many(starts[:64], 0.0, end)
-    best = [np.inf, np.inf]
-    for _ in range(3):
-        begin = time.process_time(), time.perf_counter()
-        flow.propagate_many(starts, 0.0, end)
-        spent = time.process_time() - begin[0], time.perf_counter() - begin[1]
-        best = [min(a, b) for a, b in zip(best, spent, strict=True)]
-    return 1e6 * best[0] / MEMBERS / MEMBER_PERIODS, 1e6 * best[1] / MEMBERS / MEMBER_PERIODS
+    work = measure(lambda: flow.propagate_many(starts, 0.0, end))
+    return 1e6 * work.seconds / MEMBERS / MEMBER_PERIODS, 1e6 * work.wall / MEMBERS / MEMBER_PERIODS
 
 
 def scipy_belt(periods: int, values: dict[str, float], tolerance: float) -> Array:
@@ -136,9 +125,8 @@ def against_scipy(ours: float) -> Comparison:
     model, periods = models()["belt"], 20
     flow = kz.Flow(model)
     exact = flow.propagate([0.5, 0.3], 0.0, periods * float(flow.period() or 0.0), tangents=False).state
-    begin = time.process_time()
-    theirs = scipy_belt(periods, dict(model.values), 1e-11)
-    spent = 1e6 * (time.process_time() - begin) / periods
+    work = measure(lambda: scipy_belt(periods, dict(model.values), 1e-11))
+    theirs, spent = work.answer, 1e6 * work.seconds / periods
     error = float(np.abs(theirs - exact).max())
     return Comparison(
         "SciPy DOP853 with events, belt: its time over ours", f"{spent:.0f} µs", f"{spent / ours:.0f} ×", "150 ×",
@@ -175,9 +163,8 @@ def fits() -> list[Comparison]:
     for name, make, count, most in jobs:
         fitted(*make(600))
         model, record = make(count)
-        begin = time.process_time()
-        estimate = fitted(model, record)
-        seconds = time.process_time() - begin
+        work = measure(lambda model=model, record=record: fitted(model, record), repeats=1, warm_up=False)
+        estimate, seconds = work.answer, work.seconds
         rows.append(
             Comparison(
                 f"ShootingFit, {name}, {count} samples, 3 parameters", "", f"{seconds:.2f} s", f"{most} s",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
-from harness import Comparison, comparison_table, markdown_table
+from harness import Comparison, comparison_table, markdown_table, measure
 from numpy.typing import NDArray
 
 import kapitza as kz
@@ -49,9 +48,8 @@ PIECE, PIECES = 968, 7
 
 def processor(work: Callable[[], object]) -> tuple[float, object]:
     """Processor seconds of this process, less disturbed by other work than the clock, and the result."""
-    start = time.process_time()
-    result = work()
-    return time.process_time() - start, result
+    found = measure(work, repeats=1, warm_up=False)
+    return found.seconds, found.answer
 
 
 def triple_record() -> kz.Record:

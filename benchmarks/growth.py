@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import sympy as sp
-from harness import NotMeasured, kept, markdown_table, peak_memory_mb
+from harness import NotMeasured, kept, markdown_table, measure, peak_memory_mb, processor_time
 from scipy.integrate import solve_ivp
 
 import kapitza as kz
@@ -87,22 +86,20 @@ def simulate_links(links: int, kind: str) -> tuple[float, float, float, int]:
     _fresh()
     kz.simulate(kz.library.duffing(), x0=[0.1, 0.0], periods=1)
     times = np.linspace(0.0, SECONDS, 401)
-    begin = time.process_time()
-    model = linked_pendulum(links, "friction" in kind, "impact" in kind)
-    derived = time.process_time()
-    kz.simulate(model, t=times)
-    first = time.process_time()
-    kz.simulate(model, t=times)
-    return derived - begin, first - derived, time.process_time() - first, len(model.structure.steps)
+    made = measure(lambda: linked_pendulum(links, "friction" in kind, "impact" in kind), repeats=1, warm_up=False)
+    model = made.answer
+    work = measure(lambda: kz.simulate(model, t=times), repeats=2)
+    return made.seconds, work.first, work.seconds, len(model.structure.steps)
 
 
 def peer_links(links: int) -> tuple[float, float, float]:
     """The same motion by lambdified M and h, LAPACK and SciPy's DOP853: first, again, largest difference."""
     model = linked_pendulum(links)
     structure = model.structure
-    begin = time.process_time()
+    begin = processor_time()
     arguments = [symbol(s) for s in (*model.states, *model.names)]
     terms = sp.lambdify(arguments, [*structure.mass_matrix.flat(), *structure.rest], "numpy", cse=True)
+    compiled = processor_time() - begin
 
     def rates(_: float, x: Any) -> Any:
         values = np.array(terms(*x, *model.vector))
@@ -115,12 +112,10 @@ def peer_links(links: int) -> tuple[float, float, float]:
     def run() -> Any:
         return solve_ivp(rates, (0.0, SECONDS), start, "DOP853", times, rtol=1e-12, atol=1e-12).y.T
 
-    run()
-    first = time.process_time()
-    found = run()
-    again = time.process_time() - first
+    work = measure(run, repeats=2)
+    found = work.answer
     ours = kz.simulate(model, t=times).values()
-    return first - begin, again, float(np.abs(found[:, :links] - ours[:, :links]).max())
+    return compiled + work.first, work.seconds, float(np.abs(found[:, :links] - ours[:, :links]).max())
 
 
 def chain_job(masses: int, job: str) -> tuple[float, float]:
@@ -128,23 +123,23 @@ def chain_job(masses: int, job: str) -> tuple[float, float]:
     _fresh()
     model = duffing_chain(masses)
     if job.startswith("solve_orbit"):
-        begin = time.process_time()
+        begin = processor_time()
         kz.solve_orbit(model)
         if job.endswith("again"):
-            begin = time.process_time()
+            begin = processor_time()
             kz.solve_orbit(model)
-        return time.process_time() - begin, peak_memory_mb() / 1e3
+        return processor_time() - begin, peak_memory_mb() / 1e3
     record = kz.simulate(model, periods=50, samples_per_period=200, noise=1e-3, seed=1).select(model.states[:masses])
     if job == "simulate":
-        begin = time.process_time()
+        begin = processor_time()
         kz.simulate(model, periods=50, samples_per_period=200)
-        return time.process_time() - begin, peak_memory_mb() / 1e3
+        return processor_time() - begin, peak_memory_mb() / 1e3
     start = model.with_values(c=0.12, k=1.1, k3=0.45)
     method = kz.HarmonicFit() if job == "HarmonicFit" else kz.ShootingFit()
-    begin = time.process_time()
+    begin = processor_time()
     fit = kz.identify(start, record, free=["c", "k", "k3"], method=method)
     assert all(abs(fit.values[n] - model.values[n]) < 5 * fit.deviations[n] for n in ("c", "k", "k3"))
-    return time.process_time() - begin, peak_memory_mb() / 1e3
+    return processor_time() - begin, peak_memory_mb() / 1e3
 
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:

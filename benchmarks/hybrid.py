@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from time import process_time
 
 import numpy as np
-from harness import markdown_table
+from harness import markdown_table, processor_time
 from numpy.typing import NDArray
 from tests.flow.hybrids import draws, hybrid
 
@@ -170,14 +169,14 @@ def structure(campaign: Campaign, model: Model, number: int) -> bool:
     ends = PERIODS * 2 * np.pi / vectors[:, model.names.index("w")]
     reference = small_steps(core, starts, ends, vectors)
     for member, (start, vector, end) in enumerate(zip(starts, vectors, ends, strict=True)):
-        begin = process_time()
+        begin = processor_time()
         try:
             run = engine.run(start, engine.unit, 0.0, float(end), core.runtime(engine, vector, None))
         except KapitzaError as refusal:
             campaign.states["refused"] += 1
             campaign.refusals[" ".join(str(refusal).split(":")[-1].split()[:9])] += 1
             continue
-        campaign.seconds += process_time() - begin
+        campaign.seconds += processor_time() - begin
         assert run.tangents is not None
         size = 1.0 + float(np.abs(run.tangents).max())
         apart = float(np.abs(run.state - reference.states[member]).max() / (size * end / STEPS))

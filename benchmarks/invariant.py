@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 
 import numpy as np
-from harness import Contender, markdown_table, peak_memory_mb, ratio_table
+from harness import Contender, markdown_table, measure, peak_memory_mb, ratio_table
 from odrpack import odr_fit
 
 import kapitza as kz
@@ -24,9 +23,8 @@ def noisy(count: int) -> kz.Record:
 
 def timed(record: kz.Record, method: object) -> tuple[float, kz.Estimate]:
     start = kz.library.henon_heiles().with_values(m2=3.0, omega1=0.3, omega2=2.0, a=1.0, b=-2.0, c=0.5, d=2.0)
-    begin = time.perf_counter()
-    fit = kz.identify(start, record, free=NAMES, method=method)
-    return time.perf_counter() - begin, fit
+    found = measure(lambda: kz.identify(start, record, free=NAMES, method=method), repeats=1)
+    return found.seconds, found.answer
 
 
 def by_odrpack(record: kz.Record) -> tuple[float, np.ndarray, str]:
@@ -41,17 +39,18 @@ def by_odrpack(record: kz.Record) -> tuple[float, np.ndarray, str]:
         potential = (w1 * q1) ** 2 / 2 + (w2 * q2) ** 2 / 2 + a * q1**3 + b * q1**2 * q2 + c * q1 * q2**2 + d * q2**3
         return p1**2 / 2 + p2**2 / (2 * m2) + potential - level
 
-    begin = time.perf_counter()
     weights = np.repeat((1 / variance)[:, None], x.shape[1], axis=1)
-    start = np.append(TRUTH * 1.02, 0.16)
-    answer = odr_fit(residual, x, np.zeros(x.shape[1]), start, weight_x=weights, task="implicit-ODR", maxit=200)
+    start, zero = np.append(TRUTH * 1.02, 0.16), np.zeros(x.shape[1])
+    found = measure(
+        lambda: odr_fit(residual, x, zero, start, weight_x=weights, task="implicit-ODR", maxit=200), repeats=1
+    )
+    answer = found.answer
     reason = " ".join(answer.stopreason.split()).rstrip(".")
-    return time.perf_counter() - begin, answer.beta[:7], "" if answer.success else f"; without success: {reason}"
+    return found.seconds, answer.beta[:7], "" if answer.success else f"; without success: {reason}"
 
 
 def main() -> str:
     small, large = noisy(SMALL), noisy(POINTS)
-    timed(small, kz.InvariantFit("surface"))  # compiles what the timed fits reuse
     rows = []
     for label, method, limit in (
         ("F3", kz.InvariantFit(correction=0), 5.0),

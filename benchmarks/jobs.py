@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import Contender, markdown_table, processor_seconds, ratio_table, time_best
+from harness import Contender, markdown_table, measure, ratio_table
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 from scipy.optimize import fsolve
@@ -27,6 +27,7 @@ START = np.array([1.0, 2.0, 30.0])
 ALIKE, TIGHT = 1e-11, 2.3e-14
 """Tolerances of DOP853: the one whose error is about ours at 1e-12, and the smallest it takes."""
 
+REPEATS = 2
 POINTS = 10**6
 LARGEST_PERIOD = 5
 STARTS = 60
@@ -34,14 +35,17 @@ STARTS = 60
 
 def main() -> str:
     parts = [section(), tangents(), events(), delay(), returns(), census()]
-    return "# Single jobs beside plain programs\n\nSeconds of processor time.\n\n" + "\n\n".join(parts)
+    return (
+        "# Single jobs beside plain programs\n\nSeconds of processor time, every program measured alike: one run to "
+        f"warm up, then the best of {REPEATS}.\n\n" + "\n\n".join(parts)
+    )
 
 
 def beside(heading: str, ours: Callable[[], Any], theirs: Callable[[], Any], errors: tuple[float, float]) -> str:
     """Processor time of two programs on one job."""
     table = ratio_table(
-        Contender("Kapitza", processor_seconds(ours), errors[0], note="tolerance 1e-12"),
-        [Contender("SciPy DOP853", time_best(theirs, 1)[0], errors[1], note=f"tolerance {ALIKE:g}")],
+        Contender("Kapitza", measure(ours, REPEATS).seconds, errors[0], note="tolerance 1e-12"),
+        [Contender("SciPy DOP853", measure(theirs, REPEATS).seconds, errors[1], note=f"tolerance {ALIKE:g}")],
     )
     return f"## {heading}\n\n{table}"
 
@@ -240,8 +244,9 @@ def returns() -> str:
         segment=np.repeat(np.arange(side), count),
         period=1.0,
     )
-    ours, found = time_best(lambda: kz.find_orbits(record, max_period=LARGEST_PERIOD), 1)
-    theirs, plain = time_best(lambda: plain_returns(points), 1)
+    here = measure(lambda: kz.find_orbits(record, max_period=LARGEST_PERIOD), REPEATS)
+    there = measure(lambda: plain_returns(points), REPEATS)
+    ours, found, theirs, plain = here.seconds, here.answer, there.seconds, there.answer
     exact = (-0.7 + np.sqrt(0.49 + 5.6)) / 2.8
     first = [o for o in found if len(o.points) == 1 and o.points[0, 0] > 0]
     errors = abs(first[0].points[0, 0] - exact), min(abs(c[0, 0] - exact) for p, c in plain if p == 1)
@@ -291,8 +296,8 @@ def census() -> str:
                 found.append(point)
         return found
 
-    ours, orbits = time_best(lambda: kz.find_orbits(model, max_period=1), 2)
-    theirs, found = time_best(plain, 1)
+    here, there = measure(lambda: kz.find_orbits(model, max_period=1), REPEATS), measure(plain, REPEATS)
+    ours, orbits, theirs, found = here.seconds, here.answer, there.seconds, there.answer
     table = markdown_table(
         ["program", "time [s]", "starts", "ratio", "orbits of period 1"],
         [

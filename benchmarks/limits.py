@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from harness import markdown_table, processor_seconds
+from harness import markdown_table, measure
 from reproductions._fit_trials import LORENZ, lorenz_record, with_noise
 from scipy.spatial import KDTree
 
@@ -33,17 +34,21 @@ class Row:
     unit: str
 
 
+def seconds_of(work: Callable[[], object], repeats: int = 3) -> float:
+    return measure(work, repeats).seconds
+
+
 def bandwidth() -> float:
     """Bytes per second of a copy beyond the caches, read and written."""
     source = np.ones(2**25)
     target = np.empty_like(source)
-    return 2 * source.nbytes / processor_seconds(lambda: np.copyto(target, source))
+    return 2 * source.nbytes / seconds_of(lambda: np.copyto(target, source))
 
 
 def flop_rate() -> float:
     """Operations per second of a matrix product on one thread, the highest that the machine does."""
     matrix = np.random.default_rng(0).standard_normal((1200, 1200))
-    return 2 * 1200**3 / processor_seconds(lambda: matrix @ matrix, 3)
+    return 2 * 1200**3 / seconds_of(lambda: matrix @ matrix, 3)
 
 
 def taylor_flops(model: kz.Model, start: Any, length: float) -> float:
@@ -74,7 +79,7 @@ def simulations(rate: float) -> list[Row]:
         ("growth", "6 links, 20 s", links, links.state(), 20.0),
     ):
         flow = kz.Flow(model, tolerance=1e-12)
-        ours = processor_seconds(lambda flow=flow, s=start, n=length: flow.propagate(s, 0.0, n, tangents=False))
+        ours = seconds_of(lambda flow=flow, s=start, n=length: flow.propagate(s, 0.0, n, tangents=False))
         least = taylor_flops(model, start, length) / rate
         rows.append(Row(page, job, "operations of the Taylor series at the rate of a matrix product", least, ours, "s"))
     return rows
@@ -84,9 +89,9 @@ def orbits() -> list[Row]:
     model = kz.library.duffing()
     orbit = kz.solve_orbit(model)
     flow = kz.Flow(model)
-    one = processor_seconds(lambda: flow.propagate(orbit.points[0], 0.0, orbit.period))
+    one = seconds_of(lambda: flow.propagate(orbit.points[0], 0.0, orbit.period))
     guess = orbit.points[0] + 0.05
-    ours = processor_seconds(lambda: kz.solve_orbit(model, guess, profile=False))
+    ours = seconds_of(lambda: kz.solve_orbit(model, guess, profile=False))
     return [Row("periodic", "Duffing, from a guess 0.05 off", "three propagations with tangents", 3 * one, ours, "s")]
 
 
@@ -98,15 +103,15 @@ def data(rate: float) -> list[Row]:
         table = pd.DataFrame(np.random.default_rng(0).standard_normal((SAMPLES, 3)), columns=["t", "x", "y"])
         table["t"] = np.arange(SAMPLES) * 1e-3
         table.to_csv(path, index=False)
-        parse, ours = processor_seconds(lambda: pd.read_csv(path), 3), processor_seconds(lambda: kz.read(path), 3)
+        parse, ours = seconds_of(lambda: pd.read_csv(path), 3), seconds_of(lambda: kz.read(path), 3)
         rows.append(Row("read_csv", f"{SAMPLES} rows", "the same parser without checks (pandas)", parse, ours, "s"))
     model = kz.library.duffing()
     record = kz.measure(kz.simulate(model, periods=SAMPLES // 60, samples_per_period=60).select(["x"]), 0.01, seed=1)
-    ours = processor_seconds(lambda: kz.identify(model, record, ["k", "B"], kz.HarmonicFit()), 2)
+    ours = seconds_of(lambda: kz.identify(model, record, ["k", "B"], kz.HarmonicFit()), 2)
     least = (record.time.nbytes + record["x"].nbytes) / rate
     rows.append(Row("harmonic", f"{record.size} samples", "one reading of the samples from memory", least, ours, "s"))
     points = np.asarray(kz.Flow(kz.library.parametric_pendulum()).strobe([1.0, 0.5], POINTS).states)[1:]
-    tree = processor_seconds(lambda: KDTree(points).query(points, 2), 2)
+    tree = seconds_of(lambda: KDTree(points).query(points, 2), 2)
     period = float(kz.library.parametric_pendulum().period or 1.0)
     strobed = kz.Record.from_arrays(
         np.arange(POINTS, dtype=np.float64) * period,
@@ -114,7 +119,7 @@ def data(rate: float) -> list[Row]:
         angles=["phi"],
         period=period,
     )
-    ours = processor_seconds(lambda: kz.find_orbits(strobed, max_period=2), 2)
+    ours = seconds_of(lambda: kz.find_orbits(strobed, max_period=2), 2)
     rows.append(
         Row(
             "orbits",

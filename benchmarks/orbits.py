@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
-from harness import Comparison, comparison_table, markdown_table, peak_memory_mb
+from harness import Comparison, comparison_table, markdown_table, measure, peak_memory_mb
 from harness.runner import RESULTS
 
 import kapitza as kz
@@ -51,9 +50,9 @@ def main() -> str:
     rows, seconds = [], []
     for size in SIZES:
         record = largest.samples(slice(0, size)) if size < SIZES[-1] else largest
-        begin = time.perf_counter()
-        found = kz.find_orbits(record, max_period=5)
-        seconds.append(time.perf_counter() - begin)
+        work = measure(lambda record=record: kz.find_orbits(record, max_period=5), repeats=1, warm_up=False)
+        found = work.answer
+        seconds.append(work.seconds)
         rows.append((size, seconds[-1], len(found), f"{peak_memory_mb():.0f} MB"))
     memory = peak_memory_mb()
     scaled = [s / (n * np.log(n)) for n, s in zip(SIZES, seconds, strict=True)]

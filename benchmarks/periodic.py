@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import sympy as sp
-from harness import markdown_table, time_best
+from harness import markdown_table, measure
 from scipy.integrate import solve_bvp, solve_ivp
 
 import kapitza as kz
@@ -96,7 +96,8 @@ def error_of(answer, orbit: kz.PeriodicOrbit, angles) -> float:
 
 def attempt(work, repeats: int):
     try:
-        return time_best(work, repeats)
+        found = measure(work, repeats)
+        return found.seconds, found.answer
     except (RuntimeError, ValueError, FloatingPointError, np.linalg.LinAlgError) as failure:
         return float("nan"), failure
 
@@ -124,10 +125,9 @@ def sweep_ratio(problem) -> tuple[float, float, float]:
     def verb():
         return [kz.solve_orbit(model.with_values(**{name: v}), guess, problem.period).period for v in values]
 
-    fast, periods = time_best(low_level, 3)
-    full, same = time_best(verb, 3)
-    assert np.allclose(periods, same, rtol=1e-9, atol=0)
-    return 1e3 * fast / SWEEP, 1e3 * full / SWEEP, full / fast
+    fast, full = measure(low_level), measure(verb)
+    assert np.allclose(fast.answer, full.answer, rtol=1e-9, atol=0)
+    return 1e3 * fast.seconds / SWEEP, 1e3 * full.seconds / SWEEP, full.seconds / fast.seconds
 
 
 def main() -> str:
@@ -141,9 +141,10 @@ def main() -> str:
         model = problem.model()
         guess = np.array([problem.guess[name] for name in model.states])
         orbit = kz.solve_orbit(model, guess, period=problem.period)
-        full, _ = time_best(lambda m=model, g=guess, p=problem.period: asked(kz.solve_orbit(m, g, period=p)), 5)
+        full = measure(lambda m=model, g=guess, p=problem.period: asked(kz.solve_orbit(m, g, period=p)), 5).seconds
         solver = OrbitSolver(model, problem.period)
-        seconds, closed = time_best(lambda s=solver, g=guess: s.solve(g), 9)
+        quick = measure(lambda s=solver, g=guess: s.solve(g), 9)
+        seconds, closed = quick.seconds, quick.answer
         precise = kz.solve_orbit(model, orbit, method=kz.MultipleShooting())
         ours = error_of((closed.point.copy(), closed.period), precise, model.angles)
         period = orbit.period if orbit.repeats is None else orbit.repeats * float(model.period or 0)

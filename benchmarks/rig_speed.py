@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from harness import markdown_table, time_best
+from harness import markdown_table, measure
 
 from kapitza.rig import FourierSeries, SecondOrder, Sensors, SimulatedRig, beam_rig, duffing_rig, pendulum_rig
 
@@ -38,8 +38,7 @@ def rigs() -> list[tuple[str, SimulatedRig]]:
 def main() -> str:
     rows, worst = [], np.inf
     for name, rig in rigs():
-        rig.run(SAMPLES)
-        seconds, _ = time_best(lambda rig=rig: rig.run(SAMPLES), repeats=7)
+        seconds = measure(lambda rig=rig: rig.run(SAMPLES), repeats=7).seconds
         times = SAMPLES * rig.sample_time / seconds
         worst = min(worst, times)
         rows.append((name, f"{1 / rig.sample_time:g}", f"{1e6 * seconds / SAMPLES:.1f}", f"{times:.0f}"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 
 import numpy as np
-from harness import kept, markdown_table, processor_seconds
+from harness import kept, markdown_table, measure
 from reproductions.orbit_fit_coverage import shaken
 
 import kapitza as kz
@@ -34,7 +33,7 @@ def over_orbits() -> list[float]:
     start = model.with_values(m=1.1 * model.values["m"], l=0.95 * model.values["l"])
     # Of every size the same mixture of periods.
     chosen = [[orbits[i] for i in np.linspace(0, len(orbits) - 1, n).astype(int)] for n in ORBITS]
-    return [processor_seconds(lambda own=own: kz.identify(start, own, ["m", "l"])) for own in chosen]
+    return [measure(lambda own=own: kz.identify(start, own, ["m", "l"])).seconds for own in chosen]
 
 
 def own_springs(masses: int) -> kz.Model:
@@ -60,7 +59,7 @@ def over_parameters(method: kz.HarmonicFit | kz.ShootingFit) -> list[float]:
     for count in PARAMETERS:
         free = [f"k{i + 1}" for i in range(count)]
         start = model.with_values(**{n: 1.05 * model.values[n] for n in free})
-        seconds.append(processor_seconds(lambda start=start, free=free: kz.identify(start, record, free, method), 2))
+        seconds.append(measure(lambda start=start, free=free: kz.identify(start, record, free, method), 2).seconds)
     return seconds
 
 
@@ -70,9 +69,12 @@ def over_workers() -> list[float]:
     record = kz.simulate(model, periods=60, samples_per_period=60).select(["x"])
     seconds = []
     for workers in WORKERS:
-        begin = time.perf_counter()
-        kz.coverage(model, record, 0.01, ["k", "B"], kz.HarmonicFit(), fits=FITS, seed=1, workers=workers)
-        seconds.append(time.perf_counter() - begin)
+        settings = {"fits": FITS, "seed": 1, "workers": workers}
+        work = measure(
+            lambda settings=settings: kz.coverage(model, record, 0.01, ["k", "B"], kz.HarmonicFit(), **settings),
+            repeats=1, warm_up=False,
+        )  # fmt: skip
+        seconds.append(work.wall)
     return seconds
 
 

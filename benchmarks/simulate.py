@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable
 
 import numpy as np
-from harness import Contender, markdown_table, ratio_table, time_best
+from harness import Contender, markdown_table, measure, ratio_table
 from numpy.typing import NDArray
 
 from kapitza import Flow, library
@@ -178,8 +178,7 @@ def peer(name: str, strobe: Strobe, ours: float, starts: Array, truth: Array, pe
         error = measured_error(strobe, tolerance, starts[:64], truth[:64])
         if error <= ours:
             break
-    strobe(starts[0], periods, tolerance)
-    seconds, _ = time_best(lambda: strobe(starts[0], periods, tolerance), REPEATS)
+    seconds = measure(lambda: strobe(starts[0], periods, tolerance), REPEATS).seconds
     note = f"tolerance {tolerance:g}, {periods} periods"
     return Contender(name, 1e6 * seconds / periods, error, target, note)
 
@@ -191,12 +190,12 @@ heyoka.llvm_state.set_diskcache_enabled(False)
 from kapitza import Flow, library
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 flow = Flow(library.parametric_pendulum(), tolerance=1e-12)
-begin = time.perf_counter()
+begin = time.process_time()
 flow.strobe([0.5, 1.0], 1)
-first = time.perf_counter() - begin
-begin = time.perf_counter()
+first = time.process_time() - begin
+begin = time.process_time()
 strobe = flow.strobe([0.5, 1.0], int(sys.argv[1]))
-seconds = time.perf_counter() - begin
+seconds = time.process_time() - begin
 print(first, seconds, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, abs(strobe.states[:, 1]).max())
 """
 
@@ -214,7 +213,7 @@ def main() -> str:
     truth = reference(starts)
     error = measured_error(ours, TOLERANCE, starts, truth)
     compiling, strobing, before, most, fastest = fresh_process(PERIODS)
-    seconds, _ = time_best(lambda: ours(starts[0], TIMED, TOLERANCE), REPEATS)
+    seconds = measure(lambda: ours(starts[0], TIMED, TOLERANCE), REPEATS).seconds
     note = f"tolerance {TOLERANCE:g}, {TIMED} periods"
     kapitza = Contender("Kapitza", 1e6 * seconds / TIMED, error, note=note)
     peers = [

@@ -8,14 +8,13 @@ import os
 import shutil
 import tempfile
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import NotMeasured, kept, markdown_table, peak_memory_mb
+from harness import NotMeasured, kept, markdown_table, measure, peak_memory_mb
 
 import kapitza as kz
 
@@ -81,9 +80,8 @@ def append(path: Path, motions: Any, block: int, noise: float, random: Any) -> N
 
 def orbits_job(path: Path) -> tuple[float, float, str]:
     stored = kz.open_record(path)
-    begin = time.process_time()
-    found = kz.find_orbits(stored, max_period=3)
-    seconds = time.process_time() - begin
+    work = measure(lambda: kz.find_orbits(stored, max_period=3), repeats=1, warm_up=False)
+    found, seconds = work.answer, work.seconds
     # The fixed point of the map: 1 - 1.4 x² + 0.3 x = x.
     exact = (-0.7 + np.sqrt(0.49 + 5.6)) / 2.8
     fixed = [o for o in found if len(o.points) == 1 and o.points[0, 0] > 0]
@@ -98,9 +96,9 @@ def fit_job(path: Path) -> tuple[float, float, str]:
     model = kz.library.duffing()
     stored = kz.open_record(path)
     kz.identify(model, stored.rows(0, 20_000), free=["k", "B"], method=kz.HarmonicFit())
-    begin = time.process_time()
-    fit = kz.identify(model.with_values(k=0.06), stored, free=["k", "B"], method=kz.HarmonicFit())
-    seconds = time.process_time() - begin
+    start, method = model.with_values(k=0.06), kz.HarmonicFit()
+    work = measure(lambda: kz.identify(start, stored, free=["k", "B"], method=method), repeats=1, warm_up=False)
+    fit, seconds = work.answer, work.seconds
     off = max(abs(fit[n] - model.values[n]) / fit.deviations[n] for n in ("k", "B"))
     return seconds, peak_memory_mb() / 1e3, f"k ± {fit.deviations['k']:.1e}; off by {off:.1f} standard errors"
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.table import markdown_table
+from harness.timing import load
 from kapitza.base.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,7 +63,7 @@ def commit_name() -> str:
 SCRIPT_FOLDERS = ("reproductions", "benchmarks")
 
 
-def page_text(package: str, name: str, body: str, seconds: float) -> str:
+def page_text(package: str, name: str, body: str, seconds: float, before: str = "") -> str:
     title = " ".join(name.split("_")).capitalize()
     heading = re.match(r"#\s+(.+)\n+", body)
     if heading:
@@ -75,6 +76,7 @@ def page_text(package: str, name: str, body: str, seconds: float) -> str:
         ("date", date),
         ("machine", machine),
         ("seconds", f"{seconds:.1f}"),
+        ("load", f"{before or load()} at the start, {load()} at the end"),
     ]
     return f"# {title}\n\n" + "\n".join(f"- {key}: {value}" for key, value in facts) + f"\n\n{body.strip()}\n"
 
@@ -116,9 +118,9 @@ def write_index(folder: Path = RESULTS) -> None:
 
 def run_one(package: str, name: str, folder: Path = RESULTS, write: bool = True) -> None:
     """Run one script here, print its page and keep it."""
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), load()
     body = importlib.import_module(f"{package}.{name}").main()
-    text = page_text(package, name, body, time.perf_counter() - begin)
+    text = page_text(package, name, body, time.perf_counter() - begin, before)
     print(text, flush=True)
     if write:
         write_atomically(folder / f"{name}.md", text)

@@ -44,7 +44,7 @@ def _gaussian(offset: Array, weight: Array, width: Array, noise: Array) -> tuple
     n = offset.shape[-1]
     mean = np.einsum("ck,ckn->cn", weight, offset)
     centred = offset - mean[:, None, :]
-    covariance = np.einsum("ck,ckn,ckm->cnm", weight, centred, centred, optimize=True)
+    covariance = np.swapaxes(centred * weight[..., None], 1, 2) @ centred
     sigma = np.diag(noise**2)
     kernel = np.eye(n) / (truncated_variance(n) * np.maximum(width, 1e-300) ** 2)[:, None, None]
     # A cloud with no width at all cannot be inverted; a thousandth of the window is as good as none.

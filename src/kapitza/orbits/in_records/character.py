@@ -17,6 +17,7 @@ from kapitza.signal import line_spectrum, noise_level
 Array = NDArray[np.float64]
 CLOUDED = 0.05  # turning points of filtered noise scatter by 0.14 of its range, those of a sine with 5 % noise by 0.01
 ENOUGH = 300  # steps below which a few wide windows make a chaotic map look like noise
+ENOUGH_FOR_SPREAD = 200_000  # rows from which the spread of a long section is taken
 CLOUD = (
     " One cloud about one point may also be a response with the period of the drive, with noise: record more samples "
     "per period to tell."
@@ -292,8 +293,10 @@ def unpredicted_share(section: Section, neighbours: int, centres: int = 400) -> 
     Noise leaves the first near 1; a random walk leaves the second near 1; deterministic motion leaves both small.
     """
     spread = unpredicted_scatter(section, max(neighbours, 24), centres)
-    overall = _spread(section.unit, section.circle)
-    moves = section.wrap(section.unit[section.starts + 1] - section.unit[section.starts])
+    # A standard deviation to a part in a thousand is enough for a share.
+    some = section.starts[:: max(1, len(section.starts) // ENOUGH_FOR_SPREAD)]
+    overall = _spread(section.unit[some], section.circle)
+    moves = section.wrap(section.unit[some + 1] - section.unit[some])
     steps = _spread(moves, section.circle)
     return float(np.max(spread / overall)), float(np.max(spread / np.minimum(steps, overall)))
 

@@ -108,15 +108,16 @@ def fit_windows(
     weight /= weight.sum(axis=1, keepdims=True)
     corrected, blur = calibrate(offset, weight, width, section.noise, density)
     terms = expected_monomials(corrected / width[:, None, None], blur / width[:, None, None, None] ** 2, degree)
-    normal = np.einsum("ckq,ck,ckr->cqr", terms, weight, terms, optimize=True)
+    weighted = np.swapaxes(terms * weight[..., None], 1, 2)
+    normal = weighted @ terms
     count = 1.0 / np.sum(weight**2, axis=1)
     diagonal = np.arange(normal.shape[1])
     normal[:, diagonal, diagonal] += smoothness(section, width, count, degree)
-    influence = np.linalg.solve(normal, np.swapaxes(terms * weight[..., None], 1, 2))
+    influence = np.linalg.solve(normal, weighted)
     coefficient = influence @ image
     residual = image - terms @ coefficient
     # Weighted residuals lose the degrees of freedom that the fit used: trace of the weighted hat matrix.
-    used = np.einsum("ckq,cqk,ck->c", terms, influence, weight, optimize=True)
+    used = np.einsum("cqk,cqk->c", weighted, influence)
     spread = np.sqrt(np.einsum("ck,ckn->cn", weight, residual**2) / np.maximum(1.0 - used, 0.05)[:, None])
     mean_blur = blur[:, 0] if blur.shape[1] == 1 else np.einsum("ck,ckab->cab", weight, blur)
     return LocalFits(

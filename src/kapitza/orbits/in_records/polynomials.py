@@ -23,29 +23,30 @@ def term_count(n: int, degree: int) -> int:
 
 def monomials(u: Array, degree: int) -> Array:
     """Terms 1, u_a, u_a u_b, … of (..., n) → (..., q)."""
-    return np.stack([_product(u, term) for term in exponents(u.shape[-1], degree)], axis=-1)
+    products = _products(u, degree)
+    return np.stack([products[term] for term in exponents(u.shape[-1], degree)], axis=-1)
 
 
 def monomial_slopes(u: Array, degree: int) -> Array:
     """∂/∂u of `monomials`, (..., n) → (..., q, n)."""
-    terms = exponents(u.shape[-1], degree)
+    terms, products = exponents(u.shape[-1], degree), _products(u, degree - 1)
     slopes = np.zeros((*u.shape[:-1], len(terms), u.shape[-1]))
     for q, term in enumerate(terms):
         for a in set(term):
             place = term.index(a)
-            slopes[..., q, a] = term.count(a) * _product(u, term[:place] + term[place + 1 :])
+            slopes[..., q, a] = term.count(a) * products[term[:place] + term[place + 1 :]]
     return slopes
 
 
 def monomial_curvatures(u: Array, degree: int) -> Array:
     """∂²/∂u∂u of `monomials`, (..., n) → (..., q, n, n)."""
     n = u.shape[-1]
-    terms = exponents(n, degree)
+    terms, products = exponents(n, degree), _products(u, degree - 2)
     curvature = np.zeros((*u.shape[:-1], len(terms), n, n))
     for q, term in enumerate(terms):
         for i, j in itertools.permutations(range(len(term)), 2):
             rest = tuple(a for k, a in enumerate(term) if k not in (i, j))
-            curvature[..., q, term[i], term[j]] += _product(u, rest)
+            curvature[..., q, term[i], term[j]] += products[rest]
     return curvature
 
 
@@ -53,23 +54,20 @@ def expected_monomials(u: Array, blur: Array, degree: int) -> Array:
     """E of `monomials` of a Gaussian with means u (C, K, n) and covariances blur (C, 1 or K, n, n)."""
     if not np.any(blur):
         return monomials(u, degree)
-    return np.stack([_expected_product(u, blur, term) for term in exponents(u.shape[-1], degree)], axis=-1)
+    # E[x_a x_b …] = u_a E[x_b …] + Σ_b Cov(x_a, x_b) E[the rest] (Isserlis); terms come lowest degree first.
+    expected: dict[tuple[int, ...], Array] = {(): np.ones(u.shape[:-1])}
+    for first, *rest in exponents(u.shape[-1], degree)[1:]:
+        result = u[..., first] * expected[tuple(rest)]
+        for place, other in enumerate(rest):
+            left = expected[tuple(rest[:place] + rest[place + 1 :])]
+            result = result + blur[..., first, other] * left
+        expected[(first, *rest)] = result
+    return np.stack(list(expected.values()), axis=-1)
 
 
-def _expected_product(u: Array, blur: Array, term: tuple[int, ...]) -> Array:
-    """E[x_a x_b …] = u_a E[x_b …] + Σ_b Cov(x_a, x_b) E[the rest] (Isserlis)."""
-    if not term:
-        return np.ones(u.shape[:-1])
-    first, rest = term[0], term[1:]
-    result = u[..., first] * _expected_product(u, blur, rest)
-    for place, other in enumerate(rest):
-        left = _expected_product(u, blur, rest[:place] + rest[place + 1 :])
-        result = result + blur[..., first, other] * left
-    return result
-
-
-def _product(u: Array, term: tuple[int, ...]) -> Array:
-    result = np.ones(u.shape[:-1])
-    for a in term:
-        result = result * u[..., a]
-    return result
+def _products(u: Array, degree: int) -> dict[tuple[int, ...], Array]:
+    """The terms of `monomials` by the coordinates that they multiply, each from one of lower degree."""
+    found: dict[tuple[int, ...], Array] = {(): np.ones(u.shape[:-1])}
+    for term in exponents(u.shape[-1], max(degree, 0))[1:]:
+        found[term] = found[term[:-1]] * u[..., term[-1]]
+    return found

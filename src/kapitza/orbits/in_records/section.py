@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+MANY_NEIGHBOURS = 20_000  # points times neighbours from which on a search is shared by threads
+
 
 @dataclass(frozen=True)
 class Section:
@@ -68,6 +70,11 @@ class Section:
         return np.asarray(self.angles, bool)
 
     @cached_property
+    def turning(self) -> tuple[int, ...]:
+        """Columns that are angles."""
+        return tuple(np.flatnonzero(self.circle).tolist())
+
+    @cached_property
     def tree(self) -> KDTree:
         """Search tree over the points that have an image; angles close on themselves."""
         from scipy.spatial import KDTree
@@ -90,14 +97,14 @@ class Section:
 
     def wrap(self, difference: Array) -> Array:
         """Differences of scaled points with angles brought into [-1/2, 1/2]; works in place on its argument."""
-        for column in np.flatnonzero(self.circle):
+        for column in self.turning:
             difference[..., column] -= np.round(difference[..., column])
         return difference
 
     def canonical(self, unit: Array) -> Array:
         """Scaled points with angles in [0, 1), as the tree expects them."""
         unit = np.array(unit, float)
-        for column in np.flatnonzero(self.circle):
+        for column in self.turning:
             unit[..., column] %= 1.0
             unit[..., column][unit[..., column] >= 1.0] = 0.0
         return unit
@@ -125,7 +132,9 @@ class Section:
     def nearest(self, centres: Array, count: int) -> tuple[Array, Index]:
         """Distances (C, K) and rows (C, K) of the nearest points that have an image."""
         count = min(count, len(self.starts))
-        found = self.tree.query(self.canonical(centres), k=max(count, 2), workers=-1)
+        # Threads cost more than a search for few points.
+        workers = -1 if len(centres) * count > MANY_NEIGHBOURS else 1
+        found = self.tree.query(self.canonical(centres), k=max(count, 2), workers=workers)
         distance = np.asarray(found[0], float)[:, :count]
         return distance, self.starts[np.asarray(found[1], np.intp)[:, :count]]
 
