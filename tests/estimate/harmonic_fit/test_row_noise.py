@@ -8,6 +8,7 @@ import pytest
 import kapitza as kz
 from kapitza.data import as_parts
 from kapitza.estimate.harmonic_fit.problem import pose, smooth
+from kapitza.estimate.harmonic_fit.regressors import Smoothed, regressors_of
 from kapitza.estimate.harmonic_fit.weak import row_covariance, whitener
 from kapitza.estimate.request import make_request
 from kapitza.flow import chaotic_record
@@ -192,3 +193,27 @@ def test_regressors_that_are_nearly_one_are_named():
     assert text.startswith("The regressors of k, d are")
     assert "Fix one of them" in text
     assert abs(fit["k"] - 0.5) < 4 * fit.deviations["k"]
+
+
+def test_modes_follow_the_parameters_of_their_switches():
+    """Modes are kept with a piece; another value in a switching function, or other noise, asks for new ones."""
+    model = kz.Model.from_equations(
+        "x'' + c*x' + x + f*sign(x' - v) = cos(1.3*t)", parameters={"c": 0.1, "f": 0.2, "v": 0.1}, period="2*pi/1.3"
+    )
+    regressors = regressors_of(model, ["c", "f"], ())
+    times = np.linspace(0.0, 20.0, 400)
+    derivatives = np.stack([np.sin(times), np.cos(times), -np.sin(times)])[..., None]
+    noise = 1e-4 * np.eye(len(regressors.noisy))
+
+    def fresh() -> Smoothed:
+        return Smoothed(times, derivatives, np.empty((times.size, 0)), float(times[1]))
+
+    kept, modes = fresh(), []
+    for values in ([0.1, 0.2, 0.1], [0.3, 0.5, 0.1], [0.1, 0.2, 0.6]):
+        for spread in (noise, None):
+            for unbiased in (False, True):
+                found = regressors.columns(kept, np.array(values), spread, unbiased)
+                assert np.array_equal(found, regressors.columns(fresh(), np.array(values), spread, unbiased))
+                modes.append(found[-1])
+    assert len({m.tobytes() for m in modes}) > 4
+    assert len(kept.modes) <= 2

@@ -112,9 +112,11 @@ class Alternatives:
         if period is None:
             return np.zeros((regressors.equations, len(state.times)))
         theta, step = linear_values(regressors, self.values), EARLIER * period / (2 * np.pi)
-        sides = []
-        for shift in (step, -step):
-            terms, rest = regressors.terms(replace(state, times=state.times + shift), self.values, None)
+        sides, moved = [], [replace(state, times=state.times + shift) for shift in (step, -step)]
+        for side in moved:
+            if not regressors.switches_move_with_time:
+                side.modes.update(moved[0].modes)
+            terms, rest = regressors.terms(side, self.values, None)
             sides.append(rest + np.einsum("ekn,k->en", terms, theta))
         return (sides[0] - sides[1]) / (2 * step)
 

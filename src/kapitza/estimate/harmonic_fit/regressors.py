@@ -35,6 +35,10 @@ SUBCELLS = 16
 """Points per sampling interval at which a switching function is looked at between the samples."""
 
 
+KEPT_MODES = 2
+"""Sets of modes that are kept with a piece."""
+
+
 @dataclass(frozen=True)
 class Smoothed:
     """Coordinates and their derivatives along one piece. derivatives: (3, n, c); inputs: (n, s); times: (n,).
@@ -48,6 +52,8 @@ class Smoothed:
     step: float
     own: Mapping[str, float] = field(default_factory=dict)
     run: int = 0
+    modes: dict[tuple[object, ...], Numbers] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """Modes of switches that were computed along this piece, the last few."""
 
     def values(self, names: Sequence[str], common: Numbers) -> Numbers:
         """Values (p,) of the named parameters along this piece, from those that all pieces share."""
@@ -189,10 +195,36 @@ class Regressors:
         values = state.values(self.parameters, values)
         parts = [state.derivatives[order, :, i] for i, order in self.noisy]
         parts += [state.times, *state.inputs.T]
-        for switch in self.switches:
-            known = np.array(parts)
-            parts.append(self._mode(switch, known, values, state.step, noise, unbiased))
-        return np.array(parts)
+        columns = np.empty((len(parts) + len(self.switches), len(state.times)))
+        columns[: len(parts)] = parts
+        for row, switch in enumerate(self.switches, start=len(parts)):
+            columns[row] = self._known_mode(switch, columns[:row], values, state, noise, unbiased)
+        return columns
+
+    def _known_mode(
+        self, switch: Switch, known: Numbers, values: Numbers, state: Smoothed, noise: Numbers | None, unbiased: bool
+    ) -> Numbers:
+        """`_mode`, kept with the piece: weighting after weighting asks for the modes of the same motion."""
+        # Of the parameters only those count that the switching functions hold.
+        used = values[self._switching].tobytes()
+        key = (self.variables, switch, used, None if noise is None else noise.tobytes(), unbiased)
+        found = state.modes.get(key)
+        if found is None:
+            if len(state.modes) >= KEPT_MODES * len(self.switches):
+                state.modes.clear()
+            found = state.modes[key] = self._mode(switch, known, values, state.step, noise, unbiased)
+        return found
+
+    @cached_property
+    def switches_move_with_time(self) -> bool:
+        """Does time occur in a switching function by itself?"""
+        return any(switch.function.has(time) for switch in self.switches)
+
+    @cached_property
+    def _switching(self) -> list[int]:
+        """Positions of the parameters that occur in switching functions."""
+        names = {s.name for switch in self.switches for s in switch.function.free_symbols}
+        return [k for k, name in enumerate(self.parameters) if name in names]
 
     def _mode(
         self, switch: Switch, known: Numbers, values: Numbers, step: float, noise: Numbers | None, unbiased: bool
