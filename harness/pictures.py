@@ -193,6 +193,24 @@ def exponents() -> Figure:
     return kz.exponents(pendulum, plane, grid=(100, 80), length=1000.0, transient=500.0).plot()
 
 
+def tori() -> Figure:
+    """Circles of the forced van der Pol oscillator, and its rotation number with locked intervals."""
+    model = kz.Model.from_equations(
+        "x'' - (1 - x**2)*x' + x = F*cos(omega*t)",
+        parameters={"F": 7.0, "omega": 2.2},
+        period="2*pi/omega",
+        start={"x": 0.5, "x'": 0.0},
+        name="forced van der Pol",
+    )
+    branch = kz.follow(model, None, "F", (3.0, 7.5))
+    family = kz.tori(branch.of("Neimark-Sacker")[0], (3.0, 7.5))
+    with styled():
+        figure, (circles, rotation) = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
+        family.plot(measure="circles", ax=circles)
+        family.plot(tongues=kz.tongues(family, 11), ax=rotation)
+        return figure
+
+
 def rig() -> Any:
     """Stability of a hybrid test with a delay."""
     return kz.rig.delay_stability(mass=0.2, damping=0.1, stiffness=200.0, moving_mass=0.19, delay=0.010).plot()
@@ -306,7 +324,8 @@ def security() -> Console:
 PICTURES: dict[str, Callable[[], Any]] = {
     f.__name__: f
     for f in (data, laws, force_surface, flows, events, periodic, shooting, missing_terms, choosing, invariants,
-              ensembles, exponents, rig, identifiability, intervals, sensors, validation, long_work, saving, security)
+              ensembles, exponents, tori, rig, identifiability, intervals, sensors, validation, long_work,
+              saving, security)
 }  # fmt: skip
 
 

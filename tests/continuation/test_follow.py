@@ -337,3 +337,25 @@ def test_equilibria_are_followed_on(tmp_path):
 def test_what_verbs_of_branches_cannot_do_is_named(response, call, message):
     with pytest.raises(KapitzaError, match=message):
         call(response)
+
+
+def test_search_for_a_zero_stays_between_its_ends():
+    """A value at one end that is next to nothing: rounding led the secant past that end, where nothing is known."""
+    from types import SimpleNamespace
+
+    from kapitza.continuation.locate import Stretch
+
+    stretch = object.__new__(Stretch)
+    values = {0.08203627726790398: -2.008940995012009e-10, 0.08203627726838447: 1.5406659551238275e-20}
+    stretch.known, asked = {s: SimpleNamespace(s=s) for s in values}, []
+
+    def at(s):
+        asked.append(s)
+        return stretch.known.setdefault(s, SimpleNamespace(s=s))
+
+    stretch.at = at
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kapitza.continuation.locate.readings", lambda node: node)
+        stretch.zero(lambda node: values.get(node.s, -2e-10))
+    assert asked
+    assert all(min(values) <= s <= max(values) for s in asked)

@@ -8,6 +8,7 @@ from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import ChordNewton, Cubic, Natural, Secant, Tangent
 from kapitza.continuation.response import FrequencyResponse, frequency_response
 from kapitza.continuation.switch import switch_branch
+from kapitza.continuation.tori import Tongue, Torus, TorusBranch, follow_torus, tongues, tori
 from kapitza.continuation.trace import Stepping
 
 __all__ = [
@@ -24,11 +25,17 @@ __all__ = [
     "Secant",
     "Stepping",
     "Tangent",
+    "Tongue",
+    "Torus",
+    "TorusBranch",
     "backbone",
     "diagram",
     "follow",
+    "follow_torus",
     "frequency_response",
     "other_orbits",
     "switch_branch",
+    "tongues",
+    "tori",
     "walk_branch",
 ]

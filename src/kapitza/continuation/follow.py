@@ -26,6 +26,7 @@ from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation
 from kapitza.continuation.schemes import discretised_family
 from kapitza.continuation.symmetry import required_symmetry, symmetry_of
+from kapitza.continuation.tori.nouns import Torus, TorusBranch
 from kapitza.continuation.trace import Stepping, as_stepping
 from kapitza.continuation.walker import Bounds, Walker, checked_bounds, require_effect, walked, walker_from
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, nearest_name
@@ -108,6 +109,8 @@ def follow(
                 "follow(branch, bounds=(low, high))."
             )
         return extend(subject, bounds, **settings)
+    if isinstance(subject, (Torus, TorusBranch)):
+        raise KapitzaError("A family of tori is followed by follow_torus(torus, parameter, bounds).")
     if not isinstance(subject, Model):
         if isinstance(subject, Followed):
             return subject.follow(start, parameter, bounds, **settings)

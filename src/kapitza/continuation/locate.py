@@ -77,7 +77,10 @@ class Stretch:
         found = {s: function(node.readings) for s, node in self.known.items() if not _near(s, apart, SAME_PLACE)}
         if len(found) < 2:
             return None  # the whole stretch is next to one of the other places
-        low, high = self._bracket(found)
+        bracket = self._bracket(found)
+        if bracket is None:
+            return None
+        low, high = bracket
         below, above = found[low], found[high]
         largest = max(map(abs, found.values()))
         if below == above:
@@ -85,7 +88,8 @@ class Stretch:
         best, vain = min(found, key=lambda s: abs(found[s])), 0
         try:
             while abs(found[best]) > exact * largest and vain < 2 and abs(high - low) > 1e-14:
-                s = (low * above - high * below) / (above - below)
+                # The value at an end that stays is lowered again and again: rounding may lead beyond that end.
+                s = min(max((low * above - high * below) / (above - below), min(low, high)), max(low, high))
                 if abs(high - low) < 100 * SAME_PLACE and _near(s, apart, SAME_PLACE):
                     return None
                 if s in found:
@@ -112,11 +116,15 @@ class Stretch:
         return None if _near(best, apart, SAME_PLACE) else self.at(best)
 
     @staticmethod
-    def _bracket(found: dict[float, float]) -> tuple[float, float]:
-        """The neighbouring places, of those looked at, between which the sign changes."""
+    def _bracket(found: dict[float, float]) -> tuple[float, float] | None:
+        """Return places, of those looked at, between which the sign changes; None where it does not."""
         places = sorted(found)
         pairs = [(a, b) for a, b in pairwise(places) if found[a] * found[b] <= 0]
-        return pairs[0] if len(pairs) == 1 else (places[0], places[-1])
+        ends = places[0], places[-1]
+        if len(pairs) > 1 and found[ends[0]] * found[ends[1]] <= 0:
+            return ends
+        # Places next to another bifurcation are left out, so that the ends that remain may have the same sign.
+        return pairs[0] if pairs else None
 
     def bisected(self, side: Callable[[Readings], object], tolerance: float = 1e-9) -> Node:
         """Where a property changes, as near as points can be corrected; the last point before the change."""

@@ -85,6 +85,8 @@ def switch_walker(
     checks.number("amplitude", amplitude, above=0, error=KapitzaError)
     if side not in (1, -1):
         raise KapitzaError(f"side = {checks.shown(side)}; give 1 or -1.")
+    if bifurcation.kind is Kind.NEIMARK_SACKER:
+        raise KapitzaError("Tori leave at a Neimark-Sacker point, not periodic orbits: kz.tori(bifurcation, bounds).")
     if bifurcation.kind not in SWITCHES:
         raise KapitzaError(
             f"No branch of orbits leaves at a {bifurcation.kind.value}: "

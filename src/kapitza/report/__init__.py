@@ -21,6 +21,7 @@ from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch
 from kapitza.report.skeleton_figures import plot_inspection
 from kapitza.report.study_figures import plot_fit, plot_force_surface, plot_forces, plot_intervals
 from kapitza.report.study_report import write_study_report
+from kapitza.report.torus_figures import plot_tori, plot_torus
 from kapitza.report.validation_figures import plot_validation
 
 __all__ = [
@@ -51,6 +52,8 @@ __all__ = [
     "plot_record",
     "plot_residues",
     "plot_rig_branch",
+    "plot_tori",
+    "plot_torus",
     "plot_validation",
     "plot_waterfall",
     "write_branch_page",

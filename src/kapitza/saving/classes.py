@@ -55,6 +55,8 @@ CLASSES = {
     "kapitza.continuation.response": ("FrequencyResponse",),
     "kapitza.continuation.diagram": ("Diagram",),
     "kapitza.continuation.nouns": ("Bifurcation", "Kind", "End"),
+    "kapitza.continuation.tori.nouns": ("Torus", "TorusBranch"),
+    "kapitza.continuation.tori.tongues": ("Tongue",),
 }  # fmt: skip
 """Home and names of the classes; a name that is not listed is never looked up."""
 
