@@ -71,5 +71,10 @@ def _across(family: TorusFamily, circle: Array, turn: float, vector: Array) -> A
     if family.autonomous:
         points = shifted(circle, turn)
         tangents.append(family.map.field.rates(points, np.zeros(len(points)), vector) / family.sizes)
-    frame, _ = np.linalg.qr(np.stack(tangents, axis=2))
-    return np.eye(n) - frame @ frame.transpose(0, 2, 1)
+    result = np.broadcast_to(np.eye(n), (len(circle), n, n))
+    for tangent in tangents:
+        # Projected off the ones before it, a further tangent keeps its own direction only.
+        own = (result @ tangent[:, :, None])[:, :, 0]
+        own = own / np.linalg.norm(own, axis=1)[:, None]
+        result = result - own[:, :, None] * own[:, None, :]
+    return result

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.base import checks
@@ -17,6 +16,9 @@ from kapitza.continuation.tori.circle import evaluated
 from kapitza.errors import KapitzaError, Status
 from kapitza.flow import Flow
 from kapitza.model import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -169,6 +171,8 @@ class TorusBranch:
 
     def table(self) -> pd.DataFrame:
         """One row per torus: parameters, rotation number, period, normal exponent, stability, defect, phases."""
+        import pandas as pd
+
         columns: dict[str, Any] = {name: self.values[:, i] for i, name in enumerate(self.parameters)}
         columns |= {"rotation number": self.rotations, "period": self.periods, "normal exponent": self.exponents}
         columns |= {"stability": self.stability, "defect": self.defects, "phases": self.counts}
