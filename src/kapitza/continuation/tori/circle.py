@@ -29,7 +29,8 @@ def shifted(values: Array, rotation: float, derivative: int = 0) -> Array:
 def _turned(count: int, rotation: float, derivative: int) -> NDArray[np.complex128]:
     """Return the factors of the modes 0 … K under a shift."""
     modes = 2j * np.pi * np.arange(count // 2 + 1)
-    return np.exp(modes * rotation) * (modes if derivative else 1.0)
+    factors = np.exp(modes * rotation)
+    return np.asarray(factors * modes if derivative else factors, np.complex128)
 
 
 def evaluated(values: Array, phases: Array, derivative: int = 0) -> Array:

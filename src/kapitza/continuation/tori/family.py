@@ -13,6 +13,7 @@ f(u⁰) (Schilder, Osinga, Vogt, SIAM J. Appl. Dyn. Syst. 4 (2005) 459).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,12 +22,13 @@ from numpy.typing import NDArray
 
 from kapitza.base.angles import difference
 from kapitza.continuation.cycles import Steps
-from kapitza.continuation.motion import grown
+from kapitza.continuation.family import Node, PlainPoint, Readings, Sample, Subject
+from kapitza.continuation.frame import grown
 from kapitza.continuation.tori.circle import resampled, shift_matrix, shifted, spectrum
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbits.of_models import VectorField
-from kapitza.solve import DensePoint
+from kapitza.solve import DenseSolver
 
 Array = NDArray[np.float64]
 
@@ -109,6 +111,33 @@ class PeriodMap:
 
 
 @dataclass(frozen=True)
+class TorusPoint(PlainPoint):
+    """The equations at one circle, with their Jacobian (m, N)."""
+
+    family: TorusFamily
+    residual: Array
+    jacobian: Array
+
+    def bordered(self, rows: Array) -> DenseSolver:
+        return DenseSolver(np.vstack([self.jacobian, rows]))
+
+    def readings(self, node: Node) -> Readings:
+        """Nothing is tested along a family of tori."""
+        return Readings(np.zeros(0, complex))
+
+    def sample(self, z: Array, readings: Readings) -> Sample:
+        circle, period, _, _ = self.family.unpack(z)
+        return Sample(z[-len(self.family.free) :], circle[0], period, readings.multipliers)
+
+    def renewed(self, z: Array) -> tuple[TorusFamily, TorusPoint]:
+        """Return family and point whose reference is the circle of z."""
+        family = self.family.renewed(z)
+        jacobian, first = self.jacobian.copy(), family.reference.size
+        jacobian[first : first + len(family.phase_rows), :first] = family.phase_rows
+        return family, TorusPoint(family, self.residual, jacobian)
+
+
+@dataclass(frozen=True)
 class TorusFamily:
     """F(z) = 0 for z = (u_0 … u_{M-1}, [T], ρ, p…).
 
@@ -136,6 +165,17 @@ class TorusFamily:
         return self.map.model
 
     @property
+    def state_sizes(self) -> Array:
+        return self.sizes
+
+    @property
+    def delicate(self) -> bool:
+        return False
+
+    def subject(self, nodes: Sequence[Node]) -> Subject:
+        return Subject("torus", self.map.repeats)
+
+    @property
     def autonomous(self) -> bool:
         return self.map.repeats is None
 
@@ -144,13 +184,21 @@ class TorusFamily:
         """Phases of the circle."""
         return len(self.reference)
 
-    @cached_property
+    @property
     def scale(self) -> Array:
+        return self._scale
+
+    @cached_property
+    def _scale(self) -> Array:
         times = [self.period] if self.autonomous else []
         return np.concatenate([np.tile(self.sizes, self.count), times, [ROTATION_SIZE], np.array(self.parameter_sizes)])
 
-    @cached_property
+    @property
     def metric(self) -> Array:
+        return self._metric
+
+    @cached_property
+    def _metric(self) -> Array:
         """(N,) weights of the squared components: the circle counts by its mean square."""
         weights = self.scale**-2.0
         weights[: self.reference.size] /= self.count
@@ -188,7 +236,7 @@ class TorusFamily:
         fixed = [] if self.rotation is None else [rotation - self.rotation]
         return np.concatenate([moved, phase, fixed])
 
-    def linearise(self, z: Array) -> DensePoint:
+    def linearise(self, z: Array) -> TorusPoint:
         circle, period, rotation, vector = self.unpack(z)
         images = self.map.images(circle, period, vector)
         count, n = circle.shape
@@ -197,8 +245,8 @@ class TorusFamily:
         shift = shift_matrix(rotation, count)
         blocks = jacobian[:size, :size].reshape(count, n, count, n)
         blocks -= shift[:, None, :, None] * np.eye(n)[None, :, None, :]
-        place = np.arange(count)
-        blocks[place, :, place, :] += images.by_state
+        diagonal = np.arange(count, dtype=np.intp)
+        blocks[diagonal, :, diagonal, :] += images.by_state
         if self.autonomous:
             jacobian[:size, size] = images.by_time.ravel()
         jacobian[:size, -k - 1] = -shifted(circle, rotation, 1).ravel()
@@ -206,7 +254,7 @@ class TorusFamily:
         jacobian[size : size + len(self.phase_rows), :size] = self.phase_rows
         if self.rotation is not None:
             jacobian[-1, -k - 1] = 1.0
-        return DensePoint(self._equations(z, circle, rotation, images.states), jacobian)
+        return TorusPoint(self, self._equations(z, circle, rotation, images.states), jacobian)
 
     def allowed(self, z: Array) -> bool:
         return bool(np.isfinite(z).all()) and (not self.autonomous or z[self.reference.size] > 0)

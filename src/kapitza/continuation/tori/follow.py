@@ -8,14 +8,17 @@ from numpy.typing import NDArray
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Positive
 from kapitza.base.monitor import Monitor, watch
+from kapitza.continuation.curves import curve_ranges
+from kapitza.continuation.family import Node
+from kapitza.continuation.frame import parameter_size
 from kapitza.continuation.nouns import Bifurcation, End, Kind
-from kapitza.continuation.path import ChordNewton, Node, corrected_at
+from kapitza.continuation.path import ChordNewton, corrected_at
 from kapitza.continuation.tori.family import PeriodMap, TorusFamily
 from kapitza.continuation.tori.normal import normal_exponent
 from kapitza.continuation.tori.nouns import Torus, TorusBranch
-from kapitza.continuation.tori.trace import FEWEST, TorusTrace, on_other_mesh
-from kapitza.continuation.trace import Stepping
-from kapitza.continuation.walker import Bounds, checked_bounds, parameter_size, require_effect
+from kapitza.continuation.tori.trace import FEWEST, TorusTrace, on_other_mesh, torus_family
+from kapitza.continuation.trace import Stepping, as_stepping
+from kapitza.continuation.walker import Bounds, checked_bounds, require_effect
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.model import Model
 from kapitza.solve import ByEffort, eigenvectors
@@ -79,10 +82,10 @@ def tori(
     >>> round(float(found.rotations[-1]), 9)  # arccos(0.6) / 2π
     0.147583618
     """
-    if not isinstance(bifurcation, Bifurcation) or bifurcation.kind is not Kind.NEIMARK_SACKER:
+    if bifurcation.kind is not Kind.NEIMARK_SACKER:
         raise KapitzaError(
-            f"tori takes a Neimark-Sacker bifurcation, such as branch.of('Neimark-Sacker')[0], not "
-            f"{bifurcation.kind.value if isinstance(bifurcation, Bifurcation) else checks.shown(bifurcation)}."
+            f"tori takes a Neimark-Sacker bifurcation, such as branch.of('Neimark-Sacker')[0], not a "
+            f"{bifurcation.kind.value} point."
         )
     checks.number("amplitude", amplitude, above=0, error=KapitzaError)
     most = _phases(modes)
@@ -142,12 +145,6 @@ def follow_torus(
     >>> bool(abs(s / c - 4 / 3).max() < 1e-9)  # the rotation number is arctan(s/c) / 2π
     True
     """
-    from kapitza.continuation.curves import curve_ranges
-
-    if not isinstance(torus, Torus):
-        raise KapitzaError(
-            f"follow_torus takes a Torus, such as tori(bifurcation).torus(0), not {checks.shown(torus)}."
-        )
     names: tuple[str, ...] = (parameter,) if isinstance(parameter, str) else tuple(parameter or ())
     if not names or len(names) > 2 or len(set(names)) != len(names):
         raise KapitzaError(f"parameter = {checks.shown(parameter)}; give one name, or two for one rotation number.")
@@ -172,7 +169,7 @@ def follow_torus(
     if node is None:
         raise ConvergenceError(f"The start is not a torus at {names[0]} = {values[0]:.6g}: {torus}.")
     ahead = np.sign(node.tangent[-len(names)]) or 1.0
-    traces = []
+    traces: list[TorusTrace] = []
     for sign in (1, -1) if direction == 0 else (direction,):
         start = Node(family, node.z, node.tangent * ahead * sign, node.at)
         traces.append(TorusTrace(start, ranges, _stepping(stepping), most))
@@ -187,12 +184,11 @@ def _phases(modes: int) -> int:
     return 2 * checks.whole("modes", modes, least=FEWEST // 2, error=KapitzaError) + 1
 
 
-def _stepping(stepping: Stepping | None) -> Stepping:
-    if stepping is not None and not isinstance(stepping, Stepping):
-        raise KapitzaError(f"stepping = {checks.shown(stepping)}; give a Stepping(...).")
-    return stepping or Stepping(
-        corrector=ChordNewton(tolerance=1e-9), rule=ByEffort(0.01, SMALLEST, 0.1, wanted=8), max_points=500
-    )
+def _stepping(given: Stepping | None) -> Stepping:
+    if given is None:
+        rule = ByEffort(0.01, SMALLEST, 0.1, wanted=8)
+        return Stepping(corrector=ChordNewton(tolerance=1e-9), rule=rule, max_points=500)
+    return as_stepping(given)
 
 
 def _require_smooth(model: Model) -> None:
@@ -249,7 +245,7 @@ def _born(model: Model, bifurcation: Bifurcation, limits: Bounds, amplitude: flo
 
 
 def _traced(traces: list[TorusTrace], first: tuple[End, str], monitor: Monitor | None) -> TorusBranch:
-    family = traces[0].start.family
+    family = torus_family(traces[0].start)
     with watch(monitor, f"following tori of {family.model.name}") as task:
         for trace in traces:
             for node in trace:
@@ -261,7 +257,7 @@ def _traced(traces: list[TorusTrace], first: tuple[End, str], monitor: Monitor |
             trace.end = End.INTERRUPTED
     behind = list(reversed(backward.nodes[1:])) if backward is not None else []
     nodes = [*behind, *(forward.nodes or [forward.start])]
-    circles, periods, rotations, _ = zip(*(n.family.unpack(n.z) for n in nodes), strict=True)
+    circles, periods, rotations, _ = zip(*(torus_family(n).unpack(n.z) for n in nodes), strict=True)
     begins = first if backward is None else (backward.end, backward.message)
     return TorusBranch(
         model=family.model,
@@ -269,8 +265,8 @@ def _traced(traces: list[TorusTrace], first: tuple[End, str], monitor: Monitor |
         values=np.array([n.z[-len(family.free) :] for n in nodes]),
         rotations=np.array(rotations),
         periods=np.array(periods),
-        exponents=np.array([normal_exponent(n.family, n.z) for n in nodes]),
-        defects=np.array([n.family.between(n.z) for n in nodes]),
+        exponents=np.array([normal_exponent(torus_family(n), n.z) for n in nodes]),
+        defects=np.array([torus_family(n).between(n.z) for n in nodes]),
         nodes=np.concatenate(circles),
         counts=np.array([len(circle) for circle in circles]),
         repeats=family.map.repeats,

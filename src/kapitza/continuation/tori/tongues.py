@@ -21,13 +21,15 @@ from kapitza.base.argument_checks import Anything, Count
 from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.cycles import along_cycle, cycle_family
-from kapitza.continuation.motion import OrbitFamily, branch_flow
+from kapitza.continuation.family import Node
+from kapitza.continuation.frame import FreeParameter, branch_flow, orbit_frame, parameter_size
+from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import Node, corrected_at
+from kapitza.continuation.path import corrected_at
 from kapitza.continuation.tori.circle import evaluated, resampled, spectrum
 from kapitza.continuation.tori.nouns import TorusBranch
 from kapitza.continuation.trace import Stepping, Trace
-from kapitza.continuation.walker import Walker, assembled, parameter_size
+from kapitza.continuation.walker import Walker
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.model import Model
 from kapitza.solve import ByEffort
@@ -127,9 +129,9 @@ def tongues(tori: TorusBranch, most: Count = 8, monitor: Monitor | None = None) 
     >>> found[0].branch.repeats
     13
     """
-    if not isinstance(tori, TorusBranch) or len(tori.parameters) != 1:
+    if len(tori.parameters) != 1:
         raise KapitzaError("tongues takes a family of tori along one parameter, such as tori(bifurcation).")
-    found = []
+    found: list[Tongue] = []
     crossings = list(_crossings(tori, checks.whole("most", most, least=1, error=KapitzaError)))
     with watch(monitor, f"locked motions of {tori.model.name}") as task:
         for number, share, ratio in crossings:
@@ -144,7 +146,7 @@ def tongues(tori: TorusBranch, most: Count = 8, monitor: Monitor | None = None) 
 
 def _crossings(tori: TorusBranch, most: int) -> list[tuple[int, float, Fraction]]:
     """Return (i, share, p/q) where the rotation number passes p/q between tori i and i + 1, or next to an end."""
-    places = []
+    places: list[tuple[int, float, Fraction]] = []
     for i in range(len(tori) - 1):
         first, last = tori.rotations[i : i + 2].tolist()
         places += [(i, (float(r) - first) / (last - first), r) for r in _ratios(first, last, most)]
@@ -227,6 +229,10 @@ class _Guess:
         return parameter_size(self.value, self.limits)
 
     @property
+    def free(self) -> FreeParameter:
+        return FreeParameter((self.tori.parameter,), (self.size,), (self.reach,))
+
+    @property
     def sizes(self) -> Array:
         size = np.abs(self.circle).max(axis=0)
         return np.maximum(size, 1e-3 * float(size.max()))
@@ -245,32 +251,29 @@ class _Guess:
         row /= np.linalg.norm(row * family.scale)
         return corrected_at(family, z, row[None], np.array([float(row @ z)]), 1e-11).point
 
-    def _orbits(self, nodes: Array) -> tuple[OrbitFamily, Array]:
+    def _orbits(self, nodes: Array) -> tuple[ShootingFamily, Array]:
         """Return the family of orbits of q periods through nodes (q, n), and its unknowns there."""
         q, model, name = len(nodes), self.model, self.tori.parameter
         flow = branch_flow(model, (name,))
         repeats = None if self.tori.repeats is None else q * self.tori.repeats
         reference = np.stack([nodes[0], flow.rates(nodes[0], 0.0)]) if repeats is None else None
-        family = OrbitFamily(
-            model, (name,), repeats, model.vector, self.sizes, np.arange(q) / q, float(repeats or 1), None, 0.0,
-            reference, q * self.period, (self.size,), (self.reach,),
-        )  # fmt: skip
-        family.__dict__["flow"] = flow
-        return family, family.equations.pack(nodes, q * self.period, np.array([self.value]))
+        frame = orbit_frame(model, self.free, repeats, self.sizes, q * self.period, flow)
+        section = Section(float(repeats or 1), reference=reference)
+        family = ShootingFamily(frame, np.arange(q) / q, section)
+        return family, family.pack(nodes, q * self.period, np.array([self.value]))
 
-    def _cycles(self, nodes: Array) -> tuple[OrbitFamily, Array]:
+    def _cycles(self, nodes: Array) -> tuple[ShootingFamily, Array]:
         """Return the family of cycles of a map, all of whose points are unknowns."""
         model, steps, nothing = self.model, self.tori.repeats or 1, np.zeros(nodes.shape[1])
         points = np.concatenate([along_cycle(model, node, nothing, steps)[0] for node in nodes])
-        return cycle_family(model, points, (self.tori.parameter,), (self.size,), (self.reach,))
+        return cycle_family(model, points, self.free)
 
 
 def _closed_family(start: Node, limits: tuple[float, float], longest: float, narrow: bool) -> Branch:
     """Return the family of locked orbits, traced once round its loop; a few of them where it is narrow."""
     points = PHASES if narrow else MOST_POINTS
     stepping = Stepping(rule=ByEffort(longest / 2, 1e-8, longest, wanted=5), max_points=points)
-    trace = Trace(start, limits, stepping, start.family.images(start), detect=not narrow)
-    walker = Walker(trace, None, lambda w: assembled(w, "Shooting"))
+    walker = Walker(Trace(start, limits, stepping, start.at.images(start.z), detect=not narrow))
     for _ in walker:
         continue
     return walker.branch

@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.continuation.family import Node
 from kapitza.continuation.nouns import End
-from kapitza.continuation.path import Guess, Node, corrected_at, null_direction
+from kapitza.continuation.path import Guess, corrected_at, null_direction
 from kapitza.continuation.tori.circle import resampled, tail
 from kapitza.continuation.tori.family import TorusFamily
 from kapitza.continuation.trace import Stepping
@@ -48,7 +49,7 @@ class TorusTrace:
     ranges: tuple[Range, ...]
     stepping: Stepping
     most: int
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list[Node])
     end: End = End.POINTS
     message: str = ""
     _leaps: int = 0
@@ -97,12 +98,12 @@ class TorusTrace:
             if outcome.point is None:
                 return outcome
             node = outcome.point
-            family: TorusFamily = node.family
+            family = torus_family(node)
             while family.between(node.z) > DEFECT:
                 finer = self._on_mesh(node, 2 * family.count - 1)
                 if finer is None:
                     return Outcome(None, outcome.effort, "The circle is not invariant between its phases.")
-                node, family = finer, finer.family
+                node, family = finer, torus_family(finer)
         except FlowError as problem:
             return Outcome(None, 1, str(problem))
         return Outcome(node, outcome.effort)
@@ -112,7 +113,7 @@ class TorusTrace:
 
     def _refreshed(self, node: Node) -> Node:
         """Return the node on the mesh that its modes need, its circle as the reference of the next one."""
-        family: TorusFamily = node.family
+        family = torus_family(node)
         circle = family.unpack(node.z)[0]
         size = tail(circle, family.sizes)
         count = family.count
@@ -120,11 +121,9 @@ class TorusTrace:
             node = self._on_mesh(node, 2 * count - 1) or node
         elif size < SPARE and tail(resampled(circle, (count + 1) // 2), family.sizes) < SPARE:
             node = self._on_mesh(node, (count + 1) // 2) or node
-        family = node.family.renewed(node.z)
-        jacobian = node.at.jacobian.copy()
-        first = family.reference.size
-        jacobian[first : first + len(family.phase_rows), :first] = family.phase_rows
-        at = replace(node.at, jacobian=jacobian)
+        renewed = node.at.renewed(node.z)
+        assert renewed is not None
+        family, at = renewed
         row = node.tangent * family.metric
         tangent = null_direction(family, at, row[None])
         if float(row @ tangent) < 0:
@@ -133,7 +132,7 @@ class TorusTrace:
 
     def _finer(self, node: Node) -> Node | None:
         """Return the last node again with more phases, where steps from it fail."""
-        finer = self._on_mesh(node, 2 * node.family.count - 1)
+        finer = self._on_mesh(node, 2 * torus_family(node).count - 1)
         return None if finer is None or self._leaps > 40 else self._counted(finer)
 
     def _counted(self, node: Node) -> Node:
@@ -147,7 +146,7 @@ class TorusTrace:
         beyond it.
         """
         last = self.nodes[-1]
-        family: TorusFamily = last.family
+        family = torus_family(last)
         place = -len(family.free) - 1
         ratio = nearest_ratio(float(last.z[place]))
         if family.rotation is not None or ratio is None or self._leaps > 40:
@@ -173,10 +172,11 @@ class TorusTrace:
         last = self.nodes[-1]
         rotation = float(last.z[-len(last.family.free) - 1])
         ratio = nearest_ratio(rotation)
-        if 2 * last.family.count - 1 > self.most and tail(last.family.unpack(last.z)[0], last.family.sizes) > SMOOTH:
+        family = torus_family(last)
+        if 2 * family.count - 1 > self.most and tail(family.unpack(last.z)[0], family.sizes) > SMOOTH:
             self.end = End.ROUGH
             self.message = (
-                f"{last.family.count} phases do not resolve it at {last.family.free[0]} = {last.value:.8g}, rotation "
+                f"{family.count} phases do not resolve it at {family.free[0]} = {last.value:.8g}, rotation "
                 f"number {rotation:.6g}"
             )
         elif ratio is not None:
@@ -195,11 +195,10 @@ class TorusTrace:
         return None
 
     def _at_bound(self, before: Node, node: Node, number: int, bound: float) -> Node | None:
-        family: TorusFamily = before.family
+        family = torus_family(before)
         if node.z.size != before.z.size:
-            moved = node.family.on_mesh(before.z, node.family.count)
-            before = replace(before, z=moved[1])
-            family = node.family
+            family = torus_family(node)
+            before = replace(before, z=torus_family(before).on_mesh(before.z, family.count)[1])
         place = node.z.size - len(family.free) + number
         share = (bound - before.z[place]) / ((node.z[place] - before.z[place]) or 1.0)
         row = np.zeros(node.z.size)
@@ -227,7 +226,7 @@ class TorusTrace:
 
 def on_other_mesh(node: Node, count: int) -> Node | None:
     """Return the same torus with another number of phases, at the same place along the family."""
-    family, z = node.family.on_mesh(node.z, count)
+    family, z = torus_family(node).on_mesh(node.z, count)
     ahead = _remeshed(node, family)
     row = ahead * family.metric
     found = corrected_at(family, z, row[None], np.array([float(row @ z)]), 1e-10).point
@@ -239,13 +238,20 @@ def on_other_mesh(node: Node, count: int) -> Node | None:
 
 def _deviation(node: Node) -> Array:
     """Return the circle less its mean (M, n), in units of the sizes."""
-    circle = node.family.unpack(node.z)[0]
-    return (circle - circle.mean(axis=0)) / node.family.sizes
+    family = torus_family(node)
+    circle = family.unpack(node.z)[0]
+    return (circle - circle.mean(axis=0)) / family.sizes
+
+
+def torus_family(node: Node) -> TorusFamily:
+    """Return the family of a node, which is one of tori."""
+    assert isinstance(node.family, TorusFamily)
+    return node.family
 
 
 def _remeshed(node: Node, family: TorusFamily) -> Array:
     """Return the tangent of a node with another number of phases."""
-    old: TorusFamily = node.family
+    old = torus_family(node)
     size = old.reference.size
     circle = resampled(node.tangent[:size].reshape(old.reference.shape), family.count)
     return np.concatenate([circle.ravel(), node.tangent[size:]])
