@@ -52,7 +52,8 @@ SYSTEMS = (
     Forced("van der Pol, weak", "x'' - 0.1*(1 - x**2)*x' + x = F*cos(w*t)", 1.2, 0.9, (0.1, 1.2), 0.4, 0.1),
     Forced("van der Pol, strong", "x'' - (1 - x**2)*x' + x = F*cos(w*t)", 2.2, 7.0, (3.0, 7.5), 5.2, 1.0),
     Forced(
-        "van der Pol with a cubic spring", "x'' - 0.3*(1 - x**2)*x' + x + 0.2*x**3 = F*cos(w*t)", 2.4, 9.0, (2.0, 10.0), 5.0, 0.3, 0.2,
+        "van der Pol with a cubic spring", "x'' - 0.3*(1 - x**2)*x' + x + 0.2*x**3 = F*cos(w*t)", 2.4, 9.0, (2.0, 10.0),
+        5.0, 0.3, 0.2,
     ),
 )  # fmt: skip
 PERIODS = 500
