@@ -105,3 +105,16 @@ def test_a_difference_outside_the_dictionary_is_seen_at_the_size_that_is_stated(
         other = clean.with_channel("x", clean["x"] + line, "", False)
         seen += verdict(fit, other).residuals < 0.01
     assert seen >= 7
+
+
+def test_chance_of_a_gain_is_that_of_student_also_where_it_underflows():
+    """Against the beta integral in 60 digits (mpmath)."""
+    import mpmath
+
+    from kapitza.estimate.missing.score import log_chance
+
+    for size, freedom in ((2.5, 40.0), (3.2, 600.0), (60.0, 2400.0), (900.0, 700.0)):
+        with mpmath.workdps(60):
+            x = mpmath.mpf(freedom) / (freedom + mpmath.mpf(size) ** 2)
+            exact = float(mpmath.log(mpmath.betainc(freedom / 2, 0.5, 0, x, regularized=True)))
+        assert float(log_chance(size**2, 1.0, 1.0, freedom)) == pytest.approx(exact, rel=1e-6)

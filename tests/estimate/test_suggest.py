@@ -166,3 +166,22 @@ def test_recordings_shorter_than_the_filter_of_the_noise_take_part():
     record = kz.Record.from_arrays(t, {"x": kz.simulate(model, t=t)["x"] + coloured}, segment=segment)
     fit = kz.identify(model, record, ["c", "k"], method=kz.ShootingFit())
     assert kz.suggest(fit) is not None
+
+
+def test_a_term_too_small_to_be_seen_moves_values_as_far_as_suggest_says():
+    linear = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 4.0})
+
+    def fitted(q):
+        truth = kz.Model.from_equations("x'' + c*x' + k*x + q*x**3 = 0", parameters={"c": 0.1, "k": 4.0, "q": q})
+        record = kz.measure(kz.simulate(truth, [1, 0], t=np.arange(800) * 0.04).select(["x"]), noise=0.01, seed=3)
+        return kz.identify(linear, record, ["c", "k"], kz.ShootingFit())
+
+    plain = fitted(0.0)
+    found = kz.suggest(plain)
+    assert not found.missing
+    term = next(t for t in found.terms if t.name == "cubic stiffness of x")
+    moved = fitted(term.detectable)
+    seen = abs(moved[term.moves] - plain[term.moves]) / plain.deviations[term.moves]
+    # The same noise in both fits: the shift is that of the term alone, but for its square.
+    assert seen == pytest.approx(term.errors, rel=0.1)
+    assert f"moves {term.moves} by" in str(found)

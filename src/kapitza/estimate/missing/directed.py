@@ -22,27 +22,30 @@ from kapitza.base.arrays import Array
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.judge import whiteness
 from kapitza.estimate.misfit import structure
-from kapitza.estimate.missing.columns import Window, windows_of
+from kapitza.estimate.missing.columns import windows_of
 from kapitza.estimate.missing.dictionary import candidate_terms
-from kapitza.estimate.missing.score import ALARM, JointScores, Products, eliminated, products_of, scale_of
-from kapitza.estimate.missing.suggest import Suggestion, chance_text, judged, labels_of, with_shares
+from kapitza.estimate.missing.score import WEAK, JointScores, Products, eliminated, products_of, scale_of, shift_of
+from kapitza.estimate.missing.suggest import Suggestion, chance_text, judged, labels_of, with_moves, with_shares
 from kapitza.estimate.missing.whitening import residuals_without
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.shooting_fit import MotionWorkings
 from kapitza.model import Model
-from kapitza.solve import scaled_inverse
 
 LEVEL = 0.05
 """Probability with which a right model is rejected, by all tests together."""
 
-REST = 0.5 * (LEVEL - ALARM)
-"""Part of it for the test of the parameters, and as much for that of the residuals; directed tests have the rest."""
+LEARNT = 1.25
+"""Factor on the chance: with noise that is learnt and a curved model the three tests together, exact for a linear model
+and known noise, rejected 45 of 800 right models at 5 % (eight systems, 1 and 4 % noise; none of them evaluates)."""
+
+DIRECTED = 0.6 * LEVEL / LEARNT
+"""Part of the level for the directed tests."""
+
+REST = 0.2 * LEVEL / LEARNT
+"""Part of the level for the test of the parameters, and as much for that of the residuals."""
 
 SEEN = 0.95
 """Power at which a size counts as detectable."""
-
-WEAK = 1e-12
-"""Relative information of a direction of the parameters below which the record says nothing about it."""
 
 LAGS = 10
 """Lags at which residuals are tested for correlation."""
@@ -70,9 +73,17 @@ class ModelTest:
     @property
     def chance(self) -> float:
         """Probability that a right model does as badly in one of the tests."""
-        directed = 10.0 ** self.terms.terms[0].log10_p if self.terms.terms else 1.0
-        others = [p / (REST / LEVEL) for p in (self.parameters, self.residuals) if np.isfinite(p)]
-        return float(min(1.0, directed / (ALARM / LEVEL), *others))
+        others = [p * LEVEL / REST for p in (self.parameters, self.residuals) if np.isfinite(p)]
+        return float(min(1.0, self._directed * LEVEL / DIRECTED, *others))
+
+    @property
+    def _directed(self) -> float:
+        return 10.0 ** self.terms.terms[0].log10_p if self.terms.terms else 1.0
+
+    @property
+    def missing(self) -> bool:
+        """Whether the directed tests reject the model."""
+        return self._directed < DIRECTED
 
     @property
     def rejected(self) -> bool:
@@ -83,7 +94,7 @@ class ModelTest:
     def reasons(self) -> list[str]:
         """What a rejection rests on, one phrase for each test."""
         found = []
-        if self.terms.missing:
+        if self.missing:
             first = (*self.terms.alternatives, *self.terms.terms)[0]
             also = len(self.terms.alternatives) - 1
             more = f", or one of {also} more terms" if also > 0 else ""
@@ -126,7 +137,8 @@ def directed_test(fit: Estimate | Model, second: Estimate) -> ModelTest:
     if isinstance(fit, Estimate) and shifted and free:
         first = windows_of(fit, terms, held, free)
         weight = workings_of(fit, MotionWorkings).task.problem.priors.weight
-        moved = _shift(first, weight if weight.size == len(free) else np.zeros(len(free)))
+        # The fit takes its noise for white, so its shift is that of plain least squares.
+        moved = shift_of(products_of(first, white=True), weight if weight.size == len(free) else np.zeros(len(free)))
         places = {label.name: i for i, label in enumerate(labels_of(fit, terms, held))}
         for column, label in enumerate(labels):
             if label.name in places:
@@ -138,20 +150,14 @@ def directed_test(fit: Estimate | Model, second: Estimate) -> ModelTest:
     found = with_shares(
         judged(scores, labels), [second, fit] if isinstance(fit, Estimate) and shifted else [second], terms
     )
+    if isinstance(fit, Estimate) and shifted and free == fit.names:
+        found = with_moves(found, fit, labels, shift)
     return ModelTest(found, parameters, _structure(left), line, band, bool(shifted) or not free)
 
 
 def _reach(estimate: Estimate) -> Array:
     assert estimate.motion is not None
     return np.abs(estimate.motion.states).max(axis=0)
-
-
-def _shift(windows: Sequence[Window], prior: Array) -> Array:
-    """W m₁ (k, m): what a unit of each term does to the parameters of the fit."""
-    plain = products_of(windows, white=True)
-    k = prior.size
-    information = plain.whole[:k, :k] + np.diag(prior)
-    return scaled_inverse(information, WEAK) @ plain.whole[:k, k:-1]
 
 
 def _variance(fit: Estimate, free: Sequence[str]) -> Array:

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, special
 
 from kapitza.base.arrays import Array
 from kapitza.estimate.faults import NOTHING_OWN
 from kapitza.estimate.missing.columns import Window
 from kapitza.estimate.missing.whitening import ORDER, whitening
-from kapitza.solve import symmetric_function
+from kapitza.solve import scaled_inverse, symmetric_function
 
 ALARM = 0.03
 """Chance of an alarm on a complete model that is aimed at: it stays below 5 % where the noise has to be learnt too."""
+
+
+WEAK = 1e-12
+"""Relative information of a direction of the parameters below which the record says nothing about it."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,11 @@ class JointScores:
     square: float
     dof: int
     certainty: float = np.inf
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance to which gains are compared: one term is added."""
+        return float(min(self.certainty, max(self.dof - 1, 1)))
 
     @property
     def gains(self) -> Array:
@@ -79,11 +88,6 @@ class Products:
     certainty: float = np.inf
 
 
-def scores_of(windows: Sequence[Window]) -> JointScores:
-    """Whiten, eliminate initial states window by window, then the free parameters."""
-    return eliminated(products_of(windows), windows[0].free.shape[2])
-
-
 def products_of(windows: Sequence[Window], white: bool = False) -> Products:
     """Products of the columns, whitened by an autoregression of the residuals unless they are taken as white."""
     plain = _normal_equations(windows, np.zeros((windows[0].residual.shape[1], ORDER)))
@@ -91,6 +95,13 @@ def products_of(windows: Sequence[Window], white: bool = False) -> Products:
         return plain
     filters, certainty = whitening(windows, eliminated(plain, windows[0].free.shape[2]))
     return replace(_normal_equations(windows, filters), certainty=certainty)
+
+
+def shift_of(products: Products, prior: Array) -> Array:
+    """W m (k, m): what a unit of each term does to the k parameters of the fit; prior (k,): their weights by priors."""
+    k = prior.size
+    information = products.whole[:k, :k] + np.diag(prior)
+    return scaled_inverse(information, WEAK) @ products.whole[:k, k:-1]
 
 
 def scale_of(scores: JointScores) -> float:
@@ -171,12 +182,29 @@ def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> flo
     return float(np.clip(np.log1p(-ALARM) / np.log1p(-quantile), 1.0, live.sum()))
 
 
-def log_chance(gain: Array | float, scale: float, tests: float, certainty: float = np.inf) -> Array:
-    """Logarithm of the corrected p value of a gain; a logarithm because strong evidence underflows."""
-    from scipy import stats
+def log_chance(gain: Array | float, scale: float, tests: float, freedom: float = np.inf) -> Array:
+    """Logarithm of the corrected p value of a gain; a logarithm because strong evidence underflows.
 
+    freedom: degrees of freedom of the scale. The gain of the strongest term over the variance that it leaves is the
+    square of Student's t.
+    """
     size = np.sqrt(np.maximum(np.asarray(gain, float) / scale, 0.0))
-    alone = np.log(2.0) + (stats.norm.logsf(size) if np.isinf(certainty) else stats.t.logsf(size, certainty))
+    alone = np.log(2.0) + (special.log_ndtr(-size) if np.isinf(freedom) else _log_tail(size, freedom))
     with np.errstate(divide="ignore"):
         exact = np.log(-np.expm1(tests * np.log1p(-np.exp(np.minimum(alone, -1e-12)))))
     return np.where(alone < -20, np.minimum(alone + np.log(tests), 0.0), np.minimum(exact, 0.0))
+
+
+def _log_tail(size: Array, freedom: float) -> Array:
+    """Logarithm of Student's upper tail beyond `size`, also where the probability underflows.
+
+    P(T > t) = I_x(a, ½)/2 with a = ν/2, x = ν/(ν + t²); I_x(a, ½) = xᵃ √(1 - x) F(a + ½, 1; a + 1; x)/(a B(a, ½)).
+    """
+    a = 0.5 * freedom
+    x = freedom / (freedom + np.asarray(size, float) ** 2)
+    with np.errstate(divide="ignore"):
+        plain = np.log(0.5 * special.betainc(a, 0.5, x))
+    far = plain < -600.0
+    near = np.where(far, x, 0.5)
+    series = a * np.log(near) + 0.5 * np.log1p(-near) + np.log(special.hyp2f1(a + 0.5, 1.0, a + 1.0, near))
+    return np.where(far, series - np.log(2.0 * a) - special.betaln(a, 0.5), plain)

@@ -15,7 +15,16 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.misfit import ALARM as MISFIT
 from kapitza.estimate.missing.columns import SENSOR_FAULTS, drive_faults_of, windows_of
 from kapitza.estimate.missing.dictionary import Term, candidate_terms
-from kapitza.estimate.missing.score import ALARM, JointScores, effective_tests, log_chance, scale_of, scores_of
+from kapitza.estimate.missing.score import (
+    ALARM,
+    JointScores,
+    effective_tests,
+    eliminated,
+    log_chance,
+    products_of,
+    scale_of,
+    shift_of,
+)
 from kapitza.flow import Flow
 
 if TYPE_CHECKING:
@@ -24,6 +33,9 @@ if TYPE_CHECKING:
 LEVEL = float(np.log(ALARM))
 LITTLE, SHOWN = 0.1, 3
 """Share of the forces from which a term that could not be seen is told; terms that a sentence names."""
+
+TOLD = 2.0
+"""Standard errors by which a term that could not be seen must move a parameter to be listed."""
 
 PAIRED = 14
 """Single terms of which pairs are formed."""
@@ -37,6 +49,7 @@ class MissingTerm:
     gain in a complete model, corrected for the search; coefficient, error: one-step estimate; own_share: of its effect
     that nothing in the fit can mimic; detectable: coefficient that would have been seen with 95 % certainty; physical:
     False for a friction law that would feed energy in; share: of the detectable term in the forces (root mean square).
+    moves, errors: the fitted parameter that a term of the detectable size moves most, and by how many standard errors.
     """
 
     name: str
@@ -49,6 +62,8 @@ class MissingTerm:
     detectable: float
     physical: bool
     share: float = float("nan")
+    moves: str = ""
+    errors: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -94,7 +109,16 @@ class Suggestion:
         if weak:
             names = "; ".join(f"{t.name} below {t.detectable:.2g}" for t in weak[:SHOWN])
             text += f" Low power: these data cannot rule out {names}."
-        return text
+        return text + self._leverage
+
+    @property
+    def _leverage(self) -> str:
+        """What terms that are too small to be seen do to the parameters, the strongest first."""
+        strong = sorted((t for t in self.terms if t.errors >= TOLD), key=lambda t: -t.errors)[:SHOWN]
+        if not strong:
+            return ""
+        moved = "; ".join(f"{t.name} of {t.detectable:.2g} moves {t.moves} by {t.errors:.2g}" for t in strong)
+        return f" Terms too small to be seen can still move values, in standard errors: {moved}."
 
     def __str__(self) -> str:
         if not self.terms:
@@ -182,8 +206,9 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     reach = np.abs(fit.motion.states).max(axis=0)
     every = [*candidate_terms(model, reach), *terms]
     held = tuple(n for n in model.names if n not in fit.names and np.isfinite(model.values[n]) and model.values[n] != 0)
-    scores = scores_of(windows_of(fit, every, held))
-    found = with_shares(judged(scores, labels_of(fit, every, held)), [fit], every)
+    products, labels = products_of(windows_of(fit, every, held)), labels_of(fit, every, held)
+    found = with_shares(judged(eliminated(products, len(fit.names)), labels), [fit], every)
+    found = with_moves(found, fit, labels, shift_of(products, np.zeros(len(fit.names))))
     misfit = fit.misfit
     unexplained = "" if misfit is None or misfit.chance >= MISFIT else f"{misfit.what} {misfit.verdict}"
     return replace(found, unexplained=unexplained)
@@ -194,6 +219,22 @@ def with_shares(found: Suggestion, fits: Sequence[Estimate], terms: Sequence[Ter
     each = [_sizes(fit, terms) for fit in fits]
     sizes = {name: max(one[name] for one in each if name in one) for name in {n for one in each for n in one}}
     return replace(found, terms=tuple(replace(t, share=t.detectable * sizes.get(t.name, np.nan)) for t in found.terms))
+
+
+def with_moves(found: Suggestion, fit: Estimate, labels: Sequence[Label], shift: Array) -> Suggestion:
+    """The suggestion with the parameter of the fit that each term, as large as detectable, moves most.
+
+    shift (k, m): what a unit of each term does to the parameters.
+    """
+    deviations = np.array([fit.deviations[name] for name in fit.names])
+    known = np.isfinite(deviations) & (deviations > 0)
+    if not known.any():
+        return found
+    units = np.abs(shift[known]) / deviations[known, None]
+    names = [name for name, here in zip(fit.names, known, strict=True) if here]
+    worst = {label.name: (names[int(np.argmax(u))], float(u.max())) for label, u in zip(labels, units.T, strict=True)}
+    terms = [replace(t, moves=worst[t.name][0], errors=t.detectable * worst[t.name][1]) for t in found.terms]
+    return replace(found, terms=tuple(terms))
 
 
 def _sizes(fit: Estimate, terms: Sequence[Term]) -> dict[str, float]:
@@ -236,7 +277,7 @@ def judged(scores: JointScores, labels: Sequence[Label]) -> Suggestion:
     tests = effective_tests(scores.information)
     gains = scores.gains
     scale = scale_of(scores)
-    chances = log_chance(gains, scale, tests, scores.certainty)
+    chances = log_chance(gains, scale, tests, scores.freedom)
     reach = stats.norm.isf((1 - (1 - ALARM) ** (1 / tests)) / 2) + stats.norm.isf(0.05)
     power = np.sqrt(np.where(np.diag(scores.information) > 0, np.diag(scores.information), 1.0))
 
@@ -271,7 +312,7 @@ def _frictions(labels: Sequence[Label], live: Indices) -> list[int]:
 
 def _complete(scores: JointScores, tests: float) -> bool:
     """Whether nothing else is significant any more."""
-    return bool((log_chance(scores.gains, scale_of(scores), tests, scores.certainty) >= LEVEL).all())
+    return bool((log_chance(scores.gains, scale_of(scores), tests, scores.freedom) >= LEVEL).all())
 
 
 def _pairs(

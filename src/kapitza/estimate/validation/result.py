@@ -259,7 +259,7 @@ def _test_rows(test: ModelTest) -> list[tuple[str, str, str, str]]:
     if test.terms.terms:
         best = test.terms.terms[0]
         strongest = f"strongest of {len(test.terms.terms)} terms: {best.name}, p = {chance_text(best.log10_p)}"
-        rows.append(("missing terms", "", strongest, "missing" if test.terms.missing else "none is missing"))
+        rows.append(("missing terms", "", strongest, "missing" if test.missing else "none is missing"))
     if np.isfinite(test.parameters):
         rows.append(("parameters that either record asks for", "", f"p = {test.parameters:.2g}",
                      _said(test.parameters >= REST)))  # fmt: skip
