@@ -46,7 +46,7 @@ def _structural(
     if model.delays or not free:
         return None
     try:
-        conditions = Conditions(model, outputs, free)
+        conditions = Conditions.of(model, outputs, free)
     except ModelError:
         return None
     owns = [dict(own) for own in settings]

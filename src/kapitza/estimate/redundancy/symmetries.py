@@ -11,13 +11,15 @@ at every point with R = 0. The unknowns ξ, B, δ, γ enter linearly: they are t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
 
 from kapitza.base.arrays import Array
-from kapitza.model import Expression, Model, derived_in_base, rate, symbol, symbolic, time
+from kapitza.model import Coordinate, Expression, Model, derived_in_base, rate, symbol, symbolic, time
 
 NULL = 1e-10
 """Singular values of the scaled rows below this share of the largest belong to a symmetry."""
@@ -49,6 +51,19 @@ class Conditions:
         self.model, self.free = model, tuple(free)
         with symbolic:
             self._prepare(outputs)
+
+    @classmethod
+    def of(cls, model: Model, outputs: Sequence[Expression], free: Sequence[str]) -> Conditions:
+        """The conditions of a model; those of the same equations with other values are compiled once."""
+        parameters = tuple((p.name, p.expression) for p in model.parameters)
+        impacts = tuple((i.surface, tuple(i.reset.items())) for i in model.impacts)
+        form = _Form(
+            model.coordinates, model.equations, impacts, model.is_map, tuple(s.name for s in model.signals),
+            parameters, tuple(outputs), tuple(free), model,
+        )  # fmt: skip
+        made = copy(_compiled(form))
+        made.model = model
+        return made
 
     def _prepare(self, outputs: Sequence[Expression]) -> None:
         model, base = self.model, derived_in_base(self.model)
@@ -167,6 +182,26 @@ class Conditions:
         solution[broken] = np.nan
         rows = self._row_function(moving, np.moveaxis(solution, -1, 0), parameters, spikes)
         return np.moveaxis(rows, 0, -1).reshape(count, points, self.rows, -1)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What the compiled conditions depend on: everything of a model but its values."""
+
+    coordinates: tuple[Coordinate, ...]
+    equations: tuple[Expression, ...]
+    impacts: tuple[tuple[object, tuple[tuple[str, object], ...]], ...]
+    is_map: bool
+    signals: tuple[str, ...]
+    parameters: tuple[tuple[str, Expression | None], ...]
+    outputs: tuple[Expression, ...]
+    free: tuple[str, ...]
+    model: Model = field(compare=False, repr=False)
+
+
+@lru_cache(maxsize=64)
+def _compiled(form: _Form) -> Conditions:
+    return Conditions(form.model, form.outputs, form.free)
 
 
 def _along(expression: Expression, changes: Sequence[Mapping[sp.Symbol, Expression]], free: Sequence[str]) -> list:
