@@ -137,6 +137,16 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
             "validate",
         ),
     },
+    "The next experiment": {
+        "kapitza.planning": (
+            "Choice",
+            "Expected",
+            "Plan",
+            "Search",
+            "information",
+            "plan",
+        ),
+    },
     "Studies": {
         "kapitza.study": (
             "Study",
@@ -200,8 +210,10 @@ RESULTS = (
     "Inspection",
     "LyapunovSpectrum",
     "ModalReduction",
+    "Expected",
     "OrbitSet",
     "PeriodicOrbit",
+    "Plan",
     "StudyResult",
     "Validation",
 )

@@ -10,11 +10,12 @@ from kapitza.estimate.faults import Fault
 from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
+from kapitza.estimate.intervals import truncated_gaussian
 from kapitza.estimate.invariant_fit import InvariantFit
 from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.missing import MissingTerm, Suggestion, Term, suggest
-from kapitza.estimate.observation import Differenced
+from kapitza.estimate.observation import Differenced, Observation, observe_channels
 from kapitza.estimate.orbit_fit import OrbitFit, advise, missing_orbits
 from kapitza.estimate.parts import (
     Exclusion,
@@ -28,6 +29,7 @@ from kapitza.estimate.parts import (
     WeakRows,
 )
 from kapitza.estimate.posterior import posterior
+from kapitza.estimate.priors import bounds_of, priors_of
 from kapitza.estimate.profile import ProfileCurve, profile_curve, profile_interval
 from kapitza.estimate.redundancy import identifiability
 from kapitza.estimate.sensors import Sensor
@@ -55,6 +57,7 @@ __all__ = [
     "Misfit",
     "MissingTerm",
     "NoiseAlone",
+    "Observation",
     "OrbitFit",
     "OrbitMatches",
     "Prediction",
@@ -68,16 +71,20 @@ __all__ = [
     "Validation",
     "WeakRows",
     "advise",
+    "bounds_of",
     "compare_fits",
     "coverage",
     "cramer_rao",
     "identifiability",
     "identify",
     "missing_orbits",
+    "observe_channels",
     "posterior",
+    "priors_of",
     "profile_curve",
     "profile_interval",
     "record_in_model_units",
     "suggest",
+    "truncated_gaussian",
     "validate",
 ]

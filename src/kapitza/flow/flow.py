@@ -170,9 +170,9 @@ class Flow:
         n = self.core.size
         return reached, tangents[..., :n], tangents[..., n:]
 
-    def paths(self, X: Reals, times: Reals, parameters: Parameters = None) -> Array:
+    def paths(self, X: Reals, times: Reals, parameters: Parameters = None, refuse: bool = True) -> Array:
         """States (B, m, n) of `trajectories` alone: a fraction of the work where nothing is differentiated."""
-        return sample_lanes(self.core, *self._many_times(X, times, parameters), bare=True)[0]
+        return sample_lanes(self.core, *self._many_times(X, times, parameters), refuse=refuse, bare=True)[0]
 
     def _many_times(self, X: Any, times: Any, parameters: Any) -> tuple[Array, Array, Array]:
         states = arguments.state_rows(self.model, X)

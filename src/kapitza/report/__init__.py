@@ -17,6 +17,7 @@ from kapitza.report.likelihood_figures import plot_convergence, plot_decay, plot
 from kapitza.report.notebook import as_html, as_latex
 from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
+from kapitza.report.plan_figures import plot_plan
 from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch, plot_rig_branch
 from kapitza.report.skeleton_figures import plot_inspection
 from kapitza.report.study_figures import plot_fit, plot_force_surface, plot_forces, plot_intervals
@@ -48,6 +49,7 @@ __all__ = [
     "plot_multipliers",
     "plot_orbit",
     "plot_orbits",
+    "plot_plan",
     "plot_profile",
     "plot_record",
     "plot_residues",

@@ -1,0 +1,119 @@
+"""What is wanted of an experiment, as a number to minimise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import sympy as sp
+
+from kapitza.base.arrays import Array
+from kapitza.errors import DataError
+from kapitza.model import Model, parse_expression, symbol
+from kapitza.planning.knowledge import covariance
+
+Criterion = Literal["mean log", "worst draw", "worst width", "A", "D"]
+"""Mean log width over draws and wants; the draw where that is worst; the widest want; mean variance; determinant."""
+
+ENOUGH = 0.7
+"""Of its aim, below which a narrower width does not count: else a plan polishes one parameter for ever."""
+
+DIFFERENCE = 1e-4
+"""Step of the derivative of a wanted prediction, in standard errors: below curvature, above rounding."""
+
+Want = str | Callable[[Model], float]
+"""A parameter, an expression of parameters, or a function of the model."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Quantities q(θ) of which narrow intervals are wanted.
+
+    labels; values (w,); slopes (w, k) = ∂q/∂θ; aims (w,): widths that are enough, 0 where narrower is always better.
+    """
+
+    labels: tuple[str, ...]
+    values: Array
+    slopes: Array
+    aims: Array
+
+    def widths(self, information: Array) -> Array:
+        """Standard errors (..., w) that go with information (..., k, k): √(g Σ gᵀ)."""
+        spread = covariance(information)
+        known = np.isfinite(spread)
+        variance = np.einsum("wi,...ij,wj->...w", self.slopes, np.where(known, spread, 0.0), self.slopes)
+        endless = (
+            np.einsum(
+                "wi,...i->...w", np.abs(self.slopes), np.isinf(np.diagonal(spread, axis1=-2, axis2=-1)).astype(float)
+            )
+            > 0
+        )
+        unknown = np.isnan(spread).any(axis=(-2, -1))
+        width = np.sqrt(np.where(endless, np.inf, np.clip(variance, 0.0, None)))
+        return np.where(unknown[..., None], np.nan, width)
+
+    def score(self, information: Array, criterion: Criterion) -> Array:
+        """The number (...) to minimise, of information (..., D, k, k) at D draws."""
+        width = self.widths(information)
+        with np.errstate(divide="ignore"):
+            log = np.log(np.maximum(width, ENOUGH * self.aims)) - np.log(self.scale)
+        # A draw whose motion leaves every bound makes the experiment worthless, not better.
+        log = np.where(np.isnan(log), np.inf, log)
+        if criterion == "mean log":
+            return log.mean(axis=(-2, -1))
+        if criterion == "worst draw":
+            return log.mean(axis=-1).max(axis=-1)
+        if criterion == "worst width":
+            return log.max(axis=-1).mean(axis=-1)
+        if criterion == "A":
+            return np.log(np.exp(2 * log).mean(axis=(-2, -1))) / 2
+        sign, determinant = np.linalg.slogdet(np.where(np.isfinite(information), information, 0.0))
+        halves = np.where(sign > 0, -determinant / (2 * information.shape[-1]), np.inf)
+        return halves.mean(axis=-1)
+
+    @property
+    def scale(self) -> Array:
+        """By which widths are compared: the values, or 1 for those at 0."""
+        return np.where(self.values != 0, np.abs(self.values), 1.0)
+
+
+def wanted(
+    model: Model, names: Sequence[str], values: Array, width: Array, want: Sequence[Want] | None, aim: float | None
+) -> Wanted:
+    """Quantities at the values (k,) of the free parameters, known to width (k,).
+
+    aim: relative width that is enough, for all of them.
+    """
+    asked: list[Want] = list(names) if want is None else list(want)
+    labels, found, slopes = [], [], []
+    for one in asked:
+        label, value, slope = _quantity(model, names, values, width, one)
+        labels.append(label)
+        found.append(value)
+        slopes.append(slope)
+        if not np.isfinite([value, *slope]).all():
+            raise DataError(f'"{label}" is {value} with slopes {slope} at the present values: it cannot be wanted.')
+    quantities = np.array(found, float)
+    aims = np.zeros(len(found)) if aim is None else aim * np.where(quantities != 0, np.abs(quantities), 1.0)
+    return Wanted(tuple(labels), quantities, np.array(slopes, float).reshape(len(found), len(names)), aims)
+
+
+def _quantity(model: Model, names: Sequence[str], values: Array, width: Array, want: Want) -> tuple[str, float, Array]:
+    at = dict(zip(names, values.tolist(), strict=True))
+    if isinstance(want, str):
+        if want in at:
+            return want, at[want], np.array([float(n == want) for n in names])
+        expression = parse_expression(want, model.names)
+        known = {symbol(n): v for n, v in {**model.values, **at}.items()}
+        by = [complex(sp.N(sp.diff(expression, symbol(n)).xreplace(known))).real for n in names]
+        return want, complex(sp.N(expression.xreplace(known))).real, np.array(by)
+    label = want.__name__
+    centre = float(want(model.with_values(**at)))
+    slope = []
+    for i, name in enumerate(names):
+        step = DIFFERENCE * width[i]
+        ends = [float(want(model.with_values(**{**at, name: values[i] + sign * step}))) for sign in (1, -1)]
+        slope.append((ends[0] - ends[1]) / (2 * step))
+    return label, centre, np.array(slope)

@@ -1,0 +1,51 @@
+"""Experiments that a fit has already used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kapitza.estimate import Estimate, parts_of
+from kapitza.planning.choice import Choice
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run that was measured: as a choice, and the root mean square of its channels."""
+
+    choice: Choice
+    size: Mapping[str, float]
+
+
+def done_by(fit: Estimate) -> tuple[Done, ...]:
+    """The uninterrupted stretches of the recordings that a fit by shooting used; none for other methods."""
+    motion = fit.motion
+    if motion is None:
+        return ()
+    parts = parts_of(fit.data)
+    channels = tuple(fit.residuals)
+    found = []
+    for piece in np.unique(motion.piece):
+        here = motion.piece == piece
+        times = motion.sample_times[here]
+        number = int(motion.record[here][0]) if motion.record is not None else 0
+        if times.size < 3:
+            continue
+        node = int(np.argmin(np.abs(motion.times - times[0])))
+        start = dict(zip(fit.model.states, motion.states[node].tolist(), strict=True))
+        noise = motion.noise_by_record[min(number, len(motion.noise_by_record) - 1)]
+        own = {n: v for n, v in parts[min(number, len(parts) - 1)].own.items() if n in fit.model.names}
+        run = Choice(
+            {**own},
+            start,
+            float(times[-1] - times[0]),
+            float(np.median(np.diff(times))),
+            {n: float(noise[n]) for n in channels},
+            begin=float(times[0]),
+        )
+        measured = motion.measured[here]
+        size = {name: float(np.nanstd(measured[:, i])) for i, name in enumerate(channels)}
+        found.append(Done(run, size))
+    return tuple(found)

@@ -1,0 +1,303 @@
+"""kz.plan: which experiment next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
+from kapitza.base.monitor import Monitor, watch
+from kapitza.errors import DataError
+from kapitza.estimate import Estimate
+from kapitza.model import Model, with_laws
+from kapitza.planning.choice import Choice
+from kapitza.planning.criteria import Criterion, Want, Wanted, wanted
+from kapitza.planning.done import Done, done_by
+from kapitza.planning.knowledge import Knowledge, known_from
+from kapitza.planning.result import Expected, Outcome, Plan, Tried
+from kapitza.planning.runs import Runner, limit_share
+from kapitza.planning.search import Search, best_points, distinct
+from kapitza.planning.space import Space, space
+
+MOST = 10
+"""Experiments in a table."""
+
+BRANCHES = 1.3
+"""Ratio of neighbouring amplitudes among the draws from which on they are two branches."""
+
+
+def plan(
+    source: Estimate | Model,
+    vary: Mapping[str, Anything],
+    measure: Mapping[str, float] | Sequence[str] | None = None,
+    want: Sequence[Want] | Want | None = None,
+    limits: Mapping[str, float] | None = None,
+    run: Choice | None = None,
+    missing: Sequence[str] = (),
+    aim: float | None = None,
+    criterion: Criterion = "mean log",
+    search: Search | None = None,
+    monitor: Monitor | None = None,
+) -> Plan:
+    """Return the experiments that tell most of what is wanted.
+
+    Every experiment is simulated at draws of what is known of the parameters, and its Fisher information added to that
+    knowledge. The expected width of an interval is the geometric mean over the draws; with one value of the parameters
+    alone a plan would count on a branch that may not be there.
+
+    Parameters
+    ----------
+    source : Estimate or Model
+        What is known: a fit, or a model whose free parameters have priors.
+    vary : mapping
+        What may be chosen: parameters of the model, states at the start, "duration", "step", "settle", "start",
+        "channels", "approach" → a range (low, high) or a list. Approaches: "rest", "state", "from below", "from above".
+    measure : mapping or list of str, optional
+        Channels → standard deviation of their noise; names alone take the noise that the fit found.
+    want : list of parameters, expressions of them, or functions of a model
+        What should become narrow; by default every free parameter.
+    limits : mapping, optional
+        Expressions of states and parameters → largest value, such as {"abs(x)": 1.2}.
+    run : Choice, optional
+        What is not varied; by default the length and sampling of the recording that was fitted.
+    missing : list of str
+        Laws that the equations may lack, as `with_laws` takes them: widths with them unknown are shown beside.
+    aim : float, optional
+        Relative width that is enough.
+    criterion : str
+        "mean log", "worst draw", "worst width", "A" or "D".
+    search : Search, optional
+        Numbers of experiments and draws.
+    monitor : Monitor, optional
+        Progress and cancelling.
+
+    Returns
+    -------
+    Plan
+        At most ten different experiments, the best first, with the intervals to expect.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> c = kz.Parameter("c", 0.1, prior=kz.Prior(0.1, 0.02))
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = F*cos(w*t)", parameters=[c, "F", "w"])
+    >>> run = kz.Choice({"F": 0.1}, duration=60.0, step=0.2, channels={"x": 0.01})
+    >>> plan = kz.plan(model, vary={"w": (0.5, 2.0)}, run=run)
+    >>> round(plan.best.settings["w"], 1)
+    1.0
+    """
+    with watch(monitor, "plan"):
+        model = source.model if isinstance(source, Estimate) else source
+        search = search or Search()
+        knowledge = known_from(source, None, None, search.seed)
+        done = done_by(source) if isinstance(source, Estimate) else ()
+        template = _template(model, source, run, measure, done)
+        where = space(model, template, vary, knowledge.names)
+        wants = [want] if isinstance(want, str) or callable(want) else want
+        sought = wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
+        bounds = _limits(limits)
+        outputs = _outputs(source)
+        task = _Task(
+            where,
+            knowledge,
+            sought,
+            Runner(model, knowledge.names, tuple(bounds), outputs),
+            np.array([*bounds.values()]),
+            criterion,
+        )
+        tried = task.tried(search)
+        beside = _Beside.of(model, knowledge, done, missing, sought, outputs) if missing else None
+        last = tried.last
+        shown = last[distinct(tried.points[last], tried.scores[last], tried.information[last], MOST)]
+        expected = task.expected(
+            [where.choice(tried.points[i]) for i in shown], knowledge.some(search.shown), done, beside
+        )
+        return Plan(
+            model,
+            knowledge,
+            sought,
+            tuple(expected),
+            tried,
+            where,
+            bounds,
+            tuple(missing),
+            tuple(d.choice for d in done),
+            outputs,
+        )
+
+
+@dataclass(frozen=True)
+class _Task:
+    where: Space
+    knowledge: Knowledge
+    sought: Wanted
+    runner: Runner
+    bounds: Array
+    criterion: Criterion
+
+    def tried(self, search: Search) -> Tried:
+        """Every experiment that the search tried."""
+        log: list[Tried] = []
+
+        def score(points: Array, count: int) -> Array:
+            runs = self.runner.run([self.where.choice(point) for point in points], self.knowledge.some(count))
+            share = limit_share(runs, self.bounds)
+            scores = self.sought.score(self.knowledge.information + runs.information, self.criterion)
+            scores = np.where(share <= 1.0, scores, np.inf)
+            log.append(Tried(points, scores, runs.information.mean(axis=1), share, np.full(len(points), count)))
+            return scores
+
+        best_points(score, len(self.where.axes), self.where.continuous, search)
+        parts = zip(*((t.points, t.scores, t.information, t.shares, t.draws) for t in log), strict=True)
+        return Tried(*(np.concatenate(part) for part in parts))
+
+    def expected(
+        self, choices: list[Choice], draws: Array, done: Sequence[Done], beside: _Beside | None
+    ) -> list[Expected]:
+        """What the experiments of the table promise, over more draws; those beyond a limit at these are left out."""
+        if not choices:
+            return []
+        runs = self.runner.run(choices, draws)
+        share = limit_share(runs, self.bounds)
+        scores = self.sought.score(self.knowledge.information + runs.information, self.criterion)
+        now = self.sought.widths(self.knowledge.information)
+        found = []
+        for i in np.argsort(scores, kind="stable").tolist():
+            if share[i] > 1.0 or not np.isfinite(scores[i]):
+                continue
+            widths = self.sought.widths(self.knowledge.information + runs.information[i])
+            after, low, high = _mean_and_band(widths)
+            laws = None if beside is None else beside.widths(choices[i])
+            branches = _branches(runs.size[i], widths)
+            found.append(
+                Expected(
+                    choices[i],
+                    now,
+                    after,
+                    low,
+                    high,
+                    branches,
+                    float(share[i]),
+                    _beyond(choices[i], runs.size[i], done),
+                    laws,
+                    float(scores[i]),
+                )
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """The same experiments with laws that the equations may lack as further unknowns."""
+
+    runner: Runner
+    information: Array
+    values: Array
+    sought: Wanted
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        knowledge: Knowledge,
+        done: Sequence[Done],
+        missing: Sequence[str],
+        sought: Wanted,
+        outputs: Mapping[str, str],
+    ) -> _Beside:
+        wider = with_laws(model, list(missing))
+        extra = tuple(name for name in wider.names if name not in model.names)
+        names = (*knowledge.names, *extra)
+        runner = Runner(wider, names, outputs=outputs)
+        values = np.array([*knowledge.values, *(wider.values[name] for name in extra)])
+        # What the runs so far tell of the laws, scaled to the widths that the fit reports.
+        before = np.zeros((len(names), len(names)))
+        if done:
+            before = runner.run([d.choice for d in done], values[None]).information[:, 0].sum(axis=0)
+            k = len(knowledge.names)
+            alone = np.linalg.slogdet(before[:k, :k])[1] - np.linalg.slogdet(knowledge.information)[1]
+            before *= min(1.0, float(np.exp(-alone / k)))
+        else:
+            before[: len(knowledge.names), : len(knowledge.names)] = knowledge.information
+        slopes = np.pad(sought.slopes, ((0, 0), (0, len(extra))))
+        return cls(runner, before, values, replace(sought, slopes=slopes))
+
+    def widths(self, choice: Choice) -> Array:
+        told = self.runner.run([choice], self.values[None]).information[0, 0]
+        return self.sought.widths(self.information + told)
+
+
+def _mean_and_band(widths: Array) -> tuple[Array, Array, Array]:
+    """Geometric mean and 5-95 % band (w,) of widths (D, w)."""
+    with np.errstate(divide="ignore"):
+        log = np.log(widths)
+    low, high = np.nanquantile(log, [0.05, 0.95], axis=0)
+    return np.exp(np.nanmean(log, axis=0)), np.exp(low), np.exp(high)
+
+
+def _branches(size: Array, widths: Array) -> tuple[Outcome, ...]:
+    """Motions among the draws: cut where neighbouring amplitudes (D,) differ by more than `BRANCHES`."""
+    order = np.argsort(size, kind="stable")
+    ordered = size[order]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cuts = np.flatnonzero(ordered[1:] > BRANCHES * ordered[:-1]) + 1
+    groups = np.split(order, cuts)
+    if len(groups) > 3:
+        # Amplitudes spread out without steps: a chaotic motion, or one that the parameters move smoothly.
+        groups = [order]
+    return tuple(
+        Outcome(len(group) / size.size, float(np.median(size[group])), _mean_and_band(widths[group])[0])
+        for group in groups
+    )
+
+
+def _beyond(choice: Choice, size: Array, done: Sequence[Done]) -> float:
+    """How many times larger than any motion so far the run is, in the root mean square of its first channel."""
+    channel = next(iter(choice.channels))
+    seen = [d.size[channel] for d in done if channel in d.size]
+    return float(np.nanmedian(size) / max(seen)) if seen and max(seen) > 0 else float("nan")
+
+
+def _limits(limits: Mapping[str, float] | None) -> dict[str, float]:
+    for text, bound in (limits or {}).items():
+        if not (np.isfinite(bound) and bound > 0):
+            raise DataError(f'The limit of "{text}" is {bound}: give a number above 0, such as {{"abs(x)": 1.2}}.')
+    return dict(limits or {})
+
+
+def _outputs(source: Estimate | Model) -> dict[str, str]:
+    given = source.settings.outputs if isinstance(source, Estimate) and source.settings is not None else {}
+    return {name: text for name, text in given.items() if isinstance(text, str)}
+
+
+def _template(
+    model: Model,
+    source: Estimate | Model,
+    run: Choice | None,
+    measure: Mapping[str, float] | Sequence[str] | None,
+    done: Sequence[Done],
+) -> Choice:
+    """The run that everything not varied is taken from."""
+    noise = dict(source.noise) if isinstance(source, Estimate) else {}
+    if run is not None:
+        noise |= run.channels
+    if measure is None:
+        channels = dict(run.channels) if run is not None else noise
+    elif isinstance(measure, Mapping):
+        channels = {name: float(value) for name, value in measure.items()}
+    else:
+        unknown = [name for name in measure if name not in noise]
+        if unknown:
+            raise DataError(
+                f"The noise of {', '.join(unknown)} is not known: give it, measure={{{unknown[0]!r}: 0.01}}."
+            )
+        channels = {name: noise[name] for name in measure}
+    if run is not None:
+        return replace(run, channels=channels)
+    if not done:
+        raise DataError("How long is a run, and how is it sampled? Give run=Choice(duration=60.0, step=0.1, ...).")
+    first = done[0].choice
+    return replace(first, channels=channels, start={}, begin=0.0)

@@ -1,0 +1,322 @@
+"""Plan: experiments in order of what they tell, with the intervals to expect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.base.arrays import Array
+from kapitza.base.display import Shown
+from kapitza.errors import DataError, nearest_name
+from kapitza.model import Model
+from kapitza.planning.choice import Choice
+from kapitza.planning.criteria import Wanted
+from kapitza.planning.knowledge import Knowledge, covariance
+from kapitza.planning.runs import Runner, limit_share
+from kapitza.planning.space import Space
+
+UNCERTAIN = 1.4
+"""Ratio of a band to its middle from which the table says that the draws disagree."""
+
+SPARE = 1.05
+"""Widening of every wanted interval below which a sensor can be left out."""
+
+IMPROVED = 1.05
+"""Narrowing of an interval below which an experiment does not improve it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A motion that the run may end in: its probability, root mean square of the first channel, widths (w,) there."""
+
+    probability: float
+    size: float
+    after: Array
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An experiment and the standard errors (w,) of what is wanted: now, after it, and the 5-95 % band of that.
+
+    outcomes: branches that it may land on; share: of the tightest limit that it may use; beyond: how many times larger
+    than any motion so far (NaN where nothing was measured); with_laws: widths after it where the laws of `missing` are
+    unknown too; score: what was minimised.
+    """
+
+    choice: Choice
+    now: Array
+    after: Array
+    low: Array
+    high: Array
+    outcomes: tuple[Outcome, ...]
+    share: float
+    beyond: float
+    with_laws: Array | None
+    score: float
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Points (P, a) of the unit cube with scores (P,), mean information (P, k, k), shares (P,) of the limits.
+
+    draws (P,): values of the parameters over which each was averaged; the search tries the best ones again with more.
+    """
+
+    points: Array
+    scores: Array
+    information: Array
+    shares: Array
+    draws: NDArray[np.int64]
+
+    @property
+    def last(self) -> NDArray[np.intp]:
+        """Numbers of the experiments tried with the most draws."""
+        return np.flatnonzero(self.draws == self.draws.max())
+
+
+@dataclass(frozen=True)
+class PlanMap:
+    """Mean relative width (ny, nx) over two choices, the others as in the best experiment.
+
+    names: of x and y; spread: ratio of the widest to the middle draw; share: of the tightest limit.
+    """
+
+    names: tuple[str, str]
+    x: Array
+    y: Array
+    width: Array
+    spread: Array
+    share: Array
+
+
+@dataclass(frozen=True)
+class Plan(Shown):
+    """Result of `kapitza.plan`: iterable over at most ten different experiments, the best first.
+
+    model, knowledge: what is known before; wanted: what should become narrow; expected: the experiments; tried: all
+    that were simulated; space: what could be chosen; limits, missing, outputs: as given; done: runs measured before.
+    """
+
+    model: Model
+    knowledge: Knowledge
+    wanted: Wanted
+    expected: tuple[Expected, ...]
+    tried: Tried = field(repr=False)
+    space: Space = field(repr=False)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    done: tuple[Choice, ...] = field(default=(), repr=False)
+    outputs: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.expected)
+
+    def __iter__(self) -> Any:
+        return iter(self.expected)
+
+    def __getitem__(self, number: int) -> Expected:
+        return self.expected[number]
+
+    @property
+    def best(self) -> Choice:
+        """The experiment that tells most."""
+        if not self.expected:
+            raise DataError("No experiment that may be chosen stays within the limits: widen them, or what may vary.")
+        return self.expected[0].choice
+
+    @property
+    def reached(self) -> bool:
+        """Whether every aim is met without a further experiment."""
+        return bool(
+            (self.wanted.aims > 0).all() and (self.wanted.widths(self.knowledge.information) <= self.wanted.aims).all()
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One row per experiment: in words, every wanted width before and after [%], chance, limits, time."""
+        rows = []
+        for one in self.expected:
+            row: dict[str, Any] = {"experiment": self.words(one.choice)}
+            for i, label in enumerate(self.wanted.labels):
+                unit = 100 / self.wanted.scale[i]
+                row[f"{label} now [%]"], row[f"{label} after [%]"] = unit * one.now[i], unit * one.after[i]
+                row[f"{label} band [%]"] = f"{unit * one.low[i]:.2g} … {unit * one.high[i]:.2g}"
+                if one.with_laws is not None:
+                    row[f"{label} with {', '.join(self.missing)} [%]"] = unit * one.with_laws[i]
+            row["chance"] = " / ".join(f"{o.probability:.2f}" for o in one.outcomes)
+            row["peak/limit"] = one.share if self.limits else np.nan
+            row["beyond measured"] = one.beyond
+            row["time [s]"] = one.choice.seconds
+            rows.append(row)
+        return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="rank"))
+
+    def words(self, choice: Choice) -> str:
+        """The experiment in words, with the units of the model."""
+        said = []
+        for name, value in choice.settings.items():
+            unit = self.model.parameter(name).unit
+            said.append(f"{name} = {value:.4g} {unit}".strip())
+        if choice.approach != "state" and choice.sweep is not None:
+            said.append(f"reached by a slow sweep of {choice.sweep[0]} {choice.approach}")
+        begun = [f"{name} = {value:.4g}" for name, value in choice.start.items() if value]
+        said.append(f"start {', '.join(begun)}" if begun else "start at rest")
+        said.append(f"{choice.duration:.4g} s at {1 / choice.step:.4g} Hz")
+        return f"{'; '.join(said)}; measure {', '.join(choice.channels)}"
+
+    def __str__(self) -> str:
+        if not self.expected:
+            return "No experiment that may be chosen stays within the limits and tells something: widen what may vary."
+        lines = ["Next experiment, the best first (standard errors, 5-95 % over what the parameters may be):"]
+        for rank, one in enumerate(self.expected, 1):
+            lines.append(f"  {rank}. {self.words(one.choice)}")
+            for i, label in enumerate(self.wanted.labels):
+                unit = 100 / self.wanted.scale[i]
+                now, after, low, high = (unit * part[i] for part in (one.now, one.after, one.low, one.high))
+                text = f"{label} ± {now:.2g} % → ± {after:.2g} % ({low:.2g} … {high:.2g})"
+                if one.with_laws is not None:
+                    text += f", ± {unit * one.with_laws[i]:.2g} % if there is {' or '.join(self.missing)}"
+                lines.append(f"     {text}")
+            lines += [f"     {remark}" for remark in self._remarks(one)]
+        return "\n".join([*lines, *self.unimproved()])
+
+    def _remarks(self, one: Expected) -> list[str]:
+        remarks = []
+        if len(one.outcomes) > 1:
+            ends = "; ".join(f"{o.probability:.0%} at {o.size:.3g} rms" for o in one.outcomes)
+            remarks.append(f"may end on different branches: {ends}")
+        elif (one.high > UNCERTAIN * one.after).any():
+            remarks.append("the gain depends strongly on parameters that are not well known yet")
+        if one.beyond > 2:
+            remarks.append(
+                f"motions {one.beyond:.1f} times larger than any measured so far: laws unseen there may matter"
+            )
+        if self.limits and one.share > 0.9:
+            remarks.append(f"uses {one.share:.0%} of a limit, with the margin")
+        return remarks
+
+    def unimproved(self) -> list[str]:
+        """What no experiment that was tried would improve, and why."""
+        finite = np.isfinite(self.tried.scores)
+        if not finite.any():
+            return []
+        now = self.wanted.widths(self.knowledge.information)
+        after = self.wanted.widths(self.knowledge.information + self.tried.information[finite])
+        lines = []
+        for i, label in enumerate(self.wanted.labels):
+            if np.nanmin(after[:, i]) * IMPROVED < now[i]:
+                continue
+            told = self.tried.information[finite]
+            own = np.einsum("i,pij,j->p", self.wanted.slopes[i], told, self.wanted.slopes[i])
+            why = (
+                "no allowed run depends on it"
+                if not (own > 0).any()
+                else "its effect is that of " + self._weakest(told[int(np.argmax(own))])
+            )
+            lines.append(f"  nothing allowed improves {label}: {why}")
+        return lines
+
+    def _weakest(self, information: Array) -> str:
+        """The combination of parameters that is least known after the run, in words."""
+        spread = covariance(self.knowledge.information + information)
+        scale = np.where(self.knowledge.values != 0, np.abs(self.knowledge.values), 1.0)
+        _, vectors = np.linalg.eigh(spread / np.outer(scale, scale))  # any sign: made positive at its largest entry
+        weak = vectors[:, -1] * np.sign(vectors[np.argmax(np.abs(vectors[:, -1])), -1])
+        terms = [
+            f"{'+' if w > 0 else '-'} {abs(w):.2g} {n}"
+            for n, w in zip(self.knowledge.names, weak, strict=True)
+            if abs(w) > 0.1
+        ]
+        return " ".join(terms).removeprefix("+ ") + " (relative changes)"
+
+    def long_enough(
+        self, number: int = 0, shares: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
+    ) -> pd.DataFrame:
+        """Widths after shorter and longer runs of the same experiment, one row per duration [s]."""
+        choice = self.expected[number].choice
+        choices = [replace(choice, duration=max(choice.step, share * choice.duration)) for share in shares]
+        widths = self._widths(choices)
+        return pd.DataFrame(
+            widths, columns=list(self.wanted.labels), index=pd.Index([c.duration for c in choices], name="duration")
+        )
+
+    def droppable(self, number: int = 0) -> tuple[str, ...]:
+        """Channels of an experiment that can be left out together: no wanted interval widens by more than 5 %."""
+        choice = self.expected[number].choice
+        full = self._widths([choice])[0]
+        left, dropped = dict(choice.channels), []
+        while len(left) > 1:
+            names = list(left)
+            less = [replace(choice, channels={n: s for n, s in left.items() if n != name}) for name in names]
+            widening = (self._widths(less) / full).max(axis=1)
+            least = int(np.argmin(widening))
+            if not widening[least] < SPARE:
+                break
+            dropped.append(names[least])
+            del left[names[least]]
+        return tuple(dropped)
+
+    def _widths(self, choices: list[Choice]) -> Array:
+        """Geometric mean widths (C, w) over the draws."""
+        told = (
+            Runner(self.model, self.knowledge.names, outputs=self.outputs)
+            .run(choices, self.knowledge.some(8))
+            .information
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.exp(np.log(self.wanted.widths(self.knowledge.information + told)).mean(axis=1))
+
+    def take(self, record: Any, number: int = 0) -> tuple[Any, dict[str, float]]:
+        """The recording of an experiment with its settings, as `identify` takes it."""
+        return record, dict(self.expected[number].choice.settings)
+
+    def sheet(self, path: str | os.PathLike[str]) -> None:
+        """Write the run sheet: .csv for people, .toml for a script."""
+        from kapitza.planning.sheet import write_sheet
+
+        write_sheet(self, path)
+
+    def grid(self, x: str, y: str, size: int = 28) -> PlanMap:
+        """Simulate a grid over two choices that have a range."""
+        names = [axis.name for axis in self.space.axes if axis.continuous]
+        for name in (x, y):
+            if name not in names:
+                raise DataError(
+                    f'"{name}" has no range in this plan.{nearest_name(name, names)} It has {", ".join(names)}.'
+                )
+        last = self.tried.last
+        best = self.tried.points[last[int(np.argmin(self.tried.scores[last]))]]
+        shares = np.linspace(0.0, 1.0, size)
+        order = [axis.name for axis in self.space.axes]
+        points = np.tile(best, (size * size, 1))
+        points[:, order.index(x)], points[:, order.index(y)] = np.tile(shares, size), np.repeat(shares, size)
+        runner = Runner(self.model, self.knowledge.names, tuple(self.limits), self.outputs)
+        runs = runner.run([self.space.choice(point) for point in points], self.knowledge.some(8))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log = np.log(self.wanted.widths(self.knowledge.information + runs.information) / self.wanted.scale).mean(
+                axis=2
+            )
+        share = limit_share(runs, np.array([*self.limits.values()]))
+        spread = np.exp(log.max(axis=1) - np.median(log, axis=1))
+        ends = [self.space.axes[order.index(name)] for name in (x, y)]
+        along = [axis.low + shares * (axis.high - axis.low) for axis in ends]
+        shape = (size, size)
+        width = np.where(share <= 1.0, np.exp(log.mean(axis=1)), np.nan)
+        return PlanMap((x, y), along[0], along[1], width.reshape(shape), spread.reshape(shape), share.reshape(shape))
+
+    def plot(self, x: str = "", y: str = "", path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw the map of expected widths over two choices, by default the first two that have a range.
+
+        Bright is narrow; hatched is beyond a limit; dashed encloses choices where the draws disagree; stars are the
+        experiments of the table, squares the runs measured before. With one range or none: widths of the experiments.
+        """
+        from kapitza.report import plot_plan
+
+        names = [axis.name for axis in self.space.axes if axis.continuous]
+        if not (x and y) and len(names) > 1:
+            x, y = names[:2]
+        return plot_plan(self, x, y, path)

@@ -1,0 +1,310 @@
+"""Motions and Fisher information of many experiments at many parameter values.
+
+The sensitivity of a reading h(x(t), θ) to the state x₀ at the start of a window and to θ is [∂h/∂x·J, ∂h/∂x·S + ∂h/∂θ].
+Rows are divided by the noise; the state is eliminated by a QR factorisation, so it counts as unknown:
+F = R₂₂ᵀ R₂₂ with R = qr([rows by x₀, rows by θ]).
+
+In a chaotic run |J| grows until one such elimination is far too optimistic (widths of 1e-12 of the right ones at 1e30).
+So a window ends where |J| reaches `GROWTH`, and the next has its own unknown state: F is the sum over windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kapitza.base.arrays import Array, Flags
+from kapitza.base.monitor import checkpoint
+from kapitza.errors import DataError, nearest_name
+from kapitza.estimate import Observation, observe_channels
+from kapitza.flow import Flow
+from kapitza.model import Model, compile_expressions, parse_expression
+from kapitza.planning.choice import Choice
+
+GROWTH = 1e7
+"""|J| at which a window ends: from 1e6 to 1e8 widths are 1.02-1.13 of the Cramér-Rao bound, from 1e16 on below it."""
+
+MEMBERS = 256
+"""Runs that are followed together: 512 runs of 600 samples with their tangents take about 100 MB."""
+
+PER_PERIOD = 24
+"""Samples per excitation period at which limits are tested, where the recording has fewer."""
+
+TOLERANCE = 1e-10
+"""Of the integration: widths need three digits."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of C choices at D draws of the parameters.
+
+    information (C, D, k, k); peaks (C, D, l): largest value of each limited expression; size (C, D): standard deviation
+    of the first channel, which separates branches; growth (C, D): largest |J| inside a window.
+    Runs that fail (a motion that leaves every bound) are NaN.
+    """
+
+    information: Array
+    peaks: Array
+    size: Array
+    growth: Array
+
+    @property
+    def failed(self) -> Flags:
+        return ~np.isfinite(self.size)
+
+
+class Runner:
+    """Follows experiments of one model; compiled once for all settings.
+
+    free: the parameters whose information is wanted. limits: expressions of states, parameters and t in plain notation.
+    """
+
+    def __init__(
+        self, model: Model, free: Sequence[str], limits: Sequence[str] = (), outputs: Mapping[str, str] | None = None
+    ):
+        if model.is_map:
+            raise DataError("Plans are made for models in continuous time; this one is a map.")
+        if model.delays:
+            raise DataError(
+                f'Model "{model.name}" has delays: its runs start from a function, not a state, and cannot be planned.'
+            )
+        for name in free:
+            if name not in model.names:
+                raise DataError(f'No parameter "{name}" in {model.name}.{nearest_name(name, model.names)}')
+        self.model, self.free = model, tuple(free)
+        self.flow = Flow(model, wrt=self.free, tolerance=TOLERANCE)
+        self._outputs = dict(outputs or {})
+        self._observations: dict[tuple[str, ...], Observation] = {}
+        names = [*model.states, *model.names, *(s.name for s in model.signals)]
+        self._limited = [parse_expression(text, names) for text in limits]
+
+    def vectors(self, choice: Choice, draws: Array) -> Array:
+        """Parameters (D, npar) of the model: the draws (D, k) of the free ones, the settings of the choice."""
+        names, columns = self.model.names, {name: i for i, name in enumerate(self.model.names)}
+        for name in choice.settings:
+            if name not in columns:
+                raise DataError(f'No parameter "{name}" in {self.model.name}.{nearest_name(name, names)}')
+        rows = np.tile(self.model.with_values(**dict(choice.settings)).vector, (len(draws), 1))
+        rows[:, [columns[name] for name in self.free]] = draws
+        for name, value in choice.settings.items():
+            rows[:, columns[name]] = value
+        return rows
+
+    def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
+        """Follow every choice at every draw (D, k) of the free parameters."""
+        count, k = len(choices), len(self.free)
+        shape = (count, len(draws))
+        result = Runs(
+            np.full((*shape, k, k), np.nan),
+            np.full((*shape, len(self._limited)), np.nan),
+            np.full(shape, np.nan),
+            np.full(shape, np.nan),
+        )
+        for group in _alike(choices):
+            per = max(1, MEMBERS // len(draws))
+            for first in range(0, len(group), per):
+                checkpoint()
+                part = group[first : first + per]
+                done = self._together([choices[i] for i in part], draws)
+                for of, to in (
+                    (done.information, result.information),
+                    (done.peaks, result.peaks),
+                    (done.size, result.size),
+                    (done.growth, result.growth),
+                ):
+                    to[part] = of.reshape(len(part), len(draws), *of.shape[1:])
+        return result
+
+    def _together(self, choices: Sequence[Choice], draws: Array) -> Runs:
+        """Choices that differ in numbers alone, as members of one batch; members lead."""
+        vectors = np.concatenate([self.vectors(choice, draws) for choice in choices])
+        starts = np.repeat([self.model.state(choice.start) for choice in choices], len(draws), axis=0)
+        one = choices[0]
+        levels = np.repeat([choice.levels for choice in choices], len(draws), axis=0)
+        begin, clock, peaks = self._settled(one, starts, levels, vectors)
+        times = clock[:, None] + np.arange(one.samples) * one.step
+        states = self._paths(begin, times, vectors)
+        peaks = np.fmax(peaks, self._peaks(begin, times, vectors, one))
+        lost = ~np.isfinite(states).all(axis=(1, 2))
+        observation = self._observation(one)
+        deviation = np.array([one.channels[name] for name in observation.channels])
+        information, growth = self._information(observation, deviation, states, times, vectors, ~lost)
+        read = self._read(observation, states, times, vectors)[..., 0]
+        size = read.std(axis=1)
+        size[lost], peaks[lost] = np.nan, np.nan
+        return Runs(information, peaks, size, growth)
+
+    def _settled(self, choice: Choice, starts: Array, levels: Array, vectors: Array) -> tuple[Array, Array, Array]:
+        """States and clocks (B,) when the recording begins, and the peaks (B, l) until then.
+
+        A sweep stays `settle` at each level, a whole number of periods: the drive goes on without a jump of its phase.
+        """
+        count = len(starts)
+        clock, peaks = np.full(count, choice.begin), np.full((count, len(self._limited)), -np.inf)
+        if not choice.settle:
+            return starts, clock, peaks
+        sets = vectors.copy()
+        steps = range(levels.shape[1]) if levels.shape[1] else (None,)
+        for step in steps:
+            if step is not None:
+                assert choice.sweep is not None
+                sets[:, self.model.names.index(choice.sweep[0])] = levels[:, step]
+            waits = self._whole_periods(choice.settle, sets)
+            fine = choice.begin + np.linspace(0.0, 1.0, self._fine(choice, sets, choice.settle)) * waits[:, None]
+            passed = self._paths(starts, fine, sets)
+            peaks = np.fmax(peaks, self._limits(passed, fine, sets))
+            starts = passed[:, -1]
+        return starts, clock, peaks
+
+    def _whole_periods(self, wait: float, vectors: Array) -> Array:
+        """The wait (B,), rounded up to whole periods of the drive: the phase at its end is that of time 0."""
+        if self.model.excitation is None:
+            return np.full(len(vectors), wait)
+        periods = np.array([self.flow.period(vector) for vector in vectors], float)
+        return np.ceil(wait / periods - 1e-9) * periods
+
+    def _fine(self, choice: Choice, vectors: Array, length: float) -> int:
+        """Samples over a length of time on which limits are tested."""
+        step = choice.step
+        if self._limited and self.model.excitation is not None:
+            step = min(
+                step,
+                min(float(self.flow.period(v) or np.inf) for v in vectors[:: max(1, len(vectors) // 8)]) / PER_PERIOD,
+            )
+        return int(np.ceil(length / step)) + 1
+
+    def _paths(self, starts: Array, times: Array, vectors: Array) -> Array:
+        """States (B, m, n); members whose start or motion fails are NaN."""
+        states = np.full((*times.shape, starts.shape[1]), np.nan)
+        good = np.isfinite(starts).all(axis=1)
+        if good.any():
+            states[good] = self.flow.paths(starts[good], times[good], vectors[good], refuse=False)
+        return states
+
+    def _peaks(self, begin: Array, times: Array, vectors: Array, choice: Choice) -> Array:
+        if not self._limited:
+            return np.empty((len(begin), 0))
+        fine = times[:, :1] + np.linspace(0.0, 1.0, self._fine(choice, vectors, choice.duration)) * (
+            times[:, -1:] - times[:, :1]
+        )
+        return self._limits(self._paths(begin, fine, vectors), fine, vectors)
+
+    def _limits(self, states: Array, times: Array, vectors: Array) -> Array:
+        """Largest value (B, l) of every limited expression along states (B, m, n)."""
+        count, m, n = states.shape
+        if not self._limited:
+            return np.empty((count, 0))
+        signals = self.model.signals
+        function = compile_expressions(
+            self._limited, [*self.model.states, "t", *(s.name for s in signals)], self.model.names
+        )
+        flat = times.reshape(-1)
+        inputs = np.vstack([states.reshape(-1, n).T, flat[None], *(s(flat)[None] for s in signals)])
+        values = function(inputs, np.repeat(vectors, m, axis=0).T)
+        return values.reshape(-1, count, m).max(axis=2).T
+
+    def _observation(self, choice: Choice) -> Observation:
+        channels = tuple(choice.channels)
+        if channels not in self._observations:
+            known = {*self.model.states, *self.model.structure.outputs, *self._outputs}
+            for name in channels:
+                if name not in known:
+                    raise DataError(f'"{name}" is not measured by this model.{nearest_name(name, known)}')
+            used = {name: text for name, text in self._outputs.items() if name in channels}
+            self._observations[channels] = observe_channels(
+                self.model, channels, [False] * len(channels), used, self.free
+            )
+        return self._observations[channels]
+
+    def _read(self, observation: Observation, states: Array, times: Array, vectors: Array) -> Array:
+        """What the channels would read (B, m, c)."""
+        count, m, n = states.shape
+        return observation.value(states.reshape(-1, n), times.reshape(-1), np.repeat(vectors, m, axis=0)).reshape(
+            count, m, -1
+        )
+
+    def _information(
+        self, observation: Observation, deviation: Array, states: Array, times: Array, vectors: Array, good: Flags
+    ) -> tuple[Array, Array]:
+        """F (B, k, k) and the largest growth (B,), window after window of each member."""
+        count, m, _ = states.shape
+        k = len(self.free)
+        total, growth = np.where(good[:, None, None], 0.0, np.nan) * np.ones((count, k, k)), np.where(good, 0.0, np.nan)
+        first, reach = np.zeros(count, int), np.full(count, m)
+        while (active := np.flatnonzero(good & (first < m - 1))).size:
+            checkpoint()
+            # The members of a pass share a length; a window that is cut leaves the rest for the next pass.
+            length = int(min(m - first[active].min(), reach[active].max()))
+            inside = np.minimum(first[active][:, None] + np.arange(length), m - 1)
+            # Samples behind the end of a record are followed beyond it and not counted.
+            beyond = np.arange(length)[None] - (inside - first[active][:, None])
+            instants = (
+                np.take_along_axis(times[active], inside, 1) + beyond * (times[active, 1] - times[active, 0])[:, None]
+            )
+            begin = states[active, first[active]]
+            _, jacobians, slopes = self.flow.trajectories(begin, instants, vectors[active], refuse=False)
+            size = np.abs(jacobians).max(axis=(2, 3))
+            over = ~(size < GROWTH)  # NaN counts as over
+            last = np.where(over.any(axis=1), over.argmax(axis=1), length)
+            last = np.minimum(np.maximum(last, 2), m - first[active])
+            used = np.arange(length)[None] < last[:, None]
+            rows = self._rows(
+                observation, deviation, states[active[:, None], inside], instants, vectors[active], (jacobians, slopes)
+            )
+            rows[~used] = 0.0
+            total[active] += _eliminated(rows.reshape(len(active), -1, rows.shape[-1]), states.shape[2])
+            growth[active] = np.fmax(growth[active], np.where(used, size, 0.0).max(axis=1))
+            reach[active] = np.where(over.any(axis=1), np.ceil(1.5 * last).astype(int), reach[active])
+            # The last sample of a window is the state of the next.
+            first[active] += np.where(first[active] + last >= m, m, last - 1)
+        return total, growth
+
+    def _rows(
+        self,
+        observation: Observation,
+        deviation: Array,
+        states: Array,
+        times: Array,
+        vectors: Array,
+        tangents: tuple[Array, Array],
+    ) -> Array:
+        """Sensitivities (B, m, c, n + k) of the readings, in standard deviations of their noise."""
+        count, m, n = states.shape
+        flat = (tangents[0].reshape(-1, n, n), tangents[1].reshape(-1, n, len(self.free)))
+        _, slopes = observation.along(states.reshape(-1, n), times.reshape(-1), np.repeat(vectors, m, axis=0), flat)
+        rows = slopes.reshape(count, m, len(deviation), -1) / deviation[:, None]
+        return np.where(np.isfinite(rows), rows, 0.0)
+
+
+def _alike(choices: Sequence[Choice]) -> list[list[int]]:
+    """Choices that can share a batch: same sampling, channels and kind of start."""
+    groups: dict[object, list[int]] = {}
+    for i, choice in enumerate(choices):
+        swept = choice.sweep[0] if choice.sweep is not None and choice.approach != "state" else ""
+        key = (choice.samples, choice.step, tuple(choice.channels.items()), choice.settle, swept, choice.begin)
+        groups.setdefault(key, []).append(i)
+    return list(groups.values())
+
+
+def _eliminated(rows: Array, states: int) -> Array:
+    """Information (B, k, k) on the last columns of rows (B, r, n + k), the first n of which are unknown too."""
+    size = np.sqrt((rows**2).sum(axis=1, keepdims=True))
+    scale = np.where(size > 0, size, 1.0)
+    short = rows.shape[2] - rows.shape[1]
+    padded = np.pad(rows / scale, ((0, 0), (0, max(0, short)), (0, 0)))
+    upper = np.linalg.qr(padded, mode="r")[:, states:, states:]  # any sign: RᵀR
+    return np.swapaxes(upper * scale[:, :, states:], 1, 2) @ (upper * scale[:, :, states:])
+
+
+MARGIN = 1.05
+"""Largest peak of the draws times this must stay within a limit: then none of 103 planned runs broke one."""
+
+
+def limit_share(runs: Runs, bounds: Array) -> Array:
+    """Share (C,) of the tightest of the limits (l,) that any draw may use; infinite where a motion runs away."""
+    if not bounds.size:
+        return np.where(runs.failed.any(axis=1), np.inf, 0.0)
+    share = (MARGIN * runs.peaks / bounds).max(axis=2)
+    return np.where(np.isfinite(share), share, np.inf).max(axis=1)

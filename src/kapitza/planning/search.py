@@ -1,0 +1,110 @@
+"""The search for the best experiment: quasi-random points, then Nelder-Mead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from kapitza.base.arrays import Array
+from kapitza.base.monitor import checkpoint
+
+
+@dataclass(frozen=True)
+class Search:
+    """How many experiments a plan tries.
+
+    points: of a Sobol sequence over all that may be chosen; polish: evaluations of the Nelder-Mead search from the best
+    of them. With 120 and 80 the best of 4096 points is met (measured with three choices on a Duffing oscillator).
+    draws: values of the parameters over which every experiment is averaged; shown: those for the experiments in the
+    table, from which their bands are taken. seed: of both.
+    """
+
+    points: int = 128
+    polish: int = 80
+    draws: int = 8
+    shown: int = 32
+    seed: int = 0
+
+
+Score = Callable[[Array, int], Array]
+"""Of points (B, a) at so many draws of the parameters → (B,); infinite for experiments that break a limit."""
+
+SIFTED = 24
+"""Best points of the sequence that are tried again with the draws of the table, before the best of them is polished."""
+
+
+def best_points(score: Score, axes: int, continuous: list[int], search: Search) -> Array:
+    """Try experiments, and return the polished best of them as a point (a,) of the unit cube.
+
+    A Sobol sequence with few draws; the best of it again with all draws, since a limit that 8 draws keep may be broken
+    by one of 32; Nelder-Mead from the best of these.
+    """
+    from scipy.stats import qmc
+
+    # A power of two keeps the balance of the sequence.
+    power = max(1, int(np.ceil(np.log2(search.points))))
+    points = qmc.Sobol(axes, rng=np.random.default_rng(search.seed)).random_base2(power)
+    first = np.argsort(score(points, search.draws), kind="stable")[:SIFTED]
+    again = score(points[first], search.shown)
+    best = points[first[int(np.argmin(again))]]
+    if not continuous or not np.isfinite(again).any() or search.polish < 1:
+        return best
+
+    def polished(shares: Array) -> float:
+        checkpoint()
+        point = best.copy()
+        point[continuous] = np.clip(shares, 0.0, 1.0)
+        value = float(score(point[None], search.shown)[0])
+        return value if np.isfinite(value) else REFUSED
+
+    simplex = _simplex(best[continuous], 0.5 * points.shape[0] ** (-1 / axes))
+    options = {"initial_simplex": simplex, "maxfev": search.polish, "xatol": 1e-4, "fatol": 1e-4}
+    ends = minimize(
+        polished, best[continuous], method="Nelder-Mead", bounds=[(0.0, 1.0)] * len(continuous), options=options
+    )
+    found = best.copy()
+    found[continuous] = ends.x
+    return found
+
+
+REFUSED = 1e6
+"""Score of an experiment beyond a limit, for a search that needs finite numbers."""
+
+
+def _simplex(centre: Array, size: float) -> Array:
+    """Corners (a + 1, a) around a point, each to the side where there is room."""
+    corners = np.tile(centre, (centre.size + 1, 1))
+    for i in range(centre.size):
+        corners[i + 1, i] += size if centre[i] + size <= 1 else -size
+    return corners
+
+
+def distinct(points: Array, scores: Array, information: Array, most: int) -> list[int]:
+    """Numbers of at most `most` experiments, the best first, that are not the same one twice.
+
+    Two are the same where they are neighbours in the cube, or where their information (P, k, k) agrees within 10 %.
+    """
+    chosen: list[int] = []
+    for i in np.argsort(scores, kind="stable").tolist():
+        if len(chosen) == most or not np.isfinite(scores[i]):
+            break
+        if all(_differ(points[i], points[j], information[i], information[j]) for j in chosen):
+            chosen.append(i)
+    return chosen
+
+
+NEIGHBOURS = 0.1
+"""Distance in the unit cube, along the axis where it is largest, below which experiments are one."""
+
+SAME = 0.1
+"""Relative difference of information below which experiments tell the same."""
+
+
+def _differ(a: Array, b: Array, told_a: Array, told_b: Array) -> bool:
+    if np.abs(a - b).max() < NEIGHBOURS:
+        return False
+    size = np.abs(told_a).max()
+    return bool(np.abs(told_a - told_b).max() > SAME * size)
