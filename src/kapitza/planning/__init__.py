@@ -1,9 +1,38 @@
-"""Which experiment next: information, plans, run sheets, and rigs that identify themselves."""
+"""Which experiment next: information, plans, run sheets, and rigs that identify themselves.
+
+The folder is not called `plan`: a package of that name would hide the verb `kapitza.plan`.
+"""
 
 from kapitza.planning.choice import Choice
 from kapitza.planning.information import information
+from kapitza.planning.loop import Campaign, Ending, experiment
 from kapitza.planning.plan import plan
 from kapitza.planning.result import Expected, Outcome, Plan, PlanMap
+from kapitza.planning.rivals import Contest, RivalPlan, tell_apart
 from kapitza.planning.search import Search
+from kapitza.planning.sets import ItemSet, Reading, SetPlan, best_set, orbit_information
+from kapitza.planning.sheet import Entry, read_sheet
 
-__all__ = ["Choice", "Expected", "Outcome", "Plan", "PlanMap", "Search", "information", "plan"]
+__all__ = [
+    "Campaign",
+    "Choice",
+    "Contest",
+    "Ending",
+    "Entry",
+    "Expected",
+    "ItemSet",
+    "Outcome",
+    "Plan",
+    "PlanMap",
+    "Reading",
+    "RivalPlan",
+    "Search",
+    "SetPlan",
+    "best_set",
+    "experiment",
+    "information",
+    "orbit_information",
+    "plan",
+    "read_sheet",
+    "tell_apart",
+]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kapitza.estimate import Estimate, parts_of
+from kapitza.data import as_parts
+from kapitza.estimate import Estimate
 from kapitza.planning.choice import Choice
 
 
@@ -24,7 +25,7 @@ def done_by(fit: Estimate) -> tuple[Done, ...]:
     motion = fit.motion
     if motion is None:
         return ()
-    parts = parts_of(fit.data)
+    parts = as_parts(fit.data)
     channels = tuple(fit.residuals)
     found = []
     for piece in np.unique(motion.piece):

@@ -117,6 +117,21 @@ class Runner:
                     to[part] = of.reshape(len(part), len(draws), *of.shape[1:])
         return result
 
+    def channels(self, choice: Choice) -> tuple[str, ...]:
+        """The channels of a choice, in the order of `motion`."""
+        return self._observation(choice).channels
+
+    def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
+        """Times (m,) and noise-free readings (m, c) of one run, at values (k,) of the free parameters."""
+        vectors = self.vectors(choice, values[None])
+        levels = choice.levels[None]
+        begin, clock, _ = self._settled(choice, self.model.state(choice.start)[None], levels, vectors)
+        times = clock[:, None] + np.arange(choice.samples) * choice.step
+        states = self._paths(begin, times, vectors)
+        if not np.isfinite(states).all():
+            raise DataError(f"The motion of {choice} leaves every bound.")
+        return times[0], self._read(self._observation(choice), states, times, vectors)[0]
+
     def _together(self, choices: Sequence[Choice], draws: Array) -> Runs:
         """Choices that differ in numbers alone, as members of one batch; members lead."""
         vectors = np.concatenate([self.vectors(choice, draws) for choice in choices])

@@ -19,7 +19,7 @@ from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
 from kapitza.rig.network import Keys, RemoteRig, RigServer, serve_rig
 from kapitza.rig.orbits import OrbitSettings, measure_orbit
 from kapitza.rig.parts import Driven, Feedback, PureDelay, SecondOrder, Sensors
-from kapitza.rig.protocol import PeriodicInput, Rig, RigParameter, Samples
+from kapitza.rig.protocol import PeriodicInput, Rig, RigParameter, Samples, sound_samples
 from kapitza.rig.simulated import SimulatedRig
 from kapitza.rig.systems import beam_rig, duffing_rig, pendulum_rig, pendulum_test, spring_part
 
@@ -78,6 +78,7 @@ __all__ = [
     "read_rig",
     "serve_rig",
     "settle_and_measure",
+    "sound_samples",
     "spring_part",
     "watching",
 ]

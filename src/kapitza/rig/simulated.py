@@ -136,6 +136,7 @@ class SimulatedRig(Guarded):
     def _rest(self) -> None:
         self._number, self._time = 0, 0.0
         self._demands: dict[str, Demand] = {}
+        self._own_frequency: float | None = None
         self._state = self._at_rest.copy()
         self._sent = [[0.0] * (math.floor(f.delay / self._step) + 2) for f in self.feedback]
         self._error = [0.0] * len(self.feedback)
@@ -150,7 +151,8 @@ class SimulatedRig(Guarded):
     def set(self, demands: Mapping[str, FourierSeries], **parameters: float) -> None:
         check_settings(self, demands, parameters)
         values = {**self._values, **{k: float(v) for k, v in parameters.items()}}
-        frequency = next((s.frequency for s in demands.values()), self._frequency())
+        own = self._excitation_frequency(values)
+        frequency = next((s.frequency for s in demands.values()), own or self._frequency())
         if frequency is None:
             raise RigError("Nothing was demanded of this rig yet: set at least one periodic demand.")
         moved = {d.coordinate for d in self.driven}
@@ -166,7 +168,7 @@ class SimulatedRig(Guarded):
         self._check_rates(demands, frequency, old)
         if old is not None and not commensurate(old, frequency):
             self._time *= old / frequency  # the phase goes on, not the time
-        self._values = values
+        self._values, self._own_frequency = values, own
         for part in self._inputs:
             current = self._demands.get(part.name)
             series = demands.get(part.name)
@@ -208,7 +210,14 @@ class SimulatedRig(Guarded):
                 )
 
     def _frequency(self) -> float | None:
-        return next((d.series.frequency for d in self._demands.values()), None)
+        return next((d.series.frequency for d in self._demands.values()), self._own_frequency)
+
+    def _excitation_frequency(self, values: Mapping[str, float]) -> float | None:
+        """Of a rig without inputs: that of the excitation in its model, at these values."""
+        if self._inputs or self.plant.model.excitation is None:
+            return None
+        period = self.plant.model.with_values(**{n: values[n] for n in self._adjustable}).period
+        return None if period is None else 2 * np.pi / period
 
     def _check_excitation(self, frequency: float, values: Mapping[str, float]) -> None:
         here = (frequency, *(values[n] for n in self._adjustable))
@@ -237,7 +246,7 @@ class SimulatedRig(Guarded):
         if frequency is None:
             raise RigError("The rig is in its safe state: set demands before it runs.")
         count = checks.whole("samples", samples, least=1, most=MOST_SAMPLES, error=RigError)
-        self._time = math.fmod(self._time, max(d.longest_period() for d in self._demands.values()))
+        self._time = math.fmod(self._time, max((d.longest_period() for d in self._demands.values()), default=2 * np.pi / frequency))
         times = self._time + self._step * np.arange(count)
         numbers = self._number + np.arange(count, dtype=float)
         lost = self._random.random(count) < self.sensors.drop if self.sensors.drop else np.zeros(count, bool)

@@ -1,0 +1,208 @@
+"""kz.experiment: measure, fit, plan, until the intervals are narrow enough."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kapitza.base.argument_checks import Anything
+from kapitza.base.display import Shown
+from kapitza.base.locks import locked
+from kapitza.base.monitor import Interrupted, Monitor, checkpoint, watch
+from kapitza.data import Record
+from kapitza.errors import DataError, KapitzaError
+from kapitza.estimate import Estimate, identify
+from kapitza.model import Model
+from kapitza.planning.choice import Choice
+from kapitza.planning.criteria import Want
+from kapitza.planning.plan import plan
+from kapitza.planning.result import Plan
+from kapitza.planning.rigs import rig_measurer
+from kapitza.planning.search import Search
+from kapitza.planning.sheet import Entry, read_journal, write_journal, write_run
+from kapitza.rig import Rig
+
+Measure = Callable[[Choice], Record]
+"""Makes an experiment and returns its recording."""
+
+
+class Ending(Enum):
+    """Why a campaign ended."""
+
+    REACHED = "every wanted interval is as narrow as asked"
+    SPENT = "the budget is spent before every interval is narrow enough"
+    MISSES = "the model does not follow the data: further runs would narrow intervals around a wrong model"
+    NOTHING = "no allowed experiment improves what is wanted"
+    STOPPED = "stopped; what was measured is kept"
+    FAILED = "the rig or a fit failed; what was measured is kept"
+
+
+@dataclass(frozen=True)
+class Campaign(Shown):
+    """Result of `kapitza.experiment`.
+
+    ending: why it ended; detail: more of that, in words; fit: of all runs, None where there is none; entries: what was
+    measured, in order, with the widths promised and reached; plan: the last one.
+    """
+
+    ending: Ending
+    detail: str
+    fit: Estimate | None
+    entries: tuple[Entry, ...]
+    plan: Plan | None = field(default=None, repr=False)
+
+    @property
+    def runs(self) -> int:
+        return len(self.entries)
+
+    def table(self) -> pd.DataFrame:
+        """One row per run: the experiment, and the relative widths [%] promised and reached."""
+        rows = []
+        for entry in self.entries:
+            row: dict[str, Any] = {"experiment": str(entry.choice)}
+            for name in entry.promised:
+                row[f"{name} promised [%]"], row[f"{name} reached [%]"] = (
+                    100 * entry.promised[name],
+                    100 * entry.reached.get(name, np.nan),
+                )
+            rows.append(row)
+        return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="run"))
+
+    def __str__(self) -> str:
+        lines = [f"{self.runs} runs: {self.ending.value}" + (f" ({self.detail})" if self.detail else "")]
+        return "\n".join([*lines, *([str(self.fit)] if self.fit is not None else [])])
+
+
+def experiment(
+    rig: Rig | Measure,
+    source: Model | Estimate,
+    vary: Mapping[str, Anything],
+    run: Choice,
+    aim: float = 0.01,
+    budget: int = 10,
+    want: Sequence[Want] | Want | None = None,
+    limits: Mapping[str, float] | None = None,
+    missing: Sequence[str] = (),
+    folder: str | os.PathLike[str] | None = None,
+    search: Search | None = None,
+    monitor: Monitor | None = None,
+) -> Campaign:
+    """Measure, fit and plan in turn until the wanted intervals are reached.
+
+    Every run is written to `folder` before it is fitted, so a campaign that was stopped or killed goes on from there
+    when it is called again. It ends early when the model does not follow the data.
+
+    Parameters
+    ----------
+    rig : Rig, or a function of a Choice that returns a Record
+        What is measured. A rig gets the settings of a choice as its parameters, and is left in its safe state.
+    source : Model or Estimate
+        A model whose free parameters have priors, or a fit of what was measured before.
+    vary, run, want, limits, missing, search
+        As `plan` takes them.
+    aim : float
+        Relative standard error that is enough, for everything wanted.
+    budget : int
+        Runs that may be made.
+    folder : path, optional
+        Where runs and the journal are kept.
+    monitor : Monitor, optional
+        Progress and cancelling.
+
+    Returns
+    -------
+    Campaign
+        Why it ended, the last fit, and every run with the widths promised and reached.
+    """
+    measure = rig if callable(rig) and not isinstance(rig, Rig) else rig_measurer(rig, _model(source), limits or {})
+    kept = None if folder is None else Path(folder)
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+    asked = _Asked(source, dict(vary), run, want, dict(limits or {}), tuple(missing), aim, search or Search())
+    with locked(kept) if kept is not None else nullcontext(), watch(monitor, "experiment", budget):
+        return _campaign(measure, asked, budget, kept)
+
+
+def _model(source: Model | Estimate) -> Model:
+    return source.model if isinstance(source, Estimate) else source
+
+
+@dataclass(frozen=True)
+class _Asked:
+    source: Model | Estimate
+    vary: dict[str, Any]
+    run: Choice
+    want: Sequence[Want] | Want | None
+    limits: dict[str, float]
+    missing: tuple[str, ...]
+    aim: float
+    search: Search
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        if isinstance(self.source, Estimate):
+            return self.source.names
+        return tuple(p.name for p in self.source.parameters if p.prior is not None)
+
+    def fit(self, runs: Sequence[tuple[Record, Mapping[str, float]]]) -> Model | Estimate:
+        """A fit of everything measured; what was known before where nothing is."""
+        if not runs:
+            return self.source
+        before = [self.source.data] if isinstance(self.source, Estimate) else []
+        data = [*before, *((record, dict(own)) for record, own in runs)]
+        return identify(_model(self.source), data, free=list(self.free))
+
+    def plan(self, known: Model | Estimate) -> Plan:
+        return plan(
+            known, self.vary, None, self.want, self.limits, self.run, self.missing, self.aim, "mean log", self.search
+        )
+
+
+def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None) -> Campaign:
+    entries, runs = read_journal(folder) if folder is not None else ([], [])
+    fit: Estimate | None = asked.source if isinstance(asked.source, Estimate) else None
+    made: Plan | None = None
+    try:
+        while True:
+            checkpoint(text=f"fit of {len(runs)} runs")
+            known = asked.fit(runs)
+            fit = known if isinstance(known, Estimate) else fit
+            if isinstance(known, Estimate) and known.misfit is not None and known.misfit.misses:
+                return Campaign(Ending.MISSES, known.misfit.verdict, fit, tuple(entries), made)
+            made = asked.plan(known)
+            if entries and not entries[-1].reached:
+                widths = made.wanted.widths(made.knowledge.information) / made.wanted.scale
+                entries[-1] = replace(entries[-1], reached=dict(zip(made.wanted.labels, widths.tolist(), strict=True)))
+                if folder is not None:
+                    write_journal(folder, entries)
+            if runs and made.reached:
+                return Campaign(Ending.REACHED, "", fit, tuple(entries), made)
+            if len(runs) >= budget:
+                return Campaign(Ending.SPENT, f"{budget} runs", fit, tuple(entries), made)
+            if not made.expected:
+                return Campaign(Ending.NOTHING, "none stays within the limits", fit, tuple(entries), made)
+            best = made.expected[0]
+            checkpoint(text=str(best.choice), steps=1.0)
+            record = measure(best.choice)
+            if not isinstance(record, Record):
+                raise DataError(f"The experiment returned {type(record).__name__}; it must return a Record.")
+            promised = dict(zip(made.wanted.labels, (best.after / made.wanted.scale).tolist(), strict=True))
+            entry = Entry(len(entries) + 1, best.choice, promised, {})
+            if folder is not None:
+                write_run(folder, entry, record)
+            entries.append(entry)
+            runs.append((record, best.choice.settings))
+            if folder is not None:
+                write_journal(folder, entries)
+    except Interrupted:
+        return Campaign(Ending.STOPPED, "", fit, tuple(entries), made)
+    except KapitzaError as problem:
+        return Campaign(Ending.FAILED, str(problem), fit, tuple(entries), made)

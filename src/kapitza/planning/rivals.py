@@ -1,0 +1,191 @@
+"""Experiments that tell two models apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
+from kapitza.base.display import Shown
+from kapitza.base.monitor import Monitor, checkpoint, watch
+from kapitza.data import Record
+from kapitza.errors import DataError, KapitzaError
+from kapitza.estimate import Estimate, ShootingFit, identify
+from kapitza.model import Model
+from kapitza.planning.choice import Choice
+from kapitza.planning.runs import Runner, limit_share
+from kapitza.planning.search import Search
+from kapitza.planning.space import space
+
+DECISIVE = 20.0
+"""Log ratio from which one run settles the question: e²⁰ to 1, also after some model error."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A model with the names of its free parameters, at the values that the data so far give."""
+
+    model: Model
+    free: tuple[str, ...]
+
+    @property
+    def draws(self) -> Array:
+        return np.array([[self.model.values[name] for name in self.free]])
+
+
+@dataclass(frozen=True)
+class Contest:
+    """An experiment and its expected log ratio: ratios (2,) if the first model is true, and if the second is.
+
+    share: of the tightest limit that it uses under either model.
+    """
+
+    choice: Choice
+    ratios: Array
+    share: float
+
+    @property
+    def worst(self) -> float:
+        """The smaller of both: what the run tells whichever model is true."""
+        return float(self.ratios.min())
+
+
+@dataclass(frozen=True)
+class RivalPlan(Shown):
+    """Result of `kapitza.tell_apart`: experiments in the order of their worst expected log ratio."""
+
+    names: tuple[str, str]
+    contests: tuple[Contest, ...]
+    refused: tuple[str, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.contests)
+
+    def __iter__(self) -> Any:
+        return iter(self.contests)
+
+    def __getitem__(self, number: int) -> Contest:
+        return self.contests[number]
+
+    @property
+    def best(self) -> Choice:
+        """The experiment that tells the models apart best."""
+        if not self.contests:
+            raise DataError(
+                "No experiment could be compared: " + ("; ".join(self.refused[:3]) or "none stays within the limits.")
+            )
+        return self.contests[0].choice
+
+    def table(self) -> pd.DataFrame:
+        """One row per experiment: the expected log ratio under either truth, and the smaller one."""
+        rows = [
+            (str(c.choice), float(c.ratios[0]), float(c.ratios[1]), c.worst, c.share, c.choice.seconds)
+            for c in self.contests
+        ]
+        columns = ["experiment", *(f"if {name} is true" for name in self.names), "worst", "peak/limit", "time [s]"]
+        return pd.DataFrame(rows, columns=columns, index=pd.RangeIndex(1, len(rows) + 1, name="rank"))
+
+    def __str__(self) -> str:
+        if not self.contests:
+            return "No experiment could be compared."
+        lines = [
+            f"{self.names[0]} or {self.names[1]}: experiments by expected log likelihood ratio, worst of both truths:"
+        ]
+        for rank, one in enumerate(self.contests[:10], 1):
+            verdict = "decides" if one.worst > DECISIVE else "a strong hint" if one.worst > 5 else "hardly tells"
+            lines.append(f"  {rank}. {one.choice}: {one.ratios[0]:.3g} / {one.ratios[1]:.3g} ({verdict})")
+        return "\n".join(lines)
+
+
+def tell_apart(
+    rivals: Sequence[Estimate | tuple[Model, Sequence[str]]],
+    vary: Mapping[str, Anything],
+    run: Choice,
+    limits: Mapping[str, float] | None = None,
+    search: Search | None = None,
+    monitor: Monitor | None = None,
+) -> RivalPlan:
+    """Return the experiments that tell two models apart.
+
+    Each model in turn is taken as true and simulated without noise; the other is fitted to that motion, its parameters
+    within their bounds. Half the remaining χ² is the log likelihood ratio to expect. A run counts by the smaller of
+    both ratios. Bounds decide: friction that may be negative can imitate other laws, so give the parameters bounds.
+
+    Parameters
+    ----------
+    rivals : two fits, or pairs (model, free parameters)
+        The models at the values that the data so far give.
+    vary : mapping
+        What may be chosen, as `plan` takes it.
+    run : Choice
+        What is not varied: duration, sampling, channels with their noise.
+    limits : mapping, optional
+        Expressions of states and parameters → largest value.
+    search : Search, optional
+        `points` experiments are compared; each takes two fits.
+    monitor : Monitor, optional
+        Progress and cancelling.
+
+    Returns
+    -------
+    RivalPlan
+        The experiments, the best first.
+    """
+    first, second = (_rival(one) for one in _two(rivals))
+    search = search or Search(points=16)
+    where = space(first.model, run, vary, first.free)
+    space(second.model, run, vary, second.free)
+    from scipy.stats import qmc
+
+    power = max(1, int(np.ceil(np.log2(search.points))))
+    points = qmc.Sobol(len(where.axes), rng=np.random.default_rng(search.seed)).random_base2(power)
+    choices = list({str(c): c for c in (where.choice(point) for point in points)}.values())
+    bounds = dict(limits or {})
+    shares = [
+        limit_share(Runner(r.model, r.free, tuple(bounds)).run(choices, r.draws), np.array([*bounds.values()]))
+        for r in (first, second)
+    ]
+    share = np.maximum(*shares)
+    contests, refused = [], []
+    with watch(monitor, "tell apart", len(choices)):
+        for choice, used in zip(choices, share.tolist(), strict=True):
+            checkpoint(steps=1.0)
+            if used > 1.0:
+                continue
+            try:
+                ratios = np.array([_ratio(first, second, choice), _ratio(second, first, choice)])
+            except KapitzaError as problem:
+                refused.append(f"{choice}: {problem}")
+                continue
+            contests.append(Contest(choice, ratios, used))
+    contests.sort(key=lambda one: -one.worst)
+    return RivalPlan((first.model.name, second.model.name), tuple(contests), tuple(refused))
+
+
+def _ratio(true: Rival, other: Rival, choice: Choice) -> float:
+    """½ min χ² of the other model on the noise-free motion of the true one."""
+    runner = Runner(true.model, true.free)
+    times, states = runner.motion(choice, true.draws[0])
+    record = Record.from_arrays(times, {name: states[:, i] for i, name in enumerate(runner.channels(choice))})
+    method = ShootingFit(noise=dict(choice.channels), hold_back=0.0)
+    fit = identify(other.model.with_values(**choice.settings), record, free=list(other.free), method=method)
+    return 0.5 * float(fit.chi2)
+
+
+def _two(rivals: Sequence[Any]) -> Sequence[Any]:
+    if len(rivals) != 2:
+        raise DataError(f"{len(rivals)} models are given: two are compared at a time.")
+    return rivals
+
+
+def _rival(given: Any) -> Rival:
+    if isinstance(given, Estimate):
+        model = given.model.with_values(**{n: given.values[n] for n in given.names})
+        return Rival(model, given.names)
+    model, free = given
+    return Rival(model, tuple(free))

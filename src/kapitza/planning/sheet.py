@@ -1,0 +1,183 @@
+"""Run sheets for people, and the journal of a campaign: both TOML, read as data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import tomli_w
+
+from kapitza.base import checks
+from kapitza.base.csv_tables import write_table
+from kapitza.base.files import replacing
+from kapitza.data import Record, read, write
+from kapitza.errors import DataError, WriteError
+from kapitza.planning.choice import Choice
+
+if TYPE_CHECKING:
+    from kapitza.planning.result import Plan
+
+LARGEST_JOURNAL = 16 * 2**20
+JOURNAL = "journal.toml"
+FIELDS = ("duration", "step", "settle", "approach", "begin")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run of a campaign: its number, the experiment, relative widths promised before and reached after it."""
+
+    number: int
+    choice: Choice
+    promised: Mapping[str, float]
+    reached: Mapping[str, float]
+
+    @property
+    def file(self) -> str:
+        return f"run_{self.number:03d}.csv"
+
+
+def as_table(choice: Choice) -> dict[str, Any]:
+    """The choice as a TOML table."""
+    table: dict[str, Any] = {name: value for name in FIELDS if (value := _field(choice, name)) not in (0.0, "state")}
+    table["settings"], table["start"], table["channels"] = (
+        dict(choice.settings),
+        dict(choice.start),
+        dict(choice.channels),
+    )
+    if choice.sweep is not None:
+        table["sweep"] = list(choice.sweep)
+    return table
+
+
+def _field(choice: Choice, name: str) -> Any:
+    return {
+        "duration": choice.duration,
+        "step": choice.step,
+        "settle": choice.settle,
+        "approach": choice.approach,
+        "begin": choice.begin,
+    }[name]
+
+
+def from_table(table: Mapping[str, Any]) -> Choice:
+    """The choice that a TOML table holds; anything else in it is refused."""
+    known = {*FIELDS, "settings", "start", "channels", "sweep"}
+    for name in table:
+        if name not in known:
+            raise DataError(f'A run has no entry "{checks.shown(name)}"; it has {", ".join(sorted(known))}.')
+    numbers = {
+        name: checks.number(name, table[name], error=DataError)
+        for name in FIELDS
+        if name in table and name != "approach"
+    }
+    tables = {
+        name: {
+            key: checks.number(f'{name} of "{key}"', value, error=DataError)
+            for key, value in checks.table(name, table[name], error=DataError).items()
+        }
+        for name in ("settings", "start", "channels")
+        if name in table
+    }
+    approach = table.get("approach", "state")
+    if approach not in ("state", "from below", "from above"):
+        raise DataError(f"approach = {checks.shown(approach)}: there are state, from below, from above.")
+    sweep = table.get("sweep")
+    if sweep is not None:
+        name, low, high = checks.items("sweep", sweep, error=DataError)
+        sweep = (str(name), checks.number("sweep", low, error=DataError), checks.number("sweep", high, error=DataError))
+    return Choice(**tables, **numbers, approach=approach, sweep=sweep)
+
+
+def write_sheet(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Write the experiments of a plan: .csv as a table for people, .toml for scripts and `read_sheet`."""
+    target = Path(path)
+    if target.suffix.lower() == ".toml":
+        rows = [
+            {"rank": rank, "experiment": plan.words(one.choice), **as_table(one.choice)}
+            for rank, one in enumerate(plan.expected, 1)
+        ]
+        with replacing(target) as draft:
+            draft.write_bytes(tomli_w.dumps({"run": rows}).encode())
+    elif target.suffix.lower() == ".csv":
+        rows = []
+        for rank, one in enumerate(plan.expected, 1):
+            begun = {f"{name}(0)": value for name, value in one.choice.start.items()}
+            after = {
+                f"{n} after [%]": 100 * w / s
+                for n, w, s in zip(plan.wanted.labels, one.after, plan.wanted.scale, strict=True)
+            }
+            rows.append(
+                {
+                    "rank": rank,
+                    **one.choice.settings,
+                    **begun,
+                    "approach": one.choice.approach,
+                    "settle [s]": one.choice.settle,
+                    "duration [s]": one.choice.duration,
+                    "step [s]": one.choice.step,
+                    "measure": ", ".join(one.choice.channels),
+                    **after,
+                    "file": "",
+                }
+            )
+        write_table(pd.DataFrame(rows), target)
+    else:
+        raise WriteError(f'"{checks.shown(str(path))}" is not a run sheet: end it with .csv or .toml.')
+
+
+def read_sheet(path: str | os.PathLike[str]) -> list[Choice]:
+    """Return the experiments of a run sheet in TOML, by rank."""
+    _, tables = checks.toml_file("run sheet", Path(path), LARGEST_JOURNAL)
+    rows = checks.items("run", tables.get("run", ()), error=DataError)
+    return [
+        from_table(
+            {k: v for k, v in checks.table("run", row, error=DataError).items() if k not in ("rank", "experiment")}
+        )
+        for row in rows
+    ]
+
+
+def write_run(folder: Path, entry: Entry, record: Record) -> None:
+    """Write the recording of a run, before the journal names it: a kill between both leaves a file, not a gap."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write(record, folder / entry.file)
+
+
+def write_journal(folder: Path, entries: Sequence[Entry]) -> None:
+    """Write the journal, complete or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {"file": e.file, "promised": dict(e.promised), "reached": dict(e.reached), "choice": as_table(e.choice)}
+        for e in entries
+    ]
+    with replacing(folder / JOURNAL) as draft:
+        draft.write_bytes(tomli_w.dumps({"run": rows}).encode())
+
+
+def read_journal(folder: Path) -> tuple[list[Entry], list[tuple[Record, Mapping[str, float]]]]:
+    """Entries and recordings of a campaign that was begun here; none where nothing was."""
+    place = folder / JOURNAL
+    if not place.is_file():
+        return [], []
+    _, tables = checks.toml_file("journal", place, LARGEST_JOURNAL)
+    entries, runs = [], []
+    for number, row in enumerate(checks.items("run", tables.get("run", ()), error=DataError), 1):
+        table = checks.table("run", row, error=DataError)
+        choice = from_table(checks.table("choice", table.get("choice"), error=DataError))
+        widths = [
+            {
+                key: checks.number(key, value, finite=False, error=DataError)
+                for key, value in checks.table(name, table.get(name, {}), error=DataError).items()
+            }
+            for name in ("promised", "reached")
+        ]
+        entry = Entry(number, choice, *widths)
+        # The name of the file follows from the number: a journal cannot point elsewhere.
+        record = read(folder / entry.file)
+        entries.append(entry)
+        runs.append((record, choice.settings))
+    return entries, runs
