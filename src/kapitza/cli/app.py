@@ -24,6 +24,7 @@ from kapitza.cli.export import export_command
 from kapitza.cli.inspect_file import inspect_file
 from kapitza.cli.models import models
 from kapitza.cli.orbits import orbits_command
+from kapitza.cli.plan import plan_command
 from kapitza.cli.predict import predict_command
 from kapitza.cli.rig import rig_app
 from kapitza.cli.simulate import simulate_command
@@ -59,6 +60,7 @@ for name, command in {
     "predict": predict_command,
     "validate": validate_command,
     "suggest": suggest_command,
+    "plan": plan_command,
     "report": report_command,
     "orbits": orbits_command,
     "models": models,

@@ -6,7 +6,7 @@ The folder is not called `plan`: a package of that name would hide the verb `kap
 from kapitza.planning.choice import Choice
 from kapitza.planning.information import information
 from kapitza.planning.loop import Campaign, Ending, experiment
-from kapitza.planning.plan import plan
+from kapitza.planning.plan import plan, template_of
 from kapitza.planning.result import Expected, Outcome, Plan, PlanMap
 from kapitza.planning.rivals import Contest, RivalPlan, tell_apart
 from kapitza.planning.search import Search
@@ -35,4 +35,5 @@ __all__ = [
     "plan",
     "read_sheet",
     "tell_apart",
+    "template_of",
 ]

@@ -158,7 +158,9 @@ class _Asked:
             return self.source
         before = [self.source.data] if isinstance(self.source, Estimate) else []
         data = [*before, *((record, dict(own)) for record, own in runs)]
-        return identify(_model(self.source), data, free=list(self.free))
+        # A setting may have no value in the model itself; each run has its own.
+        model = _model(self.source).with_values(**dict(runs[0][1]))
+        return identify(model, data, free=list(self.free))
 
     def plan(self, known: Model | Estimate) -> Plan:
         return plan(

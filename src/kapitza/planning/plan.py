@@ -145,13 +145,16 @@ class _Task:
         def score(points: Array, count: int) -> Array:
             runs = self.runner.run([self.where.choice(point) for point in points], self.knowledge.some(count))
             share = limit_share(runs, self.bounds)
-            scores = self.sought.score(self.knowledge.information + runs.information, self.criterion)
-            scores = np.where(share <= 1.0, scores, np.inf)
-            log.append(Tried(points, scores, runs.information.mean(axis=1), share, np.full(len(points), count)))
+            after = self.knowledge.information + runs.information
+            scores = np.where(share <= 1.0, self.sought.score(after, self.criterion), np.inf)
+            with np.errstate(divide="ignore"):
+                widths = np.exp(np.log(self.sought.widths(after)).mean(axis=1))
+            middle = runs.information[:, count // 2]
+            log.append(Tried(points, scores, middle, widths, share, np.full(len(points), count)))
             return scores
 
         best_points(score, len(self.where.axes), self.where.continuous, search)
-        parts = zip(*((t.points, t.scores, t.information, t.shares, t.draws) for t in log), strict=True)
+        parts = zip(*((t.points, t.scores, t.information, t.after, t.shares, t.draws) for t in log), strict=True)
         return Tried(*(np.concatenate(part) for part in parts))
 
     def expected(
@@ -299,5 +302,9 @@ def _template(
         return replace(run, channels=channels)
     if not done:
         raise DataError("How long is a run, and how is it sampled? Give run=Choice(duration=60.0, step=0.1, ...).")
-    first = done[0].choice
-    return replace(first, channels=channels, start={}, begin=0.0)
+    return replace(done[0].choice, channels=channels, start={}, begin=0.0)
+
+
+def template_of(fit: Estimate) -> Choice:
+    """The first run of a fit from rest, with its settings, length, sampling and noise."""
+    return _template(fit.model, fit, None, None, done_by(fit))

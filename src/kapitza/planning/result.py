@@ -63,14 +63,16 @@ class Expected:
 
 @dataclass(frozen=True)
 class Tried:
-    """Points (P, a) of the unit cube with scores (P,), mean information (P, k, k), shares (P,) of the limits.
+    """Points (P, a) of the unit cube with scores (P,), widths after (P, w), shares (P,) of the limits.
 
+    information (P, k, k): at the middle draw; its mean over draws would have directions that no single run has.
     draws (P,): values of the parameters over which each was averaged; the search tries the best ones again with more.
     """
 
     points: Array
     scores: Array
     information: Array
+    after: Array
     shares: Array
     draws: NDArray[np.int64]
 
@@ -205,7 +207,7 @@ class Plan(Shown):
         if not finite.any():
             return []
         now = self.wanted.widths(self.knowledge.information)
-        after = self.wanted.widths(self.knowledge.information + self.tried.information[finite])
+        after = self.tried.after[finite]
         lines = []
         for i, label in enumerate(self.wanted.labels):
             if np.nanmin(after[:, i]) * IMPROVED < now[i]:
@@ -280,8 +282,8 @@ class Plan(Shown):
 
         write_sheet(self, path)
 
-    def grid(self, x: str, y: str, size: int = 28) -> PlanMap:
-        """Simulate a grid over two choices that have a range."""
+    def grid(self, x: str, y: str, size: int = 28, draws: int = 8) -> PlanMap:
+        """Simulate a grid over two choices that have a range, at so many draws of the parameters."""
         names = [axis.name for axis in self.space.axes if axis.continuous]
         for name in (x, y):
             if name not in names:
@@ -295,7 +297,7 @@ class Plan(Shown):
         points = np.tile(best, (size * size, 1))
         points[:, order.index(x)], points[:, order.index(y)] = np.tile(shares, size), np.repeat(shares, size)
         runner = Runner(self.model, self.knowledge.names, tuple(self.limits), self.outputs)
-        runs = runner.run([self.space.choice(point) for point in points], self.knowledge.some(8))
+        runs = runner.run([self.space.choice(point) for point in points], self.knowledge.some(draws))
         with np.errstate(divide="ignore", invalid="ignore"):
             log = np.log(self.wanted.widths(self.knowledge.information + runs.information) / self.wanted.scale).mean(
                 axis=2

@@ -68,7 +68,7 @@ def from_table(table: Mapping[str, Any]) -> Choice:
     known = {*FIELDS, "settings", "start", "channels", "sweep"}
     for name in table:
         if name not in known:
-            raise DataError(f'A run has no entry "{checks.shown(name)}"; it has {", ".join(sorted(known))}.')
+            raise DataError(f"A run has no entry {checks.shown(name)}; it has {', '.join(sorted(known))}.")
     numbers = {
         name: checks.number(name, table[name], error=DataError)
         for name in FIELDS

@@ -246,7 +246,9 @@ class SimulatedRig(Guarded):
         if frequency is None:
             raise RigError("The rig is in its safe state: set demands before it runs.")
         count = checks.whole("samples", samples, least=1, most=MOST_SAMPLES, error=RigError)
-        self._time = math.fmod(self._time, max((d.longest_period() for d in self._demands.values()), default=2 * np.pi / frequency))
+        self._time = math.fmod(
+            self._time, max((d.longest_period() for d in self._demands.values()), default=2 * np.pi / frequency)
+        )
         times = self._time + self._step * np.arange(count)
         numbers = self._number + np.arange(count, dtype=float)
         lost = self._random.random(count) < self.sensors.drop if self.sensors.drop else np.zeros(count, bool)
