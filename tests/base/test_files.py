@@ -161,7 +161,7 @@ def test_drafts_of_live_writers_and_of_others_are_left_alone(tmp_path):
 
 
 def test_killed_writers_lose_nothing():
-    program = [sys.executable, str(Path(__file__).parent / "killed_writers.py")]
+    program = [sys.executable, str(Path(__file__).parent.parent / "killed_writers.py")]
     ran = subprocess.run(program, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)

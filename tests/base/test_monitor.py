@@ -16,7 +16,7 @@ from kapitza.base.monitor import Silent, Task, checkpoint, watch
 from kapitza.errors import KapitzaError, Status
 from processes import PATIENCE, wait_for, wait_until_at_work
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parent.parent
 
 
 class Recorder:

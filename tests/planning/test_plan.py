@@ -232,3 +232,29 @@ def test_a_limit_passed_on_the_rig_stops_it():
     with pytest.raises(RigError, match="the rig was stopped"):
         measure(replace(RUN, settings={"F": 0.5, "w": 1.2}))
     assert stopped
+
+
+def test_plans_are_saved_and_loaded(made, tmp_path):
+    kz.save(made, tmp_path / "plan.nc")
+    loaded = kz.load(tmp_path / "plan.nc")
+    assert str(loaded) == str(made)
+    assert loaded.best == made.best
+
+
+def test_the_command_plans_from_a_saved_fit(tmp_path):
+    from typer.testing import CliRunner
+
+    from kapitza.cli.app import app
+
+    model = oscillator(False)
+    states = kz.simulate(model.with_values(F=0.1, w=0.9), x0=[0.0, 0.0], t=np.arange(300) * 0.1)
+    record = kz.measure(kz.Record.from_arrays(states.time, {"x": states["x"]}), noise=0.01, seed=2)
+    fit = kz.identify(model, [(record, {"F": 0.1, "w": 0.9})], free=["c", "k", "k3"])
+    kz.save(fit, tmp_path / "fit.nc")
+    asked = ["plan", str(tmp_path / "fit.nc"), "--vary", "F=0.02:0.5", "--vary", "w=0.8,1.0,1.2"]
+    done = CliRunner().invoke(app, [*asked, "--limit", "abs(x)=1.2", "--sheet", str(tmp_path / "runs.csv")])
+    assert done.exit_code == 0, done.output
+    assert "1. F = " in done.output
+    assert "abs(x)" not in (tmp_path / "runs.csv").read_text()
+    wrong = CliRunner().invoke(app, ["plan", str(tmp_path / "fit.nc"), "--vary", "F"])
+    assert wrong.exit_code != 0

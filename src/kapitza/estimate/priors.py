@@ -41,6 +41,7 @@ def bounds_of(model: Model, names: Sequence[str]) -> tuple[Array, Array]:
 
 
 def priors_of(model: Model, names: Sequence[str]) -> Priors:
+    """Return the priors of parameters, in the order of their names."""
     known = [model.parameter(name).prior for name in names]
     return Priors(
         np.array([p.mean if p else 0.0 for p in known], float),

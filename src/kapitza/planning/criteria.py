@@ -50,7 +50,7 @@ class Wanted:
             )
             > 0
         )
-        unknown = np.isnan(spread).any(axis=(-2, -1))
+        unknown = np.asarray(np.isnan(spread).any(axis=(-2, -1)))
         width = np.sqrt(np.where(endless, np.inf, np.clip(variance, 0.0, None)))
         return np.where(unknown[..., None], np.nan, width)
 

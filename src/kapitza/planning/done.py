@@ -37,7 +37,7 @@ def done_by(fit: Estimate) -> tuple[Done, ...]:
         node = int(np.argmin(np.abs(motion.times - times[0])))
         start = dict(zip(fit.model.states, motion.states[node].tolist(), strict=True))
         noise = motion.noise_by_record[min(number, len(motion.noise_by_record) - 1)]
-        own = {n: v for n, v in parts[min(number, len(parts) - 1)].own.items() if n in fit.model.names}
+        own = {n: v for n, v in parts[min(number, len(parts) - 1)].values.items() if n in fit.model.names}
         run = Choice(
             {**own},
             start,

@@ -52,7 +52,7 @@ def information(
     >>> model = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1})
     >>> run = kz.Choice(start={"x": 1.0}, duration=20.0, step=0.1, channels={"x": 0.01})
     >>> width = np.sqrt(1 / kz.information(model, run, free=["c"])[0, 0])
-    >>> 0.0003 < width < 0.001
+    >>> bool(0.0003 < width < 0.001)
     True
     """
     one = isinstance(choices, Choice)

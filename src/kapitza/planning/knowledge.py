@@ -49,7 +49,7 @@ def covariance(information: Array) -> Array:
     size = np.sqrt(np.clip(np.diagonal(information, axis1=-2, axis2=-1), 0.0, None))
     scale = np.where(size > 0, size, 1.0)
     scaled = information / (scale[..., :, None] * scale[..., None, :])
-    known = np.isfinite(scaled).all(axis=(-2, -1))
+    known = np.asarray(np.isfinite(scaled).all(axis=(-2, -1)))
     safe = np.where(known[..., None, None], scaled, np.eye(scaled.shape[-1]))
     least, vectors = np.linalg.eigh(safe)  # any sign: V diag(1/λ) Vᵀ
     # A combination of which less than 1e-13 of the scale is known is not known at all.

@@ -51,6 +51,20 @@ class Campaign(Shown):
 
     ending: why it ended; detail: more of that, in words; fit: of all runs, None where there is none; entries: what was
     measured, in order, with the widths promised and reached; plan: the last one.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> c = kz.Parameter("c", 0.1, prior=kz.Prior(0.12, 0.03))
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = F*cos(w*t)", parameters=[c, "F", "w"], period="2*pi/w")
+    >>> def measure(choice):
+    ...     at = model.with_values(**choice.settings)
+    ...     states = kz.simulate(at, x0=[0, 0], t=[choice.step * i for i in range(choice.samples)])
+    ...     return kz.measure(kz.Record.from_arrays(states.time, {"x": states["x"]}), noise=0.01, seed=1)
+    >>> run = kz.Choice({"F": 0.1}, duration=30.0, step=0.1, channels={"x": 0.01})
+    >>> found = kz.experiment(measure, model, {"w": [0.5, 1.0]}, run, search=kz.Search(points=2))
+    >>> found.runs, found.ending.name
+    (1, 'REACHED')
     """
 
     ending: Ending
@@ -121,6 +135,20 @@ def experiment(
     -------
     Campaign
         Why it ended, the last fit, and every run with the widths promised and reached.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> c = kz.Parameter("c", 0.1, prior=kz.Prior(0.12, 0.03))
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = F*cos(w*t)", parameters=[c, "F", "w"], period="2*pi/w")
+    >>> def measure(choice):
+    ...     at = model.with_values(**choice.settings)
+    ...     states = kz.simulate(at, x0=[0, 0], t=[choice.step * i for i in range(choice.samples)])
+    ...     return kz.measure(kz.Record.from_arrays(states.time, {"x": states["x"]}), noise=0.01, seed=1)
+    >>> run = kz.Choice({"F": 0.1}, duration=30.0, step=0.1, channels={"x": 0.01})
+    >>> found = kz.experiment(measure, model, {"w": [0.5, 1.0]}, run, search=kz.Search(points=2))
+    >>> found.runs, found.ending.name
+    (1, 'REACHED')
     """
     measure = rig if callable(rig) and not isinstance(rig, Rig) else rig_measurer(rig, _model(source), limits or {})
     kept = None if folder is None else Path(folder)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza.base.arrays import Array
 from kapitza.base.display import Shown
+from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.model import Model
 from kapitza.planning.choice import Choice
@@ -42,11 +43,21 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Expected:
-    """An experiment and the standard errors (w,) of what is wanted: now, after it, and the 5-95 % band of that.
+    """An experiment and the standard errors (w,) of what is wanted: now, and after it with its 5-95 % band, low … high.
 
     outcomes: branches that it may land on; share: of the tightest limit that it may use; beyond: how many times larger
     than any motion so far (NaN where nothing was measured); with_laws: widths after it where the laws of `missing` are
     unknown too; score: what was minimised.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> c = kz.Parameter("c", 0.1, prior=kz.Prior(0.1, 0.02))
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = F*cos(w*t)", parameters=[c, "F", "w"], period="2*pi/w")
+    >>> run = kz.Choice({"F": 0.1}, duration=20.0, step=0.2, channels={"x": 0.01})
+    >>> one = kz.plan(model, {"w": [0.5, 1.0]}, run=run, search=kz.Search(points=2))[0]
+    >>> one.choice.settings["w"], bool(one.after[0] < one.now[0])
+    (1.0, True)
     """
 
     choice: Choice
@@ -103,6 +114,16 @@ class Plan(Shown):
 
     model, knowledge: what is known before; wanted: what should become narrow; expected: the experiments; tried: all
     that were simulated; space: what could be chosen; limits, missing, outputs: as given; done: runs measured before.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> c = kz.Parameter("c", 0.1, prior=kz.Prior(0.1, 0.02))
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = F*cos(w*t)", parameters=[c, "F", "w"], period="2*pi/w")
+    >>> run = kz.Choice({"F": 0.1}, duration=20.0, step=0.2, channels={"x": 0.01})
+    >>> plan = kz.plan(model, {"w": [0.5, 1.0]}, run=run, search=kz.Search(points=2))
+    >>> len(plan), plan.best.settings["w"]
+    (2, 1.0)
     """
 
     model: Model
@@ -272,7 +293,7 @@ class Plan(Shown):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.exp(np.log(self.wanted.widths(self.knowledge.information + told)).mean(axis=1))
 
-    def take(self, record: Any, number: int = 0) -> tuple[Any, dict[str, float]]:
+    def take(self, record: Record, number: int = 0) -> tuple[Record, dict[str, float]]:
         """The recording of an experiment with its settings, as `identify` takes it."""
         return record, dict(self.expected[number].choice.settings)
 

@@ -57,7 +57,21 @@ class Contest:
 
 @dataclass(frozen=True)
 class RivalPlan(Shown):
-    """Result of `kapitza.tell_apart`: experiments in the order of their worst expected log ratio."""
+    """Result of `kapitza.tell_apart`: experiments in the order of their worst expected log ratio.
+
+    names: of the models; contests: the experiments; refused: those that could not be compared, with the reason.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> light = kz.Parameter("d", 0.1, bounds=(0.0, 1.0))
+    >>> linear = kz.Model.from_equations("x'' + d*x' + x = 0", parameters=[light], name="linear")
+    >>> cubic = kz.Model.from_equations("x'' + d*x'**3 + x = 0", parameters=[light], name="cubic")
+    >>> run = kz.Choice(duration=20.0, step=0.1, channels={"x": 0.01})
+    >>> found = kz.tell_apart([(linear, ["d"]), (cubic, ["d"])], {"x": [0.1, 1.0]}, run, search=kz.Search(points=2))
+    >>> found.best.start["x"]
+    1.0
+    """
 
     names: tuple[str, str]
     contests: tuple[Contest, ...]
@@ -135,6 +149,17 @@ def tell_apart(
     -------
     RivalPlan
         The experiments, the best first.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> light = kz.Parameter("d", 0.1, bounds=(0.0, 1.0))
+    >>> linear = kz.Model.from_equations("x'' + d*x' + x = 0", parameters=[light], name="linear")
+    >>> cubic = kz.Model.from_equations("x'' + d*x'**3 + x = 0", parameters=[light], name="cubic")
+    >>> run = kz.Choice(duration=20.0, step=0.1, channels={"x": 0.01})
+    >>> found = kz.tell_apart([(linear, ["d"]), (cubic, ["d"])], {"x": [0.1, 1.0]}, run, search=kz.Search(points=2))
+    >>> found.best.start["x"]
+    1.0
     """
     first, second = (_rival(one) for one in _two(rivals))
     search = search or Search(points=16)

@@ -142,7 +142,7 @@ class Runner:
         times = clock[:, None] + np.arange(one.samples) * one.step
         states = self._paths(begin, times, vectors)
         peaks = np.fmax(peaks, self._peaks(begin, times, vectors, one))
-        lost = ~np.isfinite(states).all(axis=(1, 2))
+        lost = np.asarray(~np.isfinite(states).all(axis=(1, 2)))
         observation = self._observation(one)
         deviation = np.array([one.channels[name] for name in observation.channels])
         information, growth = self._information(observation, deviation, states, times, vectors, ~lost)
@@ -309,7 +309,7 @@ def _eliminated(rows: Array, states: int) -> Array:
     scale = np.where(size > 0, size, 1.0)
     short = rows.shape[2] - rows.shape[1]
     padded = np.pad(rows / scale, ((0, 0), (0, max(0, short)), (0, 0)))
-    upper = np.linalg.qr(padded, mode="r")[:, states:, states:]  # any sign: RᵀR
+    upper = np.asarray(np.linalg.qr(padded, mode="r"))[:, states:, states:]  # any sign: RᵀR
     return np.swapaxes(upper * scale[:, :, states:], 1, 2) @ (upper * scale[:, :, states:])
 
 

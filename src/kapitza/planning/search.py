@@ -20,6 +20,12 @@ class Search:
     of them. With 120 and 80 the best of 4096 points is met (measured with three choices on a Duffing oscillator).
     draws: values of the parameters over which every experiment is averaged; shown: those for the experiments in the
     table, from which their bands are taken. seed: of both.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.Search(points=64).draws
+    8
     """
 
     points: int = 128

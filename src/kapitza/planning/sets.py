@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Indices
 from kapitza.base.display import Shown
 from kapitza.base.monitor import Monitor, checkpoint, watch
 from kapitza.errors import DataError, KapitzaError
@@ -40,12 +40,13 @@ TRIED = 200_000
 class Reading:
     """One number that an experiment gives: a function of the model, and the standard deviation of its error.
 
-    Such as the frequency at a fold, the amplitude at resonance, the modulus of a multiplier.
+    label: for tables; value: the function; noise: the standard deviation. Such as the frequency at a fold, the
+    amplitude at resonance, the modulus of a multiplier.
 
     Examples
     --------
     >>> import kapitza as kz
-    >>> kz.Reading("natural frequency", lambda model: model.linearise().frequencies[0], 0.01).noise
+    >>> kz.Reading("stiffness per mass", lambda model: model.values["k"] / model.values["m"], 0.01).noise
     0.01
     """
 
@@ -76,6 +77,15 @@ class SetPlan(Shown):
 
     labels: of the items; wanted, now (w,): widths before; sets: the best ones; single (I,): score of each item alone;
     lost: items that could not be computed at all, with the reason.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> known = [kz.Parameter(name, 1.0, prior=kz.Prior(1.0, 0.5)) for name in ("a", "b")]
+    >>> model = kz.Model.from_equations("x'' + a*x' + b*x = 0", parameters=known)
+    >>> sums = [kz.Reading(f"a + {s} b", lambda m, s=s: m.values["a"] + s * m.values["b"], 0.01) for s in (1, 1.01, -1)]
+    >>> kz.best_set(model, sums, size=2).best
+    (1, 2)
     """
 
     labels: tuple[str, ...]
@@ -144,6 +154,15 @@ def best_set(
     -------
     SetPlan
         The ten best sets.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> known = [kz.Parameter(name, 1.0, prior=kz.Prior(1.0, 0.5)) for name in ("a", "b")]
+    >>> model = kz.Model.from_equations("x'' + a*x' + b*x = 0", parameters=known)
+    >>> sums = [kz.Reading(f"a + {s} b", lambda m, s=s: m.values["a"] + s * m.values["b"], 0.01) for s in (1, 1.01, -1)]
+    >>> kz.best_set(model, sums, size=2).best
+    (1, 2)
     """
     several = list(items)
     if not 1 <= size <= len(several):
@@ -165,7 +184,7 @@ def best_set(
             except KapitzaError as problem:
                 lost.append(f"{_label(item, number)}: {problem}")
                 told.append(np.full((len(draws), draws.shape[1], draws.shape[1]), np.nan))
-    information = np.array(told)
+    information: Array = np.array(told)
     single = sought.score(knowledge.information + size * information, criterion)
     usable = np.flatnonzero(np.isfinite(single))
     ranked = _ranked(
@@ -180,7 +199,7 @@ def best_set(
 
 
 def _ranked(
-    score: Callable[[Array], Array], usable: Array, size: int, most: int = 10
+    score: Callable[[Indices], Array], usable: Indices, size: int, most: int = 10
 ) -> list[tuple[tuple[int, ...], float]]:
     """The best sets with their scores: all of them where that is quick, else by exchange of members."""
     if usable.size < size:
@@ -193,9 +212,9 @@ def _ranked(
     return [(tuple(int(i) for i in rows[place]), float(scores[place])) for place in order]
 
 
-def _exchanged(score: Callable[[Array], Array], usable: Array, size: int) -> Array:
+def _exchanged(score: Callable[[Indices], Array], usable: Indices, size: int) -> Indices:
     """Sets (S, size) seen by a search that adds the best member, then exchanges members while that improves."""
-    seen: list[Array] = []
+    seen: list[Indices] = []
     members: list[int] = []
     for _ in range(size):
         rows = np.array([[*members, int(i)] for i in usable if i not in members])
@@ -279,6 +298,19 @@ def orbit_information(model: Model, orbit: PeriodicOrbit, free: Sequence[str], r
         The parameters.
     run : Choice
         How long it is measured, the sampling, the channels with their noise, and settings.
+
+    Returns
+    -------
+    array
+        (k, k)
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.library.duffing()
+    >>> run = kz.Choice(duration=60.0, step=0.1, channels={"x": 0.01})
+    >>> kz.orbit_information(model, kz.solve_orbit(model), ["k"], run).shape
+    (1, 1)
     """
     names = tuple(free)
     at = model.with_values(**dict(run.settings))
@@ -306,7 +338,7 @@ def orbit_information(model: Model, orbit: PeriodicOrbit, free: Sequence[str], r
     turns = np.arange(max(1, int(np.floor(repeats))))
     every = [np.concatenate([moving, rows - r * moving * period], axis=2) * weight[:, None] for r in turns]
     flat = np.concatenate(every).reshape(-1, 1 + k) * np.sqrt(samples)
-    upper = np.linalg.qr(flat, mode="r")[1:, 1:]  # any sign: RᵀR
+    upper = np.asarray(np.linalg.qr(flat, mode="r"))[1:, 1:]  # any sign: RᵀR
     return upper.T @ upper
 
 
@@ -314,8 +346,8 @@ def _moved(monodromy: Array, slope: Array, rate: Array, free_period: bool) -> tu
     """dx/dθ (n, k) of the starting point and dT/dθ (k,) of the period, which is 0 for a forced motion."""
     n, k = slope.shape
     if not free_period:
-        return np.linalg.solve(np.eye(n) - monodromy, slope), np.zeros(k)
+        return np.asarray(np.linalg.solve(np.eye(n) - monodromy, slope), float), np.zeros(k)
     # (1 - M) dx - f dT = S with f·dx = 0: the point moves at right angles to the flow.
     bordered = np.block([[np.eye(n) - monodromy, -rate[:, None]], [rate[None], np.zeros((1, 1))]])
-    solved = np.linalg.solve(bordered, np.vstack([slope, np.zeros((1, k))]))
+    solved = np.asarray(np.linalg.solve(bordered, np.vstack([slope, np.zeros((1, k))])), float)
     return solved[:n], solved[n]

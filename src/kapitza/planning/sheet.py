@@ -69,19 +69,7 @@ def from_table(table: Mapping[str, Any]) -> Choice:
     for name in table:
         if name not in known:
             raise DataError(f"A run has no entry {checks.shown(name)}; it has {', '.join(sorted(known))}.")
-    numbers = {
-        name: checks.number(name, table[name], error=DataError)
-        for name in FIELDS
-        if name in table and name != "approach"
-    }
-    tables = {
-        name: {
-            key: checks.number(f'{name} of "{key}"', value, error=DataError)
-            for key, value in checks.table(name, table[name], error=DataError).items()
-        }
-        for name in ("settings", "start", "channels")
-        if name in table
-    }
+    numbers = {n: checks.number(n, table[n], error=DataError) for n in FIELDS if n in table and n != "approach"}
     approach = table.get("approach", "state")
     if approach not in ("state", "from below", "from above"):
         raise DataError(f"approach = {checks.shown(approach)}: there are state, from below, from above.")
@@ -89,7 +77,22 @@ def from_table(table: Mapping[str, Any]) -> Choice:
     if sweep is not None:
         name, low, high = checks.items("sweep", sweep, error=DataError)
         sweep = (str(name), checks.number("sweep", low, error=DataError), checks.number("sweep", high, error=DataError))
-    return Choice(**tables, **numbers, approach=approach, sweep=sweep)
+    return Choice(
+        _numbers(table, "settings"),
+        _numbers(table, "start"),
+        channels=_numbers(table, "channels"),
+        approach=approach,
+        sweep=sweep,
+        **numbers,
+    )
+
+
+def _numbers(table: Mapping[str, Any], name: str) -> dict[str, float]:
+    """A table of numbers by name inside a table; empty where there is none."""
+    inside = checks.table(name, table.get(name, {}), error=DataError)
+    return {
+        key: checks.number(f'{name} of "{key}"', value, finite=False, error=DataError) for key, value in inside.items()
+    }
 
 
 def write_sheet(plan: Plan, path: str | os.PathLike[str]) -> None:
@@ -130,7 +133,28 @@ def write_sheet(plan: Plan, path: str | os.PathLike[str]) -> None:
 
 
 def read_sheet(path: str | os.PathLike[str]) -> list[Choice]:
-    """Return the experiments of a run sheet in TOML, by rank."""
+    """Return the experiments of a run sheet in TOML, by rank.
+
+    Parameters
+    ----------
+    path : path
+        A file that `Plan.sheet` wrote, or one in that form.
+
+    Returns
+    -------
+    list of Choice
+        The experiments.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, kapitza as kz
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> place = pathlib.Path(folder.name) / "runs.toml"
+    >>> _ = place.write_text("[[run]]\\nduration = 60.0\\nstep = 0.1\\nsettings = {F = 0.3}\\nchannels = {x = 0.01}")
+    >>> kz.read_sheet(place)[0].settings
+    {'F': 0.3}
+    >>> folder.cleanup()
+    """
     _, tables = checks.toml_file("run sheet", Path(path), LARGEST_JOURNAL)
     rows = checks.items("run", tables.get("run", ()), error=DataError)
     return [
@@ -168,14 +192,7 @@ def read_journal(folder: Path) -> tuple[list[Entry], list[tuple[Record, Mapping[
     for number, row in enumerate(checks.items("run", tables.get("run", ()), error=DataError), 1):
         table = checks.table("run", row, error=DataError)
         choice = from_table(checks.table("choice", table.get("choice"), error=DataError))
-        widths = [
-            {
-                key: checks.number(key, value, finite=False, error=DataError)
-                for key, value in checks.table(name, table.get(name, {}), error=DataError).items()
-            }
-            for name in ("promised", "reached")
-        ]
-        entry = Entry(number, choice, *widths)
+        entry = Entry(number, choice, _numbers(table, "promised"), _numbers(table, "reached"))
         # The name of the file follows from the number: a journal cannot point elsewhere.
         record = read(folder / entry.file)
         entries.append(entry)

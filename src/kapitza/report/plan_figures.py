@@ -54,7 +54,7 @@ def _map(plan: Plan, grid: PlanMap) -> Figure:
     if levels:
         lines = axes.contour(grid.x, grid.y, width, levels=levels, colors="white", linewidths=0.8)
         axes.clabel(lines, fmt=lambda v: f"{v:g} %", fontsize=7)
-    handles = [Line2D([], [], color="0.6", lw=0.8, label="width [%]")]
+    handles: list[Line2D | Patch] = [Line2D([], [], color="0.6", lw=0.8, label="width [%]")]
     if plan.limits:
         over = np.where(np.isfinite(grid.share), grid.share, 1e9)
         axes.contourf(grid.x, grid.y, over, levels=[1.0, 1e300], colors="none", hatches=["////"])
@@ -74,7 +74,7 @@ def _map(plan: Plan, grid: PlanMap) -> Figure:
     return figure
 
 
-def _plain(value: float, _: int) -> str:
+def _plain(value: float, _: float) -> str:
     """1, 2 and 5 of every decade, without powers."""
     return f"{value:g}" if f"{value:.0e}"[0] in "125" else ""
 
