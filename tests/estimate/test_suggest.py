@@ -111,7 +111,7 @@ def named(found) -> set[str]:
     return {term.name for term in found.alternatives} | pairs
 
 
-@pytest.mark.parametrize(("fault", "called"), [("drift", "drift of the sensor x"), ("lag", "lag of the sensor x")])
+@pytest.mark.parametrize(("fault", "called"), [("drift", "drift of the sensor x"), ("lag", "delay of the sensor x")])
 def test_faults_of_a_sensor_are_named(fault, called):
     """Two sensors of one mass: a drift or a lag of one of them is not a motion."""
     model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters=RIG)
@@ -133,7 +133,7 @@ def test_a_late_drive_is_named():
     record = kz.measure(kz.simulate(truth, [1.0, 0.0], t=TIME).select(["x"]), noise=0.01, seed=2)
     found = kz.suggest(kz.identify(model, record, ["c", "k"], kz.ShootingFit()))
     assert found.missing
-    assert "lag of the drive" in named(found)
+    assert "delay of the drive" in named(found)
 
 
 def test_a_fit_that_misses_is_never_told_that_nothing_is_missing():

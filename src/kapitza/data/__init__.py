@@ -19,19 +19,25 @@ from kapitza.data.parts import (
 from kapitza.data.read import read
 from kapitza.data.record import Record
 from kapitza.data.sampling import Gap, Sampling
+from kapitza.data.sensor_errors import BY_NAME, FITTED, PROPOSED, TESTED, SensorError
 from kapitza.data.stored import PART, StoredRecord, open_record
 from kapitza.data.write import write
 
 __all__ = [
+    "BY_NAME",
+    "FITTED",
     "KEEP",
     "KINDS",
     "PART",
+    "PROPOSED",
+    "TESTED",
     "Gap",
     "MeasuredBranch",
     "Noise",
     "Part",
     "Record",
     "Sampling",
+    "SensorError",
     "StoredRecord",
     "as_parts",
     "check_noise",

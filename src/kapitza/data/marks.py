@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.data.sensor_errors import MARKED
 from kapitza.data.time_table import Column
 
 if TYPE_CHECKING:
     from kapitza.data.record import Record
 
-KINDS = ("spike", "dropout", "saturated")
+KINDS = tuple(error.mark for error in MARKED)
 """Kinds of bad samples; a mark is 1 + the number of the kind, 0 for a good sample."""
 
 KEEP = "bad_samples"

@@ -1,8 +1,9 @@
-"""measure: what a sensor would have given of a clean record."""
+"""Simulate sensors: what they would have given of a clean record."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from kapitza.base import checks
 from kapitza.base.angles import wrap_upper
 from kapitza.data.record import Record
 from kapitza.data.sampling import between_samples
+from kapitza.data.sensor_errors import DAMAGE, FITTED
 from kapitza.data.time_table import Column
 from kapitza.errors import DataError
 
@@ -19,6 +21,7 @@ LARGEST = 1e150
 """Of noise and quantum: their squares are formed."""
 
 PerChannel = float | Mapping[str, float]
+Limits = tuple[float, float]
 
 
 def measure(
@@ -30,8 +33,17 @@ def measure(
     seed: int | np.random.Generator | None = None,
     *,
     relative_noise: PerChannel = 0.0,
+    gain: PerChannel = 1.0,
+    offset: PerChannel = 0.0,
+    drift: PerChannel = 0.0,
+    delay: PerChannel = 0.0,
+    limits: Limits | Mapping[str, Limits] | None = None,
+    spikes: PerChannel = 0.0,
+    dropouts: PerChannel = 0.0,
 ) -> Record:
-    """A clean record with the faults of a measurement, in the order in which a sensor adds them.
+    """Return what sensors with errors would give of a clean record.
+
+    Errors come in the order of a sensor: delay, gain, offset, drift, noise, saturation, rounding, spikes, dropouts.
 
     Numbers apply to every channel, mappings to the channels they name.
 
@@ -51,6 +63,12 @@ def measure(
         Makes it repeatable.
     relative_noise : float or mapping
         Noise as a fraction of the channel's mean modulus, mean |x| (angles brought into (-π, π] before averaging).
+    gain, offset, drift, delay : float or mapping
+        y = gain · h(t - delay) + offset + drift · t, as in `Sensor`; t counts from the start of the excitation.
+    limits : pair of floats or mapping, optional
+        Range of the sensor, at whose ends it saturates.
+    spikes, dropouts : float or mapping
+        Share of samples that are far off, and of samples in runs of ten that stay at the value before.
 
     Returns
     -------
@@ -64,6 +82,9 @@ def measure(
     >>> kz.measure(clean, noise=0.02, drop=0.1, seed=1).noise["x"]
     0.02
     """
+    share = {"spike": per_channel(record, spikes, "spikes"), "dropout": per_channel(record, dropouts, "dropouts")}
+    fixed = {"delay": delay, "gain": gain, "offset": offset, "drift": drift}
+    sized = {e.name: per_channel(record, fixed[e.name], e.name, e.ideal, -LARGEST) for e in FITTED}
     amounts = {
         "noise": per_channel(record, noise, "noise"),
         "relative_noise": per_channel(record, relative_noise, "relative_noise"),
@@ -79,12 +100,21 @@ def measure(
         name: float(np.abs(wrap_upper(column) if angle else column).mean())
         for name, column, angle in zip(record.channels, record.values().T, record.angles, strict=True)
     }
+    since = record.time - record.excitation_start
     measured: dict[str, Column] = {}
     for i, name in enumerate(record.channels):
         deviation = np.hypot(amounts["noise"][name], amounts["relative_noise"][name] * mean_modulus[name])
         step = amounts["quantum"][name]
-        column = values[:, i] + (deviation * random.standard_normal(record.size) if deviation else 0.0)
-        column = step * np.rint(column / step) if step else column
+        column = values[:, i]
+        for error in FITTED:
+            if sized[error.name][name] != error.ideal and error.apply is not None:
+                column = error.apply(column, sized[error.name][name], since, partial(_later, record))
+        column = column + (deviation * random.standard_normal(record.size) if deviation else 0.0)
+        range_ = limits.get(name) if isinstance(limits, Mapping) else limits
+        harm = {"saturation": range_, "quantum": step, **{kind: shares[name] for kind, shares in share.items()}}
+        for error in DAMAGE:
+            if harm[error.name] and error.damage is not None:
+                column = error.damage(column, harm[error.name], random)
         attrs = dict(record.content.channels[name].attrs)
         total = np.sqrt(deviation**2 + step**2 / 12 + attrs.get("noise", 0.0) ** 2)
         measured[name] = Column(column, attrs | ({"noise": float(total)} if total else {}))
@@ -95,16 +125,27 @@ def measure(
     return result
 
 
-def per_channel(record: Record, amount: PerChannel, what: str) -> dict[str, float]:
-    """The amount for every channel, checked."""
+def _later(record: Record, values: Array, delay: float) -> Array:
+    """Return the values of one channel a while later, by splines; the first value stands before the record."""
+    blocks = [
+        between_samples(record.time[p], values[p, None], np.clip(record.time[p] - delay, *record.time[p][[0, -1]]))
+        for p in record.segments()
+    ]
+    return np.concatenate(blocks)[:, 0]
+
+
+def per_channel(
+    record: Record, amount: PerChannel, what: str, default: float = 0.0, low: float = 0.0
+) -> dict[str, float]:
+    """Return the amount for every channel, checked."""
     if isinstance(amount, Mapping):
         for name in amount:
             record[name]  # names the nearest channel when there is none
     amounts = {
         name: checks.number(
             f'{what} of channel "{name}"',
-            amount.get(name, 0.0) if isinstance(amount, Mapping) else amount,
-            low=0.0,
+            amount.get(name, default) if isinstance(amount, Mapping) else amount,
+            low=low,
             high=LARGEST,
             error=DataError,
         )

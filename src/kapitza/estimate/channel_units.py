@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kapitza.base.units import Conversion, conversion, is_unit, to_si
-from kapitza.data import Part, Record
+from kapitza.data import FITTED, Part, Record
 from kapitza.errors import DataError
 from kapitza.estimate.method import Estimator
 from kapitza.estimate.sensors import Sensor
@@ -59,8 +59,8 @@ def _given_with(method: Estimator | None, name: str) -> str:
     sensor = None if method is None else method.outputs.get(name)
     if not isinstance(sensor, Sensor):
         return ""
-    known = {"gain": sensor.gain != 1, "offset": sensor.offset, "drift": sensor.drift, "range": sensor.limits}
-    return next((word for word, value in known.items() if value), "")
+    known = [error.name for error in FITTED if error.unit != "s" and getattr(sensor, error.name) != error.ideal]
+    return known[0] if known else "range" if sensor.limits else ""
 
 
 def change_of(model: Model, record: Record, name: str, unit: str) -> Conversion:

@@ -1,11 +1,6 @@
 """Faults of a measurement that no equation holds: a gain, an offset, the clock, the moment at which the drive begins.
 
-Each is one direction in the space of the readings, known from the fitted motion:
-
-    gain g of channel c      h_c → (1 + g) h_c        column  h_c
-    offset o of channel c    h_c → h_c + o            column  1
-    clock fast by e          h(t) → h(t/(1 + e))      column  -t dh/dt
-    drive early by d [s]     h(t) → h(t - d)          column  -dh/dt   (where something drives the motion)
+Each is one direction in the space of the samples, known from the fitted motion: a column of `data/sensor_errors.py`.
 
 Of a column counts what the free parameters and states cannot do themselves, D; residuals r pull at it by u = Dᵀr, which
 noise alone makes normal with the variance I = DᵀD: a test of one direction sees a fault whose share of the residuals is
@@ -21,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from kapitza.base.arrays import Array, Flags
+from kapitza.data import BY_NAME, TESTED
 
 FAULT = 0.01
 """Probability, of all faults that are tried together, below which the strongest is told."""
@@ -50,15 +46,7 @@ class Fault:
     chance: float
 
     def __str__(self) -> str:
-        percent = f"{100 * abs(self.size):.2g} % (± {100 * self.error:.1g} %)"
-        if self.kind == "gain":
-            return f'a gain of "{self.channel}" that is {percent} too {"large" if self.size > 0 else "small"}'
-        if self.kind == "offset":
-            return f'an offset of {self.size:.2g} (± {self.error:.1g}) in "{self.channel}"'
-        if self.kind == "clock":
-            return f"a clock of the record that is {percent} {'fast' if self.size > 0 else 'slow'}"
-        when = "late" if self.size > 0 else "early"
-        return f"a record that is {abs(self.size):.2g} s (± {self.error:.1g} s) {when} against the drive"
+        return BY_NAME[self.kind].found(self.channel, self.size, self.error)
 
 
 @dataclass(frozen=True)
@@ -84,12 +72,7 @@ class Leverage:
     errors: float
 
     def __str__(self) -> str:
-        what = {
-            "gain": f'a gain of "{self.channel}" off by {100 * self.size:g} %',
-            "offset": f'an offset of {self.size:.2g} in "{self.channel}"',
-            "clock": f"a clock of the record off by {100 * self.size:g} %",
-            "phase": f"a delay of {self.size:.2g} s between the drive and the record",
-        }[self.kind]
+        what = BY_NAME[self.kind].assumed(self.channel, self.size)
         moved = f"{100 * self.relative:.2g} %" if np.isfinite(self.relative) else f"{self.bias:.2g}"
         return f"{what} would move {self.name} by {moved} ({self.errors:.2g} standard errors)"
 
@@ -106,9 +89,14 @@ def candidates(channels: Sequence[str], angles: Sequence[bool], driven: bool) ->
     """Faults of these channels, of few enough; an angle has no gain, its turns are counted."""
     if len(channels) > MOST_CHANNELS:
         channels, angles = (), ()
-    tried = [Candidate("gain", c) for c, angle in zip(channels, angles, strict=True) if not angle]
-    tried += [Candidate("offset", c) for c in channels]
-    return [*tried, Candidate("clock"), *([Candidate("phase")] if driven else [])]
+    pairs = list(zip(channels, angles, strict=True))
+    tried: list[Candidate] = []
+    for error in TESTED:
+        if error.of_record:
+            tried += [Candidate(error.name)] if driven or error.name != "phase" else []
+        else:
+            tried += [Candidate(error.name, channel) for channel, angle in pairs if error.angles or not angle]
+    return tried
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ import sympy as sp
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array, Flags
-from kapitza.data import Part, Record, is_number, marks_of
+from kapitza.data import BY_NAME, FITTED, Part, Record, is_number, marks_of
 from kapitza.errors import DataError, refuse_unknown
 from kapitza.estimate.method import Estimator
 from kapitza.estimate.sensor_delay import delayed
 from kapitza.model import Expression, Model, Parameter, Prior, compile_expressions, parse_expression, rate, symbol, time
 
-ERRORS = ("gain", "offset", "drift", "delay")
-"""What may be wrong with a sensor: y = gain · h(t - delay) + offset + drift · t."""
+ERRORS = tuple(error.name for error in FITTED)
+"""Names of what may be unknown of a sensor; see `kapitza.data.sensor_errors`."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def without_zeros(warnings: Sequence[str], outputs: Mapping[str, Any]) -> tuple[
         for channel, sensor in outputs.items()
         if isinstance(sensor, Sensor)
         for name in sensor.unknown
-        if name != "gain"
+        if BY_NAME[name].ideal == 0
     ]
     return tuple(text for text in warnings if not text.startswith(tuple(words)))
 
@@ -300,21 +300,21 @@ def _prior(sensor: Sensor, name: str) -> Prior | None:
 def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model) -> tuple[Expression, list[Parameter]]:
     """gain · h(t - delay) + offset + drift · t with its unknowns as parameters."""
     word = _word(channel)
-    units = {"delay": "s"}
     made = {
         name: Parameter(
-            f"{word}_{name}", float(getattr(sensor, name)), unit=units.get(name, ""), prior=_prior(sensor, name)
+            f"{word}_{name}",
+            float(getattr(sensor, name)),
+            unit="s" if BY_NAME[name].unit == "s" else "",
+            prior=_prior(sensor, name),
         )
         for name in sensor.unknown
     }
     value = {n: symbol(made[n].name) if n in made else sp.Float(getattr(sensor, n)) for n in ERRORS}
-    if "delay" in made or sensor.delay:
-        output = delayed(output, value["delay"], model, channel)
-    result = output if "gain" not in made and sensor.gain == 1 else value["gain"] * output
-    for name, factor in (("offset", sp.Integer(1)), ("drift", time)):
-        if name in made or getattr(sensor, name):
-            result += value[name] * factor
-    return result, list(made.values())
+    for error in FITTED:
+        assert error.apply is not None
+        if error.name in made or getattr(sensor, error.name) != error.ideal:
+            output = error.apply(output, value[error.name], time, lambda h, late: delayed(h, late, model, channel))
+    return output, list(made.values())
 
 
 def _prepared(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.data import PROPOSED
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.dictionary import Term
@@ -157,7 +158,7 @@ def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array,
     return by_state @ total
 
 
-DRIVE_FAULTS = ("lag", "gain")
+DRIVE_FAULTS = ("delay", "gain")
 """Faults of the drive; models that nothing drives have none."""
 
 PHASES = 16
@@ -184,18 +185,14 @@ def _drive_faults(along: Along, path: Array, fine: Array) -> Array:
     return np.stack([late, mean - rates(path, fine, vector)], axis=2)
 
 
-SENSOR_FAULTS = ("offset", "drift", "gain", "lag")
-
-
 def _sensor_faults(value: Array, time: Array, moving: Array) -> Array:
-    """Columns (N, c, 4c): a constant, a drift, a wrong gain and a lag of each channel, which moves at `moving`."""
+    """Return columns (N, c, m c) of the m errors of each channel, which moves at `moving`."""
     count, channels = value.shape
-    made = np.zeros((count, channels, len(SENSOR_FAULTS) * channels))
-    for c in range(channels):
-        made[:, c, c] = 1.0
-        made[:, c, channels + c] = time
-        made[:, c, 2 * channels + c] = value[:, c]
-        made[:, c, 3 * channels + c] = -moving[:, c]
+    made = np.zeros((count, channels, len(PROPOSED) * channels))
+    for number, error in enumerate(PROPOSED):
+        assert error.column is not None
+        for c in range(channels):
+            made[:, c, number * channels + c] = error.column(value[:, c], moving[:, c], time)
     return made
 
 

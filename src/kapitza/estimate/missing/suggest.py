@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kapitza.base.arrays import Array, Indices
+from kapitza.data import PROPOSED
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.misfit import ALARM as MISFIT
-from kapitza.estimate.missing.columns import SENSOR_FAULTS, drive_faults_of, windows_of
+from kapitza.estimate.missing.columns import drive_faults_of, windows_of
 from kapitza.estimate.missing.dictionary import Term, candidate_terms
 from kapitza.estimate.missing.score import (
     ALARM,
@@ -261,8 +262,8 @@ def labels_of(fit: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list
         *(Label(f"{fault} of the drive", f"{fault} {{c}}", False) for fault in drive_faults_of(fit.model)),
         *(Label(f"other value of {name}, which was held", f"{name} by {{c}}", False) for name in held),
         *(
-            Label(f"{fault} of the sensor {channel}", f"{fault} {{c}}", False)
-            for fault in SENSOR_FAULTS
+            Label(f"{error.name} of the sensor {channel}", f"{error.name} {{c}}", False)
+            for error in PROPOSED
             for channel in channels
         ),
     ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kapitza.base.arrays import Array, Flags
+from kapitza.data import BY_NAME
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.disagreement import COLOURED, PIECES, RUNS, Deleted, Widening, block_edges, widening
 from kapitza.estimate.faults import Candidate, Fault, Leverage, Scores, candidates, strongest
@@ -82,12 +83,10 @@ def _columns(task: MotionTask, solution: MotionSolution, tried: tuple[Candidate,
     predicted, moving = solution.sweep.predicted, predicted_rates(task, solution)
     made = np.zeros((*predicted.shape, len(tried)))
     for number, fault in enumerate(tried):
-        if fault.kind == "gain":
-            made[:, channels.index(fault.channel), number] = predicted[:, channels.index(fault.channel)]
-        elif fault.kind == "offset":
-            made[:, channels.index(fault.channel), number] = 1.0
-        else:
-            made[:, :, number] = -moving * (samples.time[:, None] if fault.kind == "clock" else 1.0)
+        column = BY_NAME[fault.kind].column
+        assert column is not None
+        here = slice(None) if not fault.channel else [channels.index(fault.channel)]
+        made[:, here, number] = column(predicted[:, here], moving[:, here], samples.time[:, None])
     return made
 
 
@@ -130,9 +129,6 @@ def draws_within_bounds(
     return truncated_gaussian(solution.theta + full @ closing.program.pull[:k], factor * full, low, high)
 
 
-GAIN, CLOCK, OFFSET, DELAY = 0.01, 1e-3, 0.01, 0.1
-"""Sizes of faults whose leverage is told: shares, of the spread of a channel (offset), of a sampling step (delay)."""
-
 TOLD = 1.0
 """Standard errors by which such a fault must move a parameter to be told."""
 
@@ -152,12 +148,12 @@ def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviation
     channels, step = list(task.observation.channels), np.diff(samples.time)[samples.joined[:-1]]
     made = []
     for number, fault in enumerate(closing.tried):
-        size = {
-            "gain": GAIN,
-            "clock": CLOCK,
-            "offset": OFFSET * float(samples.spread[channels.index(fault.channel)]) if fault.channel else 0.0,
-            "phase": DELAY * float(np.median(step)) if step.size else 0.0,
-        }[fault.kind]
+        error = BY_NAME[fault.kind]
+        size = error.small
+        if error.unit == "channel":
+            size *= float(samples.spread[channels.index(fault.channel)])
+        elif error.unit == "s":
+            size *= float(np.median(step)) if step.size else 0.0
         bias = inverse @ information[free, k + number] * size
         errors = np.abs(bias) / np.where(deviations[free] > 0, deviations[free], np.inf)
         worst = int(np.argmax(errors))

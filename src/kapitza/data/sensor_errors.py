@@ -1,0 +1,162 @@
+"""Errors of sensors, one entry each: how they are simulated, fitted, tested, proposed and shown.
+
+A sensor of h reads, in this order,
+
+    y = gain · h(t - delay) + offset + drift · t + noise,
+
+then its range cuts y off (saturation), its resolution rounds it (quantum), and single samples are wrong (spike) or stay
+at one value (dropout). An error of small size s adds s times its column to the samples: h for a gain, 1 for an offset,
+t for a drift, -h' for a delay. Two errors belong to the clock of a record, not to a channel: one that runs fast by s,
+column -t h', and a start of the drive that is early by s, column -h'.
+
+`measure` simulates the errors, `Sensor` fits them, `faults` tests residuals for them, `suggest` proposes them. To add
+one, write one more entry: what has a column is found by the residuals, what has a mark is found without a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kapitza.base.arrays import Array
+
+SPIKE_HEIGHT = 3.0
+"""Height of a simulated spike, in ranges of its channel."""
+
+DROPOUT_LENGTH = 10
+"""Samples of a simulated dropout; runs below three samples are taken for spikes."""
+
+
+@dataclass(frozen=True)
+class SensorError:
+    """Describe one error of a sensor or of the clock.
+
+    ideal: value of a sensor without it. unit: of its size, "" for a share, "channel", "channel/s" or "s". apply: what
+    it makes of a signal h, apply(h, value, t, shifted) with shifted(h, delay) the signal later; in arrays and in
+    symbols. column: (h, h', t) → samples per unit of the error. damage: (samples, value, random) → samples of a
+    sensor that is beyond its range, rounds or fails. small: size whose effect on estimates is reported, a share of the
+    spread of a channel or of a sampling step where it has a unit. mark: name of the samples that it spoils.
+    found, assumed: its words for a fitted size with its error, and for a size that nobody has seen.
+    """
+
+    name: str
+    ideal: float = 0.0
+    unit: str = ""
+    apply: Callable[[Any, Any, Any, Callable[[Any, Any], Any]], Any] | None = None
+    column: Callable[[Array, Array, Array], Array] | None = None
+    damage: Callable[[Array, Any, np.random.Generator], Array] | None = None
+    small: float = 0.0
+    mark: str = ""
+    of_record: bool = False
+    angles: bool = True
+    found: Callable[[str, float, float], str] = lambda channel, size, error: ""
+    assumed: Callable[[str, float], str] = lambda channel, size: ""
+
+
+def _percent(size: float, error: float) -> str:
+    return f"{100 * abs(size):.2g} % (± {100 * error:.1g} %)"
+
+
+def _with_spikes(samples: Array, share: float, random: np.random.Generator) -> Array:
+    """Return the samples with a share of them far off, to either side."""
+    struck = random.random(samples.size) < share
+    height = SPIKE_HEIGHT * float(np.ptp(samples)) * random.choice([-1.0, 1.0], samples.size)
+    return np.where(struck, samples + height, samples)
+
+
+def _with_dropouts(samples: Array, share: float, random: np.random.Generator) -> Array:
+    """Return the samples with a share of them held at the value before; runs of `DROPOUT_LENGTH`."""
+    begins = np.flatnonzero(random.random(samples.size) < share / DROPOUT_LENGTH)
+    held = np.arange(samples.size)
+    rows = np.minimum(begins[:, None] + np.arange(1, DROPOUT_LENGTH + 1), samples.size - 1)
+    held[rows] = begins[:, None]
+    return samples[held]
+
+
+DELAY = SensorError(
+    "delay",
+    unit="s",
+    apply=lambda h, value, t, shifted: shifted(h, value),
+    column=lambda h, rate, t: -rate,
+)
+GAIN = SensorError(
+    "gain",
+    ideal=1.0,
+    apply=lambda h, value, t, shifted: value * h,
+    column=lambda h, rate, t: h,
+    small=0.01,
+    angles=False,  # the turns of an angle are counted: it has no gain
+    found=lambda channel, size, error: (
+        f'a gain of "{channel}" that is {_percent(size, error)} too {"large" if size > 0 else "small"}'
+    ),
+    assumed=lambda channel, size: f'a gain of "{channel}" off by {100 * size:g} %',
+)
+OFFSET = SensorError(
+    "offset",
+    unit="channel",
+    apply=lambda h, value, t, shifted: h + value,
+    column=lambda h, rate, t: np.ones_like(h),
+    small=0.01,
+    found=lambda channel, size, error: f'an offset of {size:.2g} (± {error:.1g}) in "{channel}"',
+    assumed=lambda channel, size: f'an offset of {size:.2g} in "{channel}"',
+)
+DRIFT = SensorError(
+    "drift",
+    unit="channel/s",
+    apply=lambda h, value, t, shifted: h + value * t,
+    column=lambda h, rate, t: np.broadcast_to(t, np.shape(h)),
+)
+CLOCK = SensorError(
+    "clock",
+    of_record=True,
+    column=lambda h, rate, t: -rate * t,
+    small=1e-3,
+    found=lambda channel, size, error: (
+        f"a clock of the record that is {_percent(size, error)} {'fast' if size > 0 else 'slow'}"
+    ),
+    assumed=lambda channel, size: f"a clock of the record off by {100 * size:g} %",
+)
+PHASE = SensorError(
+    "phase",
+    unit="s",
+    of_record=True,
+    column=lambda h, rate, t: -rate * np.ones_like(t),
+    small=0.1,
+    found=lambda channel, size, error: (
+        f"a record that is {abs(size):.2g} s (± {error:.1g} s) {'late' if size > 0 else 'early'} against the drive"
+    ),
+    assumed=lambda channel, size: f"a delay of {size:.2g} s between the drive and the record",
+)
+SATURATION = SensorError(
+    "saturation",
+    unit="channel",
+    damage=lambda samples, limits, random: np.clip(samples, *limits),
+    mark="saturated",
+)
+QUANTUM = SensorError(
+    "quantum",
+    unit="channel",
+    damage=lambda samples, step, random: step * np.rint(samples / step),
+)
+SPIKE = SensorError("spike", damage=_with_spikes, mark="spike")
+DROPOUT = SensorError("dropout", damage=_with_dropouts, mark="dropout")
+
+FITTED = (DELAY, GAIN, OFFSET, DRIFT)
+"""Unknowns of a `Sensor`, in the order in which a sensor adds them."""
+
+TESTED = (GAIN, OFFSET, CLOCK, PHASE)
+"""Directions that every fit tests its residuals for, in this order."""
+
+PROPOSED = (OFFSET, DRIFT, GAIN, DELAY)
+"""Errors that `suggest` weighs against terms of the equations, in this order."""
+
+DAMAGE = (SATURATION, QUANTUM, SPIKE, DROPOUT)
+"""What happens to samples after the noise, in this order."""
+
+MARKED = (SPIKE, DROPOUT, SATURATION)
+"""Bad samples that are found without a model; a mark is 1 + the place in this list."""
+
+BY_NAME = {error.name: error for error in (*FITTED, CLOCK, PHASE, *DAMAGE)}
