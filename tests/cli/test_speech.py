@@ -12,7 +12,7 @@ from kapitza.base.cures import cures_of, spoken
 from kapitza.cli import main
 
 PACKAGE = Path(kz.__file__).parent
-FOLDERS = ("data", "estimate", "flow", "invariants", "model", "orbits_in_data", "signal", "study")
+FOLDERS = ("data", "estimate", "flow", "model", "orbits", "signal", "study")
 PYTHON = re.compile(
     r"\bkz\.|\b(?:record|model|orbits|estimate|fit|flow|orbit)\.\w+\(|(?<![\w-])[a-z_]+=(?!=)"
     r"|\b(?:ShootingFit|HarmonicFit|OrbitFit|InvariantFit|Automatic|OrbitSet|Prior|Signal)\("
