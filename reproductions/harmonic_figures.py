@@ -60,7 +60,7 @@ def figure_two(record: kz.Record) -> tuple[str, str]:
 
 def orbit_states(orbits: kz.OrbitSet, settings: kz.HarmonicFit):
     chosen = orbits[len(orbits) - 1 : len(orbits)]
-    return pose_balance(settings, make_request(rig(), as_parts(chosen), None)).state(0)
+    return pose_balance(settings, make_request(rig(), as_parts(chosen), None, settings)).state(0)
 
 
 def figure_eleven(orbits: kz.OrbitSet) -> str:

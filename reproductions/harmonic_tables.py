@@ -95,7 +95,7 @@ def product_spectrum(orbits: kz.OrbitSet, low_pass: float | None) -> np.ndarray:
 
     chosen = orbits[len(orbits) - 1 : len(orbits)]
     settings = kz.HarmonicFit(test="harmonics", derivatives="series", low_pass=low_pass)
-    state = pose_balance(settings, make_request(rig(), as_parts(chosen), None)).state(0)
+    state = pose_balance(settings, make_request(rig(), as_parts(chosen), None, settings)).state(0)
     angle, rate = state.derivatives[0], state.derivatives[1]
     product = rate[:, 1] ** 2 * np.sin(angle[:, 1] - angle[:, 0])
     return 2.0 * np.fft.rfft(product)[1:5] / len(product)

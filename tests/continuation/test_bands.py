@@ -22,7 +22,8 @@ def oscillator(**changes):
 
 
 def estimate(model, covariance, names=("c", "k3")):
-    return kz.Estimate(names, {n: model.values[n] for n in names}, np.array(covariance), "by hand", model=model)
+    made = kz.Estimate(names, {n: model.values[n] for n in names}, np.array(covariance), "by hand")
+    return made.with_(model=model)
 
 
 def folds(model):

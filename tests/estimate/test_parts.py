@@ -109,3 +109,19 @@ def test_a_model_without_parameters_is_refused_in_words():
     record = kz.simulate(model, [1.0, 0.0], t=np.arange(100) * 0.1)
     with pytest.raises(kz.KapitzaError, match="the model has none"):
         kz.identify(model, record, free=[], method=kz.HarmonicFit())
+
+
+def test_fields_of_parts_are_attributes_of_the_estimate(fit):
+    """Every field of a part is read and changed as one of the estimate; the others stay the same objects."""
+    for part in (fit.question, fit.agreement, fit.course, fit.combined):
+        assert fields(part)
+        for one in fields(part):
+            assert getattr(fit, one.name) is getattr(part, one.name)
+    other = fit.with_(chi2=3.0, chain=("by hand",))
+    assert (other.chi2, other.agreement.chi2, other.chain) == (3.0, 3.0, ("by hand",))
+    assert other.residuals is fit.residuals
+    assert other.question is fit.question
+    assert fit.with_(motion=None).motion is None
+    assert fit.with_(rows=None).motion is fit.motion
+    with pytest.raises(TypeError, match="no field colour"):
+        fit.with_(colour="red")

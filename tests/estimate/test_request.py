@@ -167,12 +167,12 @@ def test_data_come_in_one_grammar(record):
         if kind != "OrbitFit":
             with pytest.raises(DataError, match=f"{kind} works on records, not on an orbit"):
                 kz.identify(kz.library.henon_heiles(), orbit, ["m1"], method)
-    assert make_request(oscillator(), as_parts([record]), "rho").names == ("rho",)
+    assert make_request(oscillator(), as_parts([record]), "rho", kz.ShootingFit()).names == ("rho",)
 
 
 def test_noise_is_stated_before_it_is_known(record):
     """Noise of the settings wins over that of the record; a name that is neither channel nor signal is refused."""
-    own = next(iter(make_request(oscillator(), as_parts(record), "rho").parts))
+    own = next(iter(make_request(oscillator(), as_parts(record), "rho", kz.ShootingFit()).parts))
     assert own.noise == {"x": 1e-3}
     stated = make_request(oscillator(), as_parts([record, record]), "rho", kz.ShootingFit(noise=2e-3))
     assert [part.noise["x"] for part in stated.parts] == [2e-3, 2e-3]
@@ -230,7 +230,7 @@ STATED = [kz.ShootingFit(), kz.HarmonicFit(), kz.InvariantFit(), kz.OrbitFit(), 
 def test_methods_refuse_what_they_do_not_accept(record, method):
     """Every kind of data that a method does not state is refused with a method that takes it."""
     orbit = kz.solve_orbit(kz.library.duffing(), profile=False)
-    branch = kz.MeasuredBranch("omega", [1.0, 1.1], {"x": [0.5, 0.6]})
+    branch = kz.MeasuredBranch("response", "omega", [1.0, 1.1], [0.5, 0.6], state="x")
     for source in (record, orbit, kz.OrbitSet((orbit,), (False, False)), branch):
         if isinstance(source, method.accepts.sources):
             method.accepts.check(method.name, as_parts(source))

@@ -1,7 +1,5 @@
 """A fitted model on data that were not fitted."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -89,7 +87,7 @@ def test_orbits_of_the_record_are_found_again_in_the_model():
 def test_a_fit_and_a_setting_of_its_own(duffing, record):
     fit = kz.identify(duffing, record.between(stop=100.0), free=["c", "k3"])
     later = record.between(start=200.0)
-    check = kz.validate(replace(fit, model=fit.model.with_values(F=0.5)), (later, {"F": 0.3}), parts=["prediction"])
+    check = kz.validate(fit.with_(model=fit.model.with_values(F=0.5)), (later, {"F": 0.3}), parts=["prediction"])
     assert check.model.values["F"] == 0.3
     assert np.median(check.prediction.fit_misfit) < 1.3
 

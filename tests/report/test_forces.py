@@ -16,7 +16,8 @@ def test_curves_and_surface_are_the_forces_of_the_equation():
     position = 0.4 + np.cos(2 * time)
     motion = Motion(time, np.zeros(600, np.int64), {"x": position}, {"x": position})
     errors = {"c": 0.03, "k": 0.05}
-    estimate = kz.Estimate(("c", "k"), values, np.diag([e**2 for e in errors.values()]), "ShootingFit", model=model)
+    estimate = kz.Estimate(("c", "k"), values, np.diag([e**2 for e in errors.values()]), "ShootingFit")
+    estimate = estimate.with_(model=model)
     found = forces_of(estimate, [motion], seed=1)
     restoring, damping = found.curves
     at = np.array(restoring.at)

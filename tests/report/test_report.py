@@ -41,8 +41,10 @@ def orbits(record) -> OrbitSet:
 @pytest.fixture
 def estimate(orbits) -> Estimate:
     random = np.random.default_rng(1)
-    return Estimate(
-        ("m", "omega"), {"m": 0.0858, "omega": 9.09}, np.array([[1e-8, 5e-7], [5e-7, 1e-4]]), f"OrbitFit {HOSTILE}",
+    made = Estimate(
+        ("m", "omega"), {"m": 0.0858, "omega": 9.09}, np.array([[1e-8, 5e-7], [5e-7, 1e-4]]), f"OrbitFit {HOSTILE}"
+    )
+    return made.with_(
         units={"m": "kg", "omega": "rad/s"}, fixed={"g": 9.81}, start={"m": 0.1287}, dof=20, chi2=19.0,
         residuals={"phi": random.standard_normal(300)}, warnings=(HOSTILE,),
             identifiability=Identifiability(("k2", "m"), 1, ("k2/m",), ("",), np.ones((2, 1)), 1.0),

@@ -41,7 +41,7 @@ def fit(record):
 def result(fit, record, tmp_path_factory):
     check = kz.validate(fit, record.samples(slice(6000, None)), parts=["prediction"], stretches=2)
     first = StudyFit(EVIL, "shooting", fit, validation=replace(check, notes=(EVIL,)), notes=(EVIL,))
-    wide = StudyFit(EVIL, "harmonic", replace(fit, covariance=1e4 * fit.covariance, likelihood=None, motion=None))
+    wide = StudyFit(EVIL, "harmonic", fit.with_(covariance=1e4 * fit.covariance, likelihood=None, motion=None))
     worse = replace(fit.likelihood, log_likelihood=fit.likelihood.log_likelihood - 10)
     other = StudyFit("other", "shooting", replace(fit, likelihood=worse), failure=EVIL)
     return StudyResult(
@@ -145,7 +145,7 @@ def test_a_section_with_orbits_takes_the_place_of_curves(result, fit, tmp_path):
         kz.PeriodicOrbit(points=np.array([[0.0, 0.1], [0.2, 0.0]]), period=2.0, states=("x", EVIL)),
     ]  # fmt: skip
     found = kz.OrbitSet(tuple(orbits), (False, False), section_points=np.array([[0.0, 0.0], [0.5, 0.4]]))
-    strobed = replace(result, fits=(replace(result.fits[0], estimate=replace(fit, data=found)),))
+    strobed = replace(result, fits=(replace(result.fits[0], estimate=fit.with_(data=found)),))
     text = write_study_report(strobed, tmp_path / "report.html", truth={"c": 0.12}).read_text(encoding="utf-8")
     hovers = [trace.get("hovertemplate", "") for figure in figures_of(text) for trace in figure["data"]]
     assert any("multipliers -2.1, 0.1" in hover and "<script>" not in hover for hover in hovers)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kapitza.base.lazy_fields import changed
 from kapitza.data import Noise, Part, Record
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
@@ -118,8 +117,7 @@ class Automatic(Estimator):
 
     def _with_chain(self, found: Estimate, label: str, model: Model, story: list[str]) -> Estimate:
         """The estimate with what was done, and the values that the model had."""
-        return changed(
-            found,
+        return found.with_(
             method=f"auto ({label} → ShootingFit)",
             settings=self,
             start={name: model.values[name] for name in found.names},

@@ -14,7 +14,6 @@ import numpy as np
 import sympy as sp
 
 from kapitza.base.arrays import Array
-from kapitza.base.lazy_fields import changed
 from kapitza.errors import IdentifiabilityError, ModelError
 from kapitza.estimate.derived import carried_covariance, slopes_at, values_at
 from kapitza.estimate.estimate import Estimate
@@ -73,8 +72,8 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
     known = fit.identifiability
     if known is not None and known.complete:
         known = replace(known, names=free.labels, determined=free.labels)
-    return changed(
-        fit, names=free.labels, values={**values, **rest}, covariance=covariance,
+    return fit.with_(
+        names=free.labels, values={**values, **rest}, covariance=covariance,
         start=dict(zip(free.labels, values_at(free.model, free.expressions).tolist(), strict=True)),
         derived={name: error for name, error in errors.items() if name not in values},
         draws=None if fit.draws is None else values_of(fit.draws, fit, slopes, values),

@@ -14,19 +14,23 @@ from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
 from kapitza.base.csv_tables import write_table
 from kapitza.base.display import Shown
-from kapitza.base.lazy_fields import as_computed, deferrable
+from kapitza.base.part_fields import Inside, OfKind, with_parts
 from kapitza.errors import KapitzaError, Status, nearest_name
 from kapitza.estimate.faults import Leverage
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.intervals import between_bounds, half_width, interval_of
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.parts import (
+    Agreement,
+    Combined,
+    Course,
     FittedMotion,
     HarmonicRows,
     LevelSets,
     Likelihood,
     NoiseAlone,
     OrbitMatches,
+    Question,
     WeakRows,
 )
 
@@ -41,22 +45,16 @@ SHOWN = 3
 class Estimate(Shown):
     """Result of `kapitza.identify`.
 
-    names: the free parameters, in the order of `covariance` (k, k).
-    values: estimates by name (derived parameters may follow the free ones).
-    fixed: values that were held; start: those the fit began from; units: of all of them; warnings: what is suspicious,
-    in words; data: what was fitted; chi2: sum of the weighted squared residuals, NaN where they have no weights.
-    dof: degrees of freedom of the noise estimate (infinite when the noise was known): intervals are Student-t.
-    residuals: by name of output, weighted (so that 1 is one standard deviation) unless the method says otherwise.
-    whiteness: by channel, the probability that white noise is as correlated as the residuals.
-    derived: standard errors of derived parameters and combinations, by name (their values are in `values`).
-    draws: (S, k) samples of the free parameters where bounds make their distribution one-sided; else None.
-    misfit: how well the model follows the data; noise_alone: the narrower covariance that noise alone would give.
-    leverage: how far small faults of the measurement would move parameters, the strongest first.
-    history: one row per iteration. settings: the method as it was passed. post_mortem: why a fit failed.
-    likelihood, identifiability, matches (orbits), motion (shooting), rows (weak form and harmonic balance), level_sets
-    (invariants): what the method knows besides, None where it does not apply. chain: what method="auto" tried.
-    sensors: what the channels measure, as it was given with the method.
-    base: where combinations were free, the estimate of the parameters fitted in their place; held: what was held then.
+    names: the free parameters, in the order of `covariance` (k, k). values: estimates by name (derived parameters may
+    follow the free ones). status: how the fit ended. warnings: what is suspicious. derived: standard errors of derived
+    parameters and combinations. draws: (S, k) samples of the free parameters where bounds make their distribution
+    one-sided. noise_alone: the narrower covariance that noise alone would give. leverage: how far small faults of the
+    measurement would move parameters. likelihood, identifiability: None where the method does not give them.
+
+    Parts, whose attributes are attributes of the estimate too (``fit.residuals`` is ``fit.agreement.residuals``):
+    question (model, data, settings, sensors, start, fixed, units), agreement (residuals, noise, chi2, dof, whiteness,
+    misfit), course (history, chain, post_mortem), combined (base, held). findings: what the method knows beyond these,
+    given as matches (orbits), motion (shooting), rows (weak form, harmonic balance) or level_sets (invariants).
     workings: what profiles and advice go on from; not saved, but made again when it is needed.
 
     Examples
@@ -76,36 +74,46 @@ class Estimate(Shown):
     covariance: Array
     method: str
     status: Status = Status.CONVERGED
-    units: Mapping[str, str] = field(default_factory=dict)
-    fixed: Mapping[str, float] = field(default_factory=dict)
-    start: Mapping[str, float] = field(default_factory=dict)
-    dof: float = float("inf")
-    chi2: float = float("nan")
-    noise: Mapping[str, float] = field(default_factory=dict)
-    residuals: Mapping[str, Array] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    history: pd.DataFrame | None = deferrable(None)
-    model: Anything = field(default=None, repr=False)
-    data: Anything = field(default=None, repr=False)
     derived: Mapping[str, float] = field(default_factory=dict)
     draws: Array | None = field(default=None, repr=False)
-    settings: Anything = field(default=None, repr=False)
-    whiteness: Mapping[str, float] = field(default_factory=dict)
-    post_mortem: str = ""
-    likelihood: Likelihood | None = None
-    identifiability: Identifiability | None = field(default=None, repr=False)
-    matches: OrbitMatches | None = field(default=None, repr=False)
-    motion: FittedMotion | None = field(default=None, repr=False)
-    rows: WeakRows | HarmonicRows | None = field(default=None, repr=False)
-    level_sets: LevelSets | None = field(default=None, repr=False)
-    chain: tuple[str, ...] = ()
-    misfit: Misfit | None = None
     noise_alone: NoiseAlone | None = field(default=None, repr=False)
     leverage: tuple[Leverage, ...] = field(default=(), repr=False)
-    base: Estimate | None = field(default=None, repr=False)
-    held: tuple[str, ...] = ()
-    sensors: Mapping[str, Anything] = field(default_factory=dict, repr=False)
+    likelihood: Likelihood | None = None
+    identifiability: Identifiability | None = field(default=None, repr=False)
+    question: Question = field(default_factory=Question, repr=False)
+    agreement: Agreement = field(default_factory=Agreement)
+    course: Course = field(default_factory=Course, repr=False)
+    combined: Combined = field(default_factory=Combined, repr=False)
+    findings: OrbitMatches | FittedMotion | WeakRows | HarmonicRows | LevelSets | None = field(default=None, repr=False)
     workings: Anything = field(default=None, repr=False, compare=False)
+
+    model = Inside[Any]("question")
+    data = Inside[Any]("question")
+    settings = Inside[Any]("question")
+    sensors = Inside[Mapping[str, Any]]("question")
+    start = Inside[Mapping[str, float]]("question")
+    fixed = Inside[Mapping[str, float]]("question")
+    units = Inside[Mapping[str, str]]("question")
+    residuals = Inside[Mapping[str, Array]]("agreement")
+    noise = Inside[Mapping[str, float]]("agreement")
+    chi2 = Inside[float]("agreement")
+    dof = Inside[float]("agreement")
+    whiteness = Inside[Mapping[str, float]]("agreement")
+    misfit = Inside[Misfit | None]("agreement")
+    history = Inside["pd.DataFrame | None"]("course")
+    chain = Inside[tuple[str, ...]]("course")
+    post_mortem = Inside[str]("course")
+    base = Inside["Estimate | None"]("combined")
+    held = Inside[tuple[str, ...]]("combined")
+    matches = OfKind[OrbitMatches]("findings", OrbitMatches)
+    motion = OfKind[FittedMotion]("findings", FittedMotion)
+    rows = OfKind["WeakRows | HarmonicRows"]("findings", WeakRows, HarmonicRows)
+    level_sets = OfKind[LevelSets]("findings", LevelSets)
+
+    def with_(self, **changes: Anything) -> Estimate:
+        """Return the estimate with other values of some fields, or of fields of its parts."""
+        return with_parts(self, changes)
 
     @property
     def deviations(self) -> dict[str, float]:
@@ -277,10 +285,6 @@ class Estimate(Shown):
         random = np.random.default_rng(seed)
         drawn = self.draws if self.draws is not None else random.multivariate_normal(centre, self.covariance, draws)
         return arviz.from_dict({name: drawn[None, :, i] for i, name in enumerate(self.names)})
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A field to come holds a lock, which does not travel to another process.
-        return as_computed(self)
 
     def report(self, path: str | Path) -> Any:
         from kapitza.report import write_report

@@ -8,7 +8,6 @@ import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
-from kapitza.base.lazy_fields import changed
 from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, require_executor
 from kapitza.data import MeasuredBranch, Part, Record, StoredRecord, as_parts
@@ -100,11 +99,11 @@ def identify(
         found = fitter.fit(request)
     if found is None:
         found = _stopped(request, fitter.name, task.partial)
-    found = changed(found, sensors=given, warnings=without_zeros(found.warnings, given)) if given else found
+    found = found.with_(sensors=given, warnings=without_zeros(found.warnings, given)) if given else found
     found = without_common(found, several) if several else found
     if asked.late and found.status.ok:
-        found = changed(found, warnings=(*found.warnings, *long_delays(found, asked.late)))
-    found = changed(found, warnings=(*_bad_samples(parts), *_still_true(found), *energy_warnings(found)))
+        found = found.with_(warnings=(*found.warnings, *long_delays(found, asked.late)))
+    found = found.with_(warnings=(*_bad_samples(parts), *_still_true(found), *energy_warnings(found)))
     return found if combined is None else in_combinations(found, combined)
 
 
@@ -159,7 +158,7 @@ def _stopped(request: Request, method: str, partial: Mapping[str, float] | Estim
     """What there is of a fit that was stopped: an estimate, or values without errors; nothing where there is none."""
     if isinstance(partial, Estimate):
         words = "stopped by the user after the fit, before its intervals were made anew: they are those of the fit."
-        return changed(partial, status=Status.INTERRUPTED, warnings=(words, *partial.warnings))
+        return partial.with_(status=Status.INTERRUPTED, warnings=(words, *partial.warnings))
     theta = np.array(list((partial or {}).values()))
     if partial is None or not np.isfinite(theta).all():
         raise KeyboardInterrupt

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import sympy as sp
 
-from kapitza.base.lazy_fields import changed
 from kapitza.data import Part
 from kapitza.errors import ModelError
 from kapitza.estimate.estimate import Estimate
@@ -91,4 +90,4 @@ def at_setting(model: Model, values: Mapping[str, float]) -> Model:
 def without_common(found: Estimate, names: Sequence[str]) -> Estimate:
     """Return the estimate without common values of parameters that differ between recordings."""
     kept = {name: value for name, value in found.values.items() if name not in names}
-    return changed(found, values=kept, derived={n: e for n, e in found.derived.items() if n not in names})
+    return found.with_(values=kept, derived={n: e for n, e in found.derived.items() if n not in names})

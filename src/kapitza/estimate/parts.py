@@ -4,18 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array, Flags
 from kapitza.base.display import Shown
+from kapitza.base.lazy_fields import as_computed, deferrable
+from kapitza.estimate.misfit import Misfit
 from kapitza.orbits import PeriodicOrbit
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from kapitza.estimate.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class Question:
+    """Hold what was asked of a fit.
+
+    model: with the fitted values. data: what was fitted, as `identify` takes it. settings: the method. sensors: what
+    the channels measure, as it was given with the method. start: values that the fit began from. fixed: values that
+    were held. units: of all parameters.
+    """
+
+    model: Anything = None
+    data: Anything = None
+    settings: Anything = None
+    sensors: Mapping[str, Anything] = field(default_factory=dict)
+    start: Mapping[str, float] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Hold how well the model agrees with the data.
+
+    residuals: by output, weighted (so that 1 is one standard deviation) unless the method says otherwise. noise: by
+    channel. chi2: sum of the weighted squared residuals, NaN where they have no weights. dof: degrees of freedom of
+    the noise estimate, infinite where the noise was known. whiteness: by channel, the probability that white noise is
+    as correlated as the residuals. misfit: the verdict.
+    """
+
+    residuals: Mapping[str, Array] = field(default_factory=dict)
+    noise: Mapping[str, float] = field(default_factory=dict)
+    chi2: float = float("nan")
+    dof: float = float("inf")
+    whiteness: Mapping[str, float] = field(default_factory=dict)
+    misfit: Misfit | None = None
+
+
+@dataclass(frozen=True)
+class Course:
+    """Hold how the fit went.
+
+    history: one row per iteration. chain: what method="auto" tried. post_mortem: why a fit failed.
+    """
+
+    history: pd.DataFrame | None = deferrable(None)
+    chain: tuple[str, ...] = ()
+    post_mortem: str = ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A field to come holds a lock, which does not travel to another process.
+        return as_computed(self)
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Hold the fit behind free combinations: the estimate of parameters fitted in their place, and those held."""
+
+    base: Estimate | None = None
+    held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

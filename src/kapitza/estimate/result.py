@@ -12,6 +12,7 @@ from kapitza.data import as_parts, plain_data
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.parts import Question
 from kapitza.estimate.request import Request, make_request
 
 T = TypeVar("T")
@@ -29,8 +30,8 @@ def make_estimate(
 ) -> Estimate:
     """An estimate of `names` (by default the free parameters) with values theta (k,) and covariance (k, k).
 
-    Derived parameters of the model, and further expressions `wanted`, follow with their errors. parts: the other fields
-    of `Estimate`. A fit that failed has values, but nothing is known of their errors: no intervals, no identifiability.
+    Derived parameters of the model, and further expressions `wanted`, follow with their errors. parts: other fields
+    of `Estimate` and of its parts. A fit that failed has values without errors: no intervals, no identifiability.
     """
     model = request.model
     names = tuple(request.names if names is None else names)
@@ -42,19 +43,18 @@ def make_estimate(
     fitted = dict(zip(names, np.asarray(theta, float).tolist(), strict=True))
     moved = model.with_values(**fitted)
     derived = derived_parameters(moved, names, covariance, wanted)
-    return Estimate(
-        names=names,
-        values={**fitted, **{name: value for name, value, _ in derived}},
-        covariance=covariance,
-        method=method,
-        units={p.name: p.unit for p in model.parameters},
-        fixed={n: model.values[n] for n in model.names if n not in names and n not in request.own},
-        start={name: model.values[name] for name in names},
+    values = {**fitted, **{name: value for name, value, _ in derived}}
+    question = Question(
         model=moved,
         data=plain_data(request.parts),
-        derived={name: error for name, _, error in derived},
-        **parts,
+        start={name: model.values[name] for name in names},
+        fixed={n: model.values[n] for n in model.names if n not in names and n not in request.own},
+        units={p.name: p.unit for p in model.parameters},
     )
+    made = Estimate(
+        names, values, covariance, method, derived={name: error for name, _, error in derived}, question=question
+    )
+    return made.with_(**parts)
 
 
 def likelihood_of(estimate: Estimate) -> str:

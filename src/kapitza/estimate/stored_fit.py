@@ -73,8 +73,8 @@ def identify_parts(
 
 def _without_samples(fit: Estimate) -> Estimate:
     """A fit without all that is as long as its part: kept for every part these would be the recording again."""
-    return replace(
-        fit, residuals={}, data=None, history=None, draws=None, rows=None, level_sets=None, likelihood=None,
+    return fit.with_(
+        residuals={}, data=None, history=None, draws=None, rows=None, level_sets=None, likelihood=None,
         noise_alone=None, workings=None, whiteness={}, base=None if fit.base is None else _without_samples(fit.base),
     )  # fmt: skip
 
@@ -107,8 +107,8 @@ def _together(fits: list[Estimate], failures: list[str], status: Status) -> Esti
     for name in derived:
         shares = [f.derived[name] ** -2.0 for f in fits]
         values.setdefault(name, float(np.average([f.values[name] for f in fits], weights=shares)))
-    return replace(
-        first, values={**first.values, **values}, covariance=covariance, derived=derived, status=status,
+    return first.with_(
+        values={**first.values, **values}, covariance=covariance, derived=derived, status=status,
         dof=sum(f.dof for f in fits), chi2=sum(f.chi2 for f in fits), warnings=tuple(warnings), start=first.start,
         chain=(*first.chain, f"{len(fits)} parts of the recording fitted one by one"),
     )  # fmt: skip

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import fields as dataclass_fields
 from typing import Any
 
 CLASSES = {
@@ -43,7 +44,7 @@ CLASSES = {
     "kapitza.estimate.faults": ("Fault", "Leverage"),
     "kapitza.estimate.parts": (
         "Likelihood", "NoiseAlone", "OrbitMatches", "Prediction", "FittedMotion", "WeakRows", "Exclusion",
-        "HarmonicRows", "LevelSets",
+        "HarmonicRows", "LevelSets", "Question", "Agreement", "Course", "Combined",
     ),
     "kapitza.estimate.profile": ("ProfileCurve",),
     "kapitza.estimate.missing.suggest": ("MissingTerm", "Suggestion"),
@@ -93,10 +94,26 @@ class Change:
 RENAMED: dict[str, str] = {}
 """Name of a class in earlier files → its name now."""
 
-VERSIONS: dict[str, int] = {}
+VERSIONS: dict[str, int] = {"Estimate": 2}
 """Version of a class, 1 where it is not listed."""
 
-CHANGES: dict[tuple[str, int], Change] = {}
+
+def _estimate_of_parts(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an estimate as its parts; version 1 had them side by side."""
+    from kapitza.estimate import parts
+
+    homes: dict[str, type] = {
+        "question": parts.Question, "agreement": parts.Agreement, "course": parts.Course, "combined": parts.Combined,
+    }  # fmt: skip
+    kept = dict(fields)
+    for home, kind in homes.items():
+        kept[home] = kind(**{f.name: kept.pop(f.name) for f in dataclass_fields(kind) if f.name in kept})
+    found = [kept.pop(name) for name in ("matches", "motion", "rows", "level_sets") if name in kept]
+    kept["findings"] = next((one for one in found if one is not None), None)
+    return kept
+
+
+CHANGES: dict[tuple[str, int], Change] = {("Estimate", 1): Change(convert=_estimate_of_parts)}
 """By class (its name now) and version: the change from this version to the next."""
 
 

@@ -218,7 +218,7 @@ def run_step(study: Study, step: Step) -> StudyFit:
 
 def _light(estimate: Estimate) -> Estimate:
     """The estimate as it is saved, and as it travels between processes."""
-    return replace(estimate, workings=None)
+    return estimate.with_(workings=None)
 
 
 def _profiles(estimate: Estimate, level: float) -> tuple[ProfileCurve, ...]:
@@ -278,7 +278,7 @@ def fitted(study: Study, candidate: Candidate, method: str, data: Sequence[Part]
         found.append(replace(part, source=orbits))
         said.append(f"{len(orbits)} periodic orbits of up to {study.max_period} periods")
     estimate = identify(model, found, free, OrbitFit(outputs=measures, **settings["orbits"]))
-    return replace(estimate, chain=tuple(said))
+    return estimate.with_(chain=tuple(said))
 
 
 def _followed(study: Study, estimate: Estimate, part: Part) -> tuple[Estimate | None, tuple[str, ...]]:
@@ -300,7 +300,7 @@ def _validated(study: Study, candidate: Candidate, estimate: Estimate) -> tuple[
         recording = study.checks[0]
         record = prepared(recording.record, candidate)
         if recording.signals:
-            estimate = replace(estimate, model=driven(estimate.model, recording.signals))
+            estimate = estimate.with_(model=driven(estimate.model, recording.signals))
     elif study.hold_back:
         recording = study.fitted[0]
         record = prepared(recording.record, candidate)

@@ -84,7 +84,7 @@ def test_the_sign_of_a_multiplier_is_compared(pendulum, exact):
 
 def test_orbits_set_aside_are_tried_again_at_the_parameters_found(pendulum, exact):
     """Three of five were kept: at the true parameters the other two close again and are taken back."""
-    task = prepare(make_request(pendulum, as_parts(list(exact)), ["m", "l"]), kz.OrbitFit())
+    task = prepare(make_request(pendulum, as_parts(list(exact)), ["m", "l"], kz.OrbitFit()), kz.OrbitFit())
     kept = (0, 2, 4)
     part = task.problem.subset(list(kept))
     weights = weights_of(task, part, task.deviations)

@@ -15,7 +15,7 @@ from kapitza.estimate.request import make_request
 
 def posed(pendulum, orbits, unknowns):
     """The fit of m, l to these orbits, solved at the true values, but with the unknowns moved to other orbits."""
-    task = prepare(make_request(pendulum, as_parts(list(orbits)), ["m", "l"]), kz.OrbitFit())
+    task = prepare(make_request(pendulum, as_parts(list(orbits)), ["m", "l"], kz.OrbitFit()), kz.OrbitFit())
     theta = np.array([pendulum.values["m"], pendulum.values["l"]])
     weights = weights_of(task, task.problem, task.deviations)
     solver = Solver(task.problem, weights, task.low, task.high, task.typical)
@@ -49,7 +49,7 @@ def test_another_winding_is_told_where_the_data_show_theirs(pendulum):
     forth, back = (kz.solve_orbit(pendulum, (s * 2.9668, s * 6.4066)) for s in (1, -1))
     assert forth.winding[0] == -back.winding[0] != 0
     blind = replace(pendulum, partition=(), letters="")
-    task = prepare(make_request(blind, as_parts([forth]), ["m", "l"]), kz.OrbitFit(profiles=True))
+    task = prepare(make_request(blind, as_parts([forth]), ["m", "l"], kz.OrbitFit()), kz.OrbitFit(profiles=True))
     theta = np.array([pendulum.values["m"], pendulum.values["l"]])
     grid = task.problem.targets[0].node_times / task.problem.targets[0].period
     z = back.loop(grid).ravel()

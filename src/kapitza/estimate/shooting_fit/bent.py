@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from kapitza.base.arrays import Array
-from kapitza.base.lazy_fields import changed
 from kapitza.errors import KapitzaError
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
@@ -107,8 +106,7 @@ def with_bent_errors(estimate: Estimate) -> Estimate | Better:
     centre = np.array([estimate.values[n] for n in estimate.names])
     covariance = (draws - centre).T @ (draws - centre) / len(draws)
     rows = derived_parameters(estimate.model, estimate.names, covariance, None)
-    return changed(
-        estimate,
+    return estimate.with_(
         draws=draws,
         covariance=covariance,
         derived={name: error for name, _, error in rows},

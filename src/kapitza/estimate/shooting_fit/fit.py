@@ -10,7 +10,6 @@ import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
-from kapitza.base.lazy_fields import changed
 from kapitza.data import Noise, Record, is_number
 from kapitza.errors import ConvergenceError, DataError, IdentifiabilityError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
@@ -166,14 +165,14 @@ class ShootingFit(Estimator):
             except ConvergenceError:
                 return self._judged(task, found)
             words = "with process_noise no motion was found that follows the data: this is the best one without kicks."
-            return changed(estimate, warnings=(words, *estimate.warnings))
+            return estimate.with_(warnings=(words, *estimate.warnings))
         alone = None if self.initial else single_fit(task, found.solution.theta)
         return self._judged(task, found if alone is None else alone)
 
     def _judged(self, task: MotionTask, found: Found) -> Estimate:
         """The estimate with its warnings; raise where it did not converge or does not determine the parameters."""
         estimate = estimate_of(task, found)
-        estimate = changed(estimate, warnings=(*step_warnings(task), *outlier_warnings(task), *estimate.warnings))
+        estimate = estimate.with_(warnings=(*step_warnings(task), *outlier_warnings(task), *estimate.warnings))
         if self.throw and found.solution.status is not Status.CONVERGED:
             raise ConvergenceError(estimate.post_mortem, estimate)
         # At a bound a law may be gone, and its other parameters with it: that is an answer, and the warnings say it.
@@ -200,7 +199,7 @@ def _with_equivalents(task: MotionTask, estimate: Estimate) -> Estimate:
         f"{len(twins) + 1} sets of values give exactly the same outputs: this one, and {found.exchanges()}. No data of "
         "these channels can tell which is right: bounds, a prior or a further sensor can."
     )
-    return changed(estimate, identifiability=found, warnings=(*estimate.warnings, text))
+    return estimate.with_(identifiability=found, warnings=(*estimate.warnings, text))
 
 
 def _sizes_by_name(sizes: Any) -> bool:

@@ -1,0 +1,58 @@
+"""Nouns made of parts: the attributes of a part are attributes of its owner too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Generic, TypeVar, cast
+
+from kapitza.base.lazy_fields import changed
+
+T = TypeVar("T")
+
+
+class Inside(Generic[T]):
+    """Give an attribute of a part under the same name; home: the field that holds the part."""
+
+    def __init__(self, home: str):
+        self.home = home
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        if instance is None:
+            return cast(T, self)
+        return getattr(getattr(instance, self.home), self.name)
+
+
+class OfKind(Generic[T]):
+    """Give a field that holds one of several kinds if it is of this kind, else None."""
+
+    def __init__(self, home: str, *kinds: type[T]):
+        self.home, self.kinds = home, kinds
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T | None:
+        if instance is None:
+            return cast(T, self)
+        found = getattr(instance, self.home)
+        return found if isinstance(found, self.kinds) else None
+
+
+def with_parts(instance: T, changes: Mapping[str, Any]) -> T:
+    """Return a copy of a noun with some of its fields, or fields of its parts, changed."""
+    own = {f.name for f in fields(cast(Any, instance))}
+    made: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    for name, value in changes.items():
+        place = vars(type(instance)).get(name)
+        if isinstance(place, Inside):
+            inner.setdefault(place.home, {})[name] = value
+        elif isinstance(place, OfKind):
+            if value is not None or place.__get__(instance) is not None:
+                made[place.home] = value
+        elif name in own:
+            made[name] = value
+        else:
+            raise TypeError(f"{type(instance).__name__} has no field {name}")
+    return changed(instance, **made, **{home: changed(getattr(instance, home), **some) for home, some in inner.items()})
