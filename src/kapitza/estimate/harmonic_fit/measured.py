@@ -12,6 +12,7 @@ from kapitza.base.angles import unwrap_states
 from kapitza.base.arrays import Numbers
 from kapitza.data import Record
 from kapitza.errors import DataError, ModelError, nearest_name
+from kapitza.estimate.harmonic_fit.even_clock import even_step, on_even_grid
 from kapitza.estimate.observation import Output, observe_channels
 from kapitza.estimate.request import Request
 from kapitza.model import Model, Signal, symbol
@@ -198,20 +199,23 @@ def _continuous(
     return times, values, inputs
 
 
-def _common_step(pieces: list[Piece]) -> float:
+def _evened(pieces: list[Piece]) -> tuple[list[Piece], float]:
+    """The pieces on one even grid, and its step; samples of an uneven clock are moved onto it."""
     long = [p for p in pieces if len(p.times) > 1]
     if not long:
         raise DataError("Every segment of the record holds a single sample: the weak form needs stretches of them.")
-    steps = np.array([(p.times[-1] - p.times[0]) / (len(p.times) - 1) for p in long])
-    step = float(np.median(steps))
-    for piece, own in zip(long, steps, strict=True):
-        worst = float(np.abs(np.diff(piece.times) - step).max())
-        if worst > UNEVEN * step:
-            raise DataError(
-                f"The samples are not evenly spaced (mean interval {own:.6g}, one differs by {worst:.3g} from the "
-                f"common {step:.6g}): resample the record on an even grid, or split it into segments at the gaps."
-            )
-    return step
+    step = float(np.median([(p.times[-1] - p.times[0]) / (len(p.times) - 1) for p in long]))
+    if all(np.abs(np.diff(p.times) - step).max() <= UNEVEN * step for p in long):
+        return pieces, step
+    step, made = even_step([p.times for p in long]), []
+    for piece in long:
+        for times, values in zip(*on_even_grid(piece.times, piece.channels, step), strict=True):
+            inputs = [np.interp(times, piece.times, column) for column in piece.inputs.T]
+            columns = np.stack(inputs, axis=1) if inputs else np.empty((times.size, 0))
+            made.append(replace(piece, times=times, channels=values, inputs=columns))
+    if not made:
+        raise DataError("No segment of this unevenly sampled record is long enough for the weak form.")
+    return made, step
 
 
 def _with_noise(
@@ -223,7 +227,8 @@ def _with_noise(
     record: Record | None,
 ) -> Measured:
     """Attach the noise: as stated, as the record knows it, else read off the longest piece, channel by channel."""
-    model, step = request.model, _common_step(pieces)
+    model = request.model
+    pieces, step = _evened(pieces)
     given = request.parts[0].noise
     known = all(name in given for name in channels)
     noise = np.array([float(given.get(name, np.nan)) for name in channels])
