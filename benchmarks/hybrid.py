@@ -24,10 +24,12 @@ from kapitza.model import compile_expressions
 
 Array = NDArray[np.float64]
 
-STRUCTURES, DRAWS = 170, 30
+STRUCTURES, DRAWS = 100, 50
 PERIODS = 2.9
 """Not a whole number: surfaces that are driven by the clock meet where periods end."""
 STEPS = 8000
+FINER = 8
+"""Times as many steps where the outcome differs: an error of the reference goes away with its step."""
 LIMIT = 20.0
 """Largest difference, in steps times 1 + the size of the tangents: an error of the reference may have grown to it."""
 TANGENT = 1e-5
@@ -47,7 +49,7 @@ class Reference:
     flips: NDArray[np.int64]
 
 
-def small_steps(core: Core, starts: Array, ends: Array, runtime: Array) -> Reference:
+def small_steps(core: Core, starts: Array, ends: Array, runtime: Array, steps: int = STEPS) -> Reference:
     """All runs side by side, from `starts` at 0."""
     system = core.system
     inputs = (*system.states, "t")
@@ -59,11 +61,11 @@ def small_steps(core: Core, starts: Array, ends: Array, runtime: Array) -> Refer
     def signs(x: Array, t: Array) -> Array:
         return np.sign(switches(np.vstack((x.T, t)), values)).T if plain else np.zeros((len(x), 0))
 
-    count, h = len(starts), ends / STEPS
+    count, h = len(starts), ends / steps
     now, side = starts.copy(), signs(starts, np.zeros(count))
     impacts, flips = np.zeros((count, len(walls)), int), np.zeros((count, len(plain)), int)
     distances = [w(np.vstack((now.T, np.zeros(count))), values)[0] for w in walls]
-    for i in range(STEPS):
+    for i in range(steps):
         t = i * h
         middle = now + h[:, None] / 2 * core.rates(now, t, runtime)
         ahead = now + h[:, None] * core.rates(middle, t + h / 2, runtime)
@@ -155,6 +157,7 @@ class Campaign:
     handled: int = 0
     handed_back: int = 0
     elsewhere: int = 0
+    finer: int = 0
     seconds: float = 0.0
 
 
@@ -180,12 +183,19 @@ def structure(campaign: Campaign, model: Model, number: int) -> bool:
         assert run.tangents is not None
         size = 1.0 + float(np.abs(run.tangents).max())
         apart = float(np.abs(run.state - reference.states[member]).max() / (size * end / STEPS))
-        campaign.apart.append(apart)
         campaign.events += len(run.events)
+        counts = event_counts(core, run, reference, member, float(end), size)
+        if apart > LIMIT or counts == "other":
+            chosen = slice(member, member + 1)
+            finer = small_steps(core, starts[chosen], ends[chosen], vectors[chosen], FINER * STEPS)
+            apart = float(np.abs(run.state - finer.states[0]).max() / (size * end / STEPS / FINER))
+            counts = event_counts(core, run, finer, 0, float(end), size)
+            campaign.finer += 1
+        campaign.apart.append(apart)
         judged = {
             "states": "equal" if apart <= LIMIT else "other",
             "tangents": tangent_outcome(engine, run, start, float(end), vector, core),
-            "counts": event_counts(core, run, reference, member, float(end), size),
+            "counts": counts,
         }
         for name, outcome in judged.items():
             {"states": campaign.states, "tangents": campaign.tangents, "counts": campaign.counts}[name][outcome] += 1
@@ -223,6 +233,7 @@ def main() -> str:
             "",
             f"Differences of states, in steps times 1 + the size of the tangents: median "
             f"{np.median(campaign.apart):.2g}, largest {max(campaign.apart):.2g}, limit {LIMIT:g}. "
+            f"Runs that differed and were compared with {FINER} times as many steps: {campaign.finer}. "
             f"Processor time of the runs with tangents: {campaign.seconds:.1f} s.",
             "",
             "Refusals: "
