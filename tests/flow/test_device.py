@@ -1,5 +1,7 @@
 """Kernels for an accelerator: their numbers by the C compiler, and what is refused by name."""
 
+import ctypes
+
 import numpy as np
 import pytest
 from tests.flow.device_checks import CHECKS, henon, pendulum, wells
@@ -31,6 +33,27 @@ def test_many_launches_give_the_numbers_of_one(host, monkeypatch):
     parts = flow.propagate_many(states, 0.0, 5.0, rows, tangents=True, device="cuda")
     assert np.array_equal(whole.state, parts.state)
     assert np.array_equal(whole.jacobian, parts.jacobian)
+
+
+def test_results_are_copied_into_their_part_of_the_whole():
+    """The copies of a card by a driver that moves memory of this machine."""
+
+    class Driver:
+        class CUresult:
+            CUDA_SUCCESS = 0
+
+        def cuMemcpyDtoH(self, target, source, size):
+            ctypes.memmove(target, source, size)
+            return (0,)
+
+    there = np.arange(24.0).reshape(2, 3, 4)
+    whole = np.full((2, 3, 10), np.nan)
+    taken = object.__new__(card.Card)
+    taken._driver = Driver()
+    taken._down(whole[..., 5:9], there.ctypes.data)
+    assert np.array_equal(whole[..., 5:9], there)
+    assert np.isnan(whole[..., :5]).all()
+    assert np.isnan(whole[..., 9:]).all()
 
 
 @pytest.mark.parametrize(

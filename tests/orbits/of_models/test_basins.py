@@ -1,10 +1,16 @@
 """Basins of attraction against motions that are known."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import kapitza as kz
 from kapitza.errors import DataError, ModelError
+
+# The verb of the same name hides the module.
+basins_module = import_module("kapitza.orbits.of_models.basins")
 
 
 def double_well() -> kz.Model:
@@ -91,3 +97,26 @@ def test_divergence_and_refusals():
         kz.basins(model, {"x": (0, 1)})
     with pytest.raises(ModelError, match="not forced"):
         kz.basins(kz.library.lorenz(), {"x": (0, 1), "y": (0, 1)})
+
+
+def test_sheared_attractors_absorb_their_neighbourhood():
+    """Four attractors of the driven wells, two of them strongly sheared by a period: each has an ellipsoid of its own
+    that a period takes into itself, by an independent integration.
+    """
+    wells = kz.Model.from_equations(
+        "x'' + c*x' - x + x**3 = F*cos(w*t)", parameters={"c": 0.15, "F": 0.1, "w": 1.0}, period="2*pi/w"
+    )
+    found = kz.basins(wells, {"x": (-2.0, 2.0), "x'": (-1.5, 1.5)}, grid=16, transient=30)
+    nets = basins_module._nets(wells, list(found.attractors), np.array([4.0, 3.0]))
+    assert {net.number for net in nets} == set(range(len(found.attractors)))
+    assert len(found.attractors) == 4
+    for net in nets:
+        half = np.linalg.inv(np.linalg.cholesky(net.weight)).T
+        for angle in np.linspace(0.0, 2 * np.pi, 7):
+            start = net.centre + half @ [np.cos(angle), np.sin(angle)]
+            end = solve_ivp(
+                lambda t, y: [y[1], -0.15 * y[1] + y[0] - y[0] ** 3 + 0.1 * np.cos(t)],
+                (0.0, 2 * np.pi), start, "DOP853", rtol=1e-10, atol=1e-12,
+            ).y[:, -1]  # fmt: skip
+            off = end - net.centre
+            assert off @ net.weight @ off < 1.0
