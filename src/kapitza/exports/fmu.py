@@ -110,8 +110,10 @@ def _description(program: Program, stem: str, version: str, token: str) -> bytes
     if not new:
         root.set("variableNamingConvention", "flat")
         root.set("numberOfEventIndicators", str(len(program.switches) + len(program.walls)))
+    # Without the call after each step a unit would not know which surfaces the motion has left.
+    steps = {"needsCompletedIntegratorStep": "true"} if new else {}
     kinds = {
-        "ModelExchange": {"modelIdentifier": stem, _state_key(new): "true"},
+        "ModelExchange": {"modelIdentifier": stem, _state_key(new): "true", **steps},
         "CoSimulation": {
             "modelIdentifier": stem,
             _state_key(new): "true",
