@@ -24,10 +24,14 @@ def predict_command(
     start: Annotated[
         list[str] | None, typer.Option(help="Initial state, NAME=VALUE; otherwise the end of the recording.")
     ] = None,
+    drive: Annotated[
+        list[str] | None,
+        typer.Option(help="What drives the model: NAME=FILE with such a column, or NAME=FORMULA in t; repeatable."),
+    ] = None,
     name: Name = None,
 ) -> None:
     """Carry the fitted model on from the end of the recording, with bands from the errors of its parameters."""
-    from kapitza.study import predicted_table
+    from kapitza.study import drive_of, predicted_table
 
     if out.suffix.lower() != ".csv":
         raise KapitzaError(f'A prediction is written as .csv, not as "{out.name}".')
@@ -35,12 +39,29 @@ def predict_command(
     estimate = estimate_of(fit)
     given = assignments(start, "--start")
     x0 = initial_state(estimate.model, given) if given else None
-    table = predicted_table(fit, sample_times(duration, interval), x0, assignments(set_, "--set"))
+    units = {s.name: s.unit for s in estimate.model.signals}
+    drives = {n: drive_of(n, text, units.get(n, "")) for n, text in texts(drive).items()}
+    table = predicted_table(
+        fit, sample_times(duration, interval), x0, assignments(set_, "--set"), drives=drives or None
+    )
     write_table(table, out)
     answers().print(Text(f"{estimate.model.name} by {estimate.method}: {len(table)} samples written to {out}"))
+
+
+def texts(given: list[str] | None) -> dict[str, str]:
+    """Pairs NAME=TEXT of an option."""
+    found = {}
+    for entry in given or []:
+        name, sign, text = entry.partition("=")
+        if not sign or not name.strip() or not text.strip():
+            raise KapitzaError(f'--drive "{entry}": write NAME=FILE or NAME=FORMULA.')
+        found[name.strip()] = text.strip()
+    return found
 
 
 predict_command.__doc__ = (predict_command.__doc__ or "") + examples(
     "kapitza predict run.toml --duration 20 --out next.csv",
     "kapitza predict run-results --duration 20 --set omega=3.1 --start x=0.1 --out other.csv",
+    "kapitza predict run.toml --duration 5 --drive 'F=2*cos(3*t)' --start x=0 --out sine.csv",
+    "kapitza predict run.toml --duration 5 --drive F=next.csv --out next_motion.csv",
 )

@@ -50,13 +50,19 @@ def new_command(
     interval: Annotated[float | None, typer.Option(help="Sampling interval [s] of a file without times.")] = None,
     unit: UnitOption = None,
     group: GroupOption = None,
+    drive: Annotated[
+        list[str] | None,
+        typer.Option(help="Channel that drives the motion; repeatable. By default names and units tell; --drive none."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
 ) -> None:
     """Write a commented study by looking at a recording: its columns, sampling and frequency."""
     from kapitza.study import write_new_study
 
     column = int(time_column) if time_column and time_column.isdigit() else time_column
-    path = write_new_study(recording, out, model, column, interval, force, units_given(unit), group)
+    path = write_new_study(
+        recording, out, model, column, interval, force, units_given(unit), group, named_drives(drive)
+    )
     answers().print(Text(f"Written: {path}\nEdit it, then: kapitza check {path}; kapitza identify {path}"))
 
 
@@ -65,6 +71,11 @@ new_command.__doc__ = (new_command.__doc__ or "") + examples(
     "kapitza new run.csv --model duffing --out duffing.toml",
     "kapitza new v.csv --interval 0.001",
 )
+
+
+def named_drives(given: list[str] | None) -> list[str] | None:
+    """Channels given by --drive; none for "none", None where the option was left out."""
+    return [name for name in given if name != "none"] if given else None
 
 
 def check_command(study: StudyArgument, as_json: AsJson = False) -> None:

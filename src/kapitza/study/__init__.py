@@ -4,7 +4,7 @@ from kapitza.study.draws import parameter_draws
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
 from kapitza.study.folder import rewriting
 from kapitza.study.keys import json_schema
-from kapitza.study.prediction import predicted_table
+from kapitza.study.prediction import drive_of, predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import is_study, read_study
 from kapitza.study.result import StudyResult, as_plain, read_results
@@ -18,6 +18,7 @@ __all__ = [
     "StudyFit",
     "StudyResult",
     "as_plain",
+    "drive_of",
     "fitted_orbits",
     "fitted_settings",
     "is_study",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.data import Record
+from kapitza.base.suffixes import SUFFIXES
+from kapitza.data import Record, read
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate import Estimate
 from kapitza.flow import Flow
-from kapitza.model import Model
+from kapitza.model import Expression, Model, Signal, parse_expression, symbol
 from kapitza.study.draws import parameter_draws
 from kapitza.study.fits import StudyFit, fitted_settings
 from kapitza.study.motions import last_state
@@ -33,24 +37,35 @@ def last_data(fit: StudyFit | Estimate) -> tuple[Record, Mapping[str, float]]:
 
 
 def predicted_table(
-    fit: StudyFit | Estimate, times: Array, x0: Array | None, settings: Mapping[str, float], seed: int = 0
+    fit: StudyFit | Estimate,
+    times: Array,
+    x0: Array | None,
+    settings: Mapping[str, float],
+    seed: int = 0,
+    drives: Mapping[str, Signal | Expression] | None = None,
 ) -> pd.DataFrame:
     """Time, and for each state its value and 95 % band, over `times` (N,) counted from the start; units in the names.
+
+    drives: what drives the model then, for each measured drive of the fit; their time is counted from the start too.
 
     Without x0 the motion goes on from the end of the first recording, and time is that of the recording. The band
     holds the spread that the errors of the parameters give: for chaotic motion it widens until it says nothing.
     """
     estimate = fit if isinstance(fit, Estimate) else fit.answer
-    if estimate.model.signals:
-        names = ", ".join(signal.name for signal in estimate.model.signals)
-        raise KapitzaError(f"{names} was measured and ends with the recording: nothing drives the model beyond it.")
+    missing = [signal.name for signal in estimate.model.signals if signal.name not in (drives or {})]
+    if missing:
+        raise KapitzaError(
+            f"{', '.join(missing)} was measured and ends with the recording: say what drives the model beyond it, "
+            f"--drive {missing[0]}=next.csv or --drive '{missing[0]}=2*cos(3*t)'."
+        )
     own = fitted_settings(estimate)[0][1] if fitted_settings(estimate) else {}
-    model = estimate.model.with_values(**{**own, **settings})
+    model = with_drives(estimate.model, drives or {}, float(times[-1])).with_values(**{**own, **settings})
     begin, end = 0.0, 0.0
     if x0 is None:
         record, own = last_data(fit)
         x0, begin = last_state(estimate.model.with_values(**own), record, estimate.sensors)
         end = float(record.time[-1])
+        begin = 0.0 if drives else begin
     instants = begin + times
     flow = Flow(model)
     middle = flow.trajectory(x0, instants, model.vector)
@@ -69,6 +84,55 @@ def predicted_table(
             low, high = np.quantile([path[:, i] for path in paths], [0.025, 0.975], axis=0, method="median_unbiased")
             columns[f"{state} low{unit}"], columns[f"{state} high{unit}"] = low, high
     return pd.DataFrame(columns)
+
+
+def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: float) -> Model:
+    """The model under other drives than those that were measured; `end`: how long they must last."""
+    own = {s.name: s for s in model.signals}
+    for name, given in drives.items():
+        if name not in own:
+            known = ", ".join(own) or "none"
+            raise KapitzaError(f'"{name}" is not a measured drive of {model.name}; measured are: {known}.')
+        if isinstance(given, Signal) and given.times[-1] < end - 1e-9 * given.period:
+            raise KapitzaError(
+                f'The drive "{name}" lasts {given.times[-1]:.6g} s, the prediction {end:.6g} s: shorten it, or give a '
+                "longer drive."
+            )
+    if not drives:
+        return model
+    assert model.excitation is not None
+    written = {symbol(n): g for n, g in drives.items() if not isinstance(g, Signal)}
+    signals = tuple(given for given in drives.values() if isinstance(given, Signal))
+    period = model.excitation.period
+    excitation = None
+    if signals:
+        # A whole number of periods of each: one long period holds all of them.
+        longest = max(s.period for s in signals)
+        signals = tuple(replace(s, period=longest) for s in signals)
+        excitation = replace(model.excitation, period=sp.Float(longest), signals=signals)
+    elif not period.is_number:
+        excitation = replace(model.excitation, signals=())
+    return replace(
+        model,
+        equations=tuple(e.xreplace(written) for e in model.equations),
+        outputs={n: e.xreplace(written) for n, e in model.outputs.items()},
+        excitation=excitation,
+    )
+
+
+def drive_of(name: str, given: str, unit: str = "") -> Signal | Expression:
+    """A drive from a file with a column of this name (`next.csv`), or from a formula in t."""
+    path = Path(given)
+    if path.suffix.lower() in SUFFIXES:
+        record = read(path)
+        names = list(record.channels)
+        column = names[0] if len(names) == 1 else name
+        values, time = record[column], record.time - record.time[0]
+        found = record.units.get(column, "")
+        if unit and found and unit != found:
+            raise KapitzaError(f'The drive "{name}" of {path.name} is in {found}, that of the fit in {unit}.')
+        return Signal(name, time, values, float(time[-1] + time[1]), unit=unit)
+    return parse_expression(given, ["t"])
 
 
 def _vector(model: Model, values: Mapping[str, float]) -> Array:

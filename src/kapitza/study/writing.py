@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from kapitza.data import Record, read, replacing
 from kapitza.errors import DataError
 from kapitza.library import model_named
 from kapitza.model import Model, read_model
+from kapitza.study.recognised import recognised_drives
 
 HEAD = """\
 # A study: a recording, equations, and what to find. Lines that begin with # are comments.
@@ -24,7 +26,7 @@ seed = 0
 DATA = """
 [data]
 file = {file}
-{time}{channels}{units}{angles}{excitation}# noise = {{{channel} = 0.01}}       # standard deviation, where known
+{time}{channels}{units}{angles}{drive}{measures}{excitation}{noise}
 # from = 0.0                      # use only this span [s]
 # to = 10.0
 # every = 10                      # use every tenth sample
@@ -46,6 +48,8 @@ hold_back = {hold_back}                   # share of the end kept to check the p
 # {first} = [0.0, 10.0]
 # [fit.priors]
 # {first} = {{mean = 1.0, deviation = 0.1}}
+# [fit.shooting]
+# robust = true                   # outliers count less
 
 [output]
 report = true                     # report.html in the results folder
@@ -69,11 +73,13 @@ def write_new_study(
     force: bool = False,
     units: dict[str, str] | None = None,
     group: str | None = None,
+    drive: Sequence[str] | None = None,
 ) -> Path:
     """Write a study for a recording; it runs as it is, and says in comments what can be changed. Returns its path.
 
     Without a model every channel gets an oscillator of its own, x'' + c*x' + k*x = 0, started at the frequency that
-    its spectrum shows: a first fit to replace by the real equations.
+    its spectrum shows: a first fit to replace by the real equations. drive: channels that drive the motion; by default
+    those whose names and units say so.
     """
     recording = Path(recording)
     record = read(recording, time=time, interval=interval, units=units, group=group)
@@ -82,15 +88,26 @@ def write_new_study(
         raise DataError(f'A study ends in .toml, "{path.name}" does not.')
     if path.exists() and not force:
         raise DataError(f"{path} is there already: name another by --out, or replace it by --force.")
-    names = coordinate_names(record.channels)
+    if drive is None:
+        drives = recognised_drives(record)
+    else:
+        drives = tuple(drive)
+        for name in drives:
+            record[name]  # an unknown channel is refused with the nearest one
+        if len(drives) >= len(record.channels):
+            raise DataError(f"Every channel ({', '.join(drives)}) drives: leave at least one that is measured.")
+    moving = tuple(c for c in record.channels if c not in drives)
+    names = coordinate_names(moving)
     text = HEAD.format(name=path.name, title=quoted(recording.stem.replace("_", " ")))
     chosen = None if model is None else (read_model(model) if model.endswith(".toml") else model_named(model))
     if chosen is None or model is None:
-        section, free = own_model(record, names)
+        section, free = own_model(record, names, drives)
     else:
         section, free = known_model(model, chosen, path)
-        names = states_for(record.channels, chosen)
-    text += section + data_section(record, names, recording, path, time, interval, units or {}, group)
+        own = {s.name for s in chosen.signals}
+        drives = tuple(d for d in drives if d in own)
+        names = states_for(tuple(c for c in record.channels if c not in drives), chosen)
+    text += section + data_section(record, names, recording, path, time, interval, units or {}, group, drives)
     hold_back = 0.2 if record.size > 200 else 0.0
     text += FIT.format(free=", ".join(quoted(n) for n in free), first=free[0], hold_back=hold_back)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,8 +136,8 @@ def states_for(channels: tuple[str, ...], model: Model) -> dict[str, str]:
     return known or dict(zip(channels, model.states, strict=False))
 
 
-def own_model(record: Record, names: dict[str, str]) -> tuple[str, list[str]]:
-    """An oscillator for every coordinate, started at its frequency."""
+def own_model(record: Record, names: dict[str, str], drives: tuple[str, ...] = ()) -> tuple[str, list[str]]:
+    """An oscillator for every coordinate, started at its frequency, with a gain for each drive."""
     coordinates = [n for n in names.values() if not n.endswith("'")] or [next(iter(names.values())).rstrip("'")]
     lines, free, values, several = [], [], [], len(coordinates) > 1
     angles = {names[c] for c, a in zip(record.channels, record.angles, strict=True) if a}
@@ -128,8 +145,13 @@ def own_model(record: Record, names: dict[str, str]) -> tuple[str, list[str]]:
         end = str(number) if several else ""
         channel = next((c for c, n in names.items() if n == name), record.channels[0])
         omega = 2 * np.pi * main_frequency(record, channel)
-        lines.append(f"  \"{name}'' + c{end}*{name}' + k{end}*{name} = 0\",\n")
-        free += [f"c{end}", f"k{end}"]
+        gains = [f"b{j}_{number}" if len(drives) > 1 else f"b{end}" for j in range(1, len(drives) + 1)]
+        right = " + ".join(f"{b}*{d}" for b, d in zip(gains, drives, strict=True)) or "0"
+        lines.append(f"  \"{name}'' + c{end}*{name}' + k{end}*{name} = {right}\",\n")
+        free += [f"c{end}", f"k{end}", *gains]
+        for gain, driver in zip(gains, drives, strict=True):
+            size = omega**2 * float(np.std(record[channel])) / max(float(np.std(record[driver])), 1e-300)
+            values.append(f"parameters.{gain} = {size:.3g}\n")
         values.append(f"parameters.c{end} = {{value = {0.05 * omega:.3g}, bounds = [0.0, inf]}}\n")
         values.append(f"parameters.k{end} = {omega**2:.4g}\n")
         if name in angles:
@@ -160,6 +182,7 @@ def data_section(
     interval: float | None,
     given: dict[str, str],
     group: str | None,
+    drives: tuple[str, ...],
 ) -> str:
     target, folder = recording.resolve(), path.resolve().parent
     file = target.relative_to(folder).as_posix() if target.is_relative_to(folder) else str(target)
@@ -178,7 +201,16 @@ def data_section(
     excitation = "# period = 1.0                    # of the excitation [s], where the model does not say it\n"
     if record.period is not None:
         excitation = f"period = {record.period!r}\n"
+    first = quoted(next(iter(names.values())))
+    stated_drive = (
+        '# drive = ["F"]                   # channel that drives the model, under its name in the equations\n'
+    )
+    if drives:
+        stated_drive = f"drive = [{', '.join(quoted(d) for d in drives)}]   # drives the model, under its name\n"
     return DATA.format(
+        drive=stated_drive,
+        measures=f'# measures = {{{first} = "x - y"}}      # what a channel measures that is no state\n',
+        noise=f"# noise = {{{first} = 0.01}}       # standard deviation, where known",
         file=quoted(file),
         time=clock,
         channels=f"channels = {{{pairs}}}   # column = coordinate (or its rate, x')\n",
@@ -186,7 +218,6 @@ def data_section(
         angles=f"angles = [{', '.join(quoted(a) for a in angles)}]\n" if angles else '# angles = ["phi"]\n',
         excitation=excitation,
         gaps=GAPS if record.sampling().gaps else "",
-        channel=quoted(next(iter(names.values()))),
     )
 
 

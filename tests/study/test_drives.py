@@ -1,0 +1,147 @@
+"""Measured drives: recognised by `new`, noisy, replaced in predictions by a file or a formula."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kapitza as kz
+from kapitza.errors import KapitzaError
+from kapitza.study import drive_of, predicted_table, write_new_study
+from kapitza.study.drive_noise import drive_effect
+from kapitza.study.recognised import recognised_drives
+
+TIME = np.arange(800) * 0.02
+DRIVE = np.convolve(np.random.default_rng(1).normal(size=860), np.hanning(30) / 8, "same")[:800]
+
+
+def rig(c=0.4, k=30.0, b=2.0):
+    signal = kz.Signal("Force", TIME, DRIVE, TIME[-1] + 0.02, unit="N")
+    return kz.Model.from_equations(
+        "x'' + c*x' + k*x = b*Force",
+        parameters={"c": c, "k": k, "b": b},
+        signals=[signal],
+        start={"x": 0.0, "x'": 0.0},
+        name="rig",
+    )
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    path = tmp_path_factory.mktemp("drives") / "run.csv"
+    x = kz.simulate(rig(), t=TIME, noise={"x": 0.002, "x'": 0.0}, seed=2)["x"]
+    pd.DataFrame({"time [s]": TIME, "x [m]": x, "Force [N]": DRIVE}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("units", "drives"),
+    [
+        ({"x": "m", "F": "N"}, ("F",)),
+        ({"x": "m", "baseAcc": "m/s^2"}, ("baseAcc",)),
+        ({"x": "", "shaker_input": ""}, ("shaker_input",)),
+        ({"a": "V", "b": "V"}, ()),
+        ({"Force": "N"}, ()),
+        ({"phi": "rad", "phi2": "rad"}, ()),
+        ({"baseline": "m", "x": "m"}, ()),
+    ],
+)
+def test_drives_are_told_by_name_and_unit(units, drives):
+    record = kz.Record.from_arrays(TIME, {name: np.sin(TIME) for name in units}, units=units)
+    assert recognised_drives(record) == drives
+
+
+def test_the_written_study_finds_the_gain_of_the_drive(recording):
+    path = write_new_study(recording, force=True)
+    text = path.read_text(encoding="utf-8")
+    assert 'drive = ["Force"]' in text
+    assert "x'' + c*x' + k*x = b*Force" in text
+    for word in ("# robust = true", "# measures = "):
+        assert word in text
+    fit = kz.read_study(path).run()["model 1"]
+    for name, truth in {"c": 0.4, "k": 30.0, "b": 2.0}.items():
+        assert abs(fit.values[name] - truth) < 4 * fit.deviations[name]
+
+
+def test_a_drive_can_be_named_or_left_out(recording, tmp_path):
+    out = tmp_path / "study.toml"
+    text = write_new_study(recording, out, drive=[]).read_text(encoding="utf-8")
+    assert '# drive = ["F"]' in text
+    with pytest.raises(KapitzaError, match="leave at least one"):
+        write_new_study(recording, out, force=True, drive=["x", "Force"])
+    with pytest.raises(KapitzaError, match="Force"):
+        write_new_study(recording, out, force=True, drive=["Forse"])
+
+
+@pytest.fixture(scope="module")
+def fit():
+    record = kz.simulate(rig(), t=TIME, noise={"x": 0.002, "x'": 0.01}, seed=2)
+    return kz.identify(rig(k=31.0), record, free=["k", "b"], method=kz.ShootingFit())
+
+
+def test_predictions_under_a_formula_follow_it(fit):
+    """The motion from rest under 2 cos 3t, beside the closed form of the linear oscillator at the estimates."""
+    times, x0 = np.linspace(0.0, 4.0, 81), np.zeros(2)
+    table = predicted_table(fit, times, x0, {}, drives={"Force": drive_of("Force", "2*cos(3*t)")})
+    c, k, b = 0.4, fit.values["k"], 2.0 * fit.values["b"]
+    gain = b / ((k - 9.0) + 3j * c)
+    forced = np.real(gain * np.exp(3j * times))
+    roots = np.roots([1.0, c, k])
+    weights = np.linalg.solve(np.array([[1, 1], roots]), -np.array([gain.real, np.real(3j * gain)]))
+    expected = forced + np.real(np.exp(np.outer(times, roots)) @ weights)
+    assert np.allclose(table["x"], expected, atol=1e-9)
+    assert (table["x low"] <= table["x"] + 1e-12).all()
+
+
+def test_predictions_under_a_file_equal_simulations_under_it(fit, tmp_path):
+    values = np.sin(5.0 * TIME[:300])
+    pd.DataFrame({"t [s]": TIME[:300] + 7.0, "Force [N]": values}).to_csv(tmp_path / "next.csv", index=False)
+    drive = drive_of("Force", str(tmp_path / "next.csv"), "N")
+    times = TIME[:250]
+    table = predicted_table(fit, times, np.array([0.1, 0.0]), {}, drives={"Force": drive})
+    other = kz.Model.from_equations(
+        "x'' + 0.4*x' + k*x = b*F",
+        parameters={n: fit.values[n] for n in ("k", "b")},
+        signals=[kz.Signal("F", TIME[:300], values, 6.0)],
+    )
+    assert np.allclose(table["x"], kz.simulate(other, x0=[0.1, 0.0], t=times)["x"], atol=1e-10)
+    with pytest.raises(KapitzaError, match=r'"Force" lasts 5\.98 s, the prediction 8 s'):
+        predicted_table(fit, np.linspace(0.0, 8.0, 11), np.zeros(2), {}, drives={"Force": drive})
+
+
+def test_a_prediction_without_a_drive_says_how_to_give_one(fit):
+    with pytest.raises(KapitzaError, match=r"--drive Force=next\.csv"):
+        predicted_table(fit, TIME[:10], None, {})
+    with pytest.raises(KapitzaError, match="not a measured drive"):
+        predicted_table(fit, TIME[:10], None, {}, drives={"Force": drive_of("Force", "0"), "u": drive_of("u", "t")})
+    with pytest.raises(KapitzaError):
+        drive_of("Force", "__import__('os')")
+
+
+def test_the_effect_of_noise_in_the_drive_is_that_of_repeated_experiments():
+    """The root mean square error over experiments with noisy drives, beside what each fit predicts of it."""
+    truth = rig()
+    clean = kz.simulate(truth, t=TIME).select(["x"])
+    errors, predicted, told = [], [], []
+    for seed in range(6):
+        noise = 0.3 * np.random.default_rng(100 + seed).normal(size=TIME.size)
+        signal = replace(truth.signals[0], values=DRIVE + noise)
+        model = replace(truth, excitation=replace(truth.excitation, signals=(signal,)))
+        record = kz.measure(clean, noise=0.002, seed=seed).with_attributes(phase=0.0)
+        fit = kz.identify(model, record, free=["c", "b"], method=kz.ShootingFit())
+        effect = drive_effect(fit)
+        assert effect.noise["Force"] == pytest.approx(0.3, rel=0.35)
+        errors.append([fit.values[n] - truth.values[n] for n in ("c", "b")])
+        predicted.append([effect.moved[n] for n in ("c", "b")])
+        told.append(effect.sentence(fit.deviations))
+    ratio = np.sqrt(np.mean(np.square(errors), axis=0)) / np.mean(predicted, axis=0)
+    # Six errors: chi-square with 6 degrees of freedom is within [0.68, 18.5] with a probability of 99 %.
+    assert (np.sqrt(0.68 / 6) < ratio).all()
+    assert (ratio < np.sqrt(18.5 / 6)).all()
+    assert all("The noise of the measured drive Force" in text for text in told)
+
+
+def test_a_clean_drive_says_nothing(fit):
+    effect = drive_effect(fit)
+    assert effect.sentence(fit.deviations) == ""
