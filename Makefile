@@ -44,7 +44,7 @@ test-lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: \
-	    --no-binary kapitza --editable . pytest pytest-xdist hypothesis
+	    --no-binary kapitza --editable . 'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist loadfile -o filterwarnings=default $(ONLY)
 
 # Wheel and source in dist/, each installed into an empty environment and tried there.
