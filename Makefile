@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 
-.PHONY: demo test test-elsewhere test-lowest test-sanitized test-device fuzz lint docs bench reproduce release clean
+.PHONY: demo test test-elsewhere test-lowest test-sanitized test-device fuzz lint lock docs bench reproduce release clean
 
 $(READY): pyproject.toml hatch_build.py src/kapitza/flow/kernel/hybrid.c
 	$(PYTHON) -m venv $(VENV)
@@ -44,8 +44,15 @@ test-lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: \
-	    --no-binary kapitza --editable . 'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
+	    --no-binary kapitza --editable . 'pytest>=9.0' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist loadfile -o filterwarnings=default $(ONLY)
+
+# Versions of everything that `make test` needs, as they were tried: pip install -r packaging/dev-lock.txt
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/lock/bin/uv pip compile pyproject.toml --universal --extra dev --python-version 3.11 --no-header --no-annotate \
+	    --quiet --output-file packaging/dev-lock.txt
 
 # Wheel and source in dist/, each installed into an empty environment and tried there.
 release: $(READY)
