@@ -122,12 +122,26 @@ def event_counts(core: Core, run: Run, reference: Reference, member: int, end: f
 
 
 def tangent_outcome(engine: EventEngine, run: Run, start: Array, end: float, vector: Array, core: Core) -> str:
-    """Compare the derivative along one direction of state and parameters with a central difference."""
+    """Compare the derivative along one direction of state and parameters with central differences.
+
+    After a slow impact the motion bends strongly with its start: a difference that is off is taken again closer by.
+    """
+    found = "other"
+    for shift in (SHIFT, SHIFT / 100):
+        found = _difference_outcome(engine, run, start, end, vector, core, shift)
+        if found != "other":
+            break
+    return found
+
+
+def _difference_outcome(
+    engine: EventEngine, run: Run, start: Array, end: float, vector: Array, core: Core, shift: float
+) -> str:
     assert run.tangents is not None
     size = 1.0 + np.abs(run.tangents).max()
     n = start.size
     direction = np.random.default_rng(n).normal(size=run.tangents.shape[1])
-    expected, step = run.tangents @ direction, SHIFT / size
+    expected, step = run.tangents @ direction, shift / size
     ends, kinds = [], [[(e.kind, e.index) for e in run.events]]
     for sign in (1, -1):
         moved = vector.copy()
