@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from kapitza import files, locks
+from kapitza.base import files, locks
 from kapitza.base.files import is_own, locked, replacing, replacing_folder, settle
 
 PARTS = ("one", "two", "three")

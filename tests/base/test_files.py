@@ -173,7 +173,7 @@ def test_killed_writers_lose_nothing():
 EXCLUSIVE = """
 import sys, time
 from pathlib import Path
-from kapitza import locks
+from kapitza.base import locks
 if sys.argv[2] == "names":
     locks._kernel_locks = lambda folder: False
 for _ in range(40):
@@ -198,7 +198,7 @@ def test_one_holder_at_a_time(tmp_path, kind):
 
 HOLDING = """
 import os, sys, time
-from kapitza import locks
+from kapitza.base import locks
 if sys.argv[2] == "names":
     locks._kernel_locks = lambda folder: False
 with locks.locked(sys.argv[1]):

@@ -298,6 +298,10 @@ class Failing:
         future.set_running_or_notify_cancel()
         if self.way == "result":
             future.set_exception(OSError("the worker is gone"))
+        if self.way == "exit":
+            future.set_exception(SystemExit(3))
+        if self.way == "other":
+            future.set_result(42)
         return future
 
 
@@ -307,6 +311,8 @@ class Failing:
         ("submit", r"The executor failed \(RuntimeError: 'no workers'\): make a new one"),
         ("nothing", r"submit of the executor returned None; it must return a future"),
         ("result", r"The executor failed \(OSError: 'the worker is gone'\)"),
+        ("exit", r"Work of the executor ended by SystemExit\(3\): the function must return, not exit"),
+        ("other", r"A future of the executor gave 42, which is not what its function returned"),
     ],
 )
 def test_executors_that_fail_are_named(way, message):

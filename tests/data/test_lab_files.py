@@ -2,6 +2,7 @@
 
 import datetime
 import importlib.util
+import struct
 import warnings
 import zipfile
 
@@ -311,3 +312,24 @@ def test_a_universal_file_keeps_numbers_units_and_the_step_in_full(tmp_path):
     cut = kz.Record.from_arrays(time, channels, segment=np.arange(200) // 100)
     with pytest.raises(DataError, match="holds one segment"):
         kz.write(cut, tmp_path / "cut.uff")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        # Bytes of a record, and numbers of records, in the block ##CG.
+        (struct.pack("<II", 24, 0), struct.pack("<II", 2**31, 0), "would unpack to"),
+        (struct.pack("<Q", 1000), struct.pack("<Q", 10**9), "would unpack to"),
+        (struct.pack("<Q", 1000), struct.pack("<Q", 1002), "has 1000 of 1002 samples: the file is cut"),
+    ],
+)
+def test_mdf_files_that_declare_other_sizes_than_they_hold_are_refused(tmp_path, old, new, message):
+    path = tmp_path / "run.mf4"
+    mdf(path)
+    content = path.read_bytes()
+    block = content.index(b"##CG")
+    head, rest = content[:block], content[block:]
+    assert old in rest
+    path.write_bytes(head + rest.replace(old, new, 1))
+    with pytest.raises(DataError, match=message):
+        kz.read(path)

@@ -1,5 +1,6 @@
 """One grammar for every estimator: free names, data with values of their own, noise, outputs."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -237,3 +238,11 @@ def test_methods_refuse_what_they_do_not_accept(record, method):
         else:
             with pytest.raises(DataError, match=rf"{method.name} works on .*, not on an? .*: fit it by \w+Fit\(\)"):
                 kz.identify(oscillator(), source, ["rho"], method)
+
+
+def test_questions_can_be_sent_to_worker_processes():
+    model = springs()
+    record = kz.simulate(model, {"q": 1.0, "p": 0.0}, t=np.arange(40) * 0.1)
+    request = make_request(model, as_parts(record), ["k"], kz.InvariantFit())
+    again = pickle.loads(pickle.dumps(request))  # noqa: S301
+    assert (again.names, again.outputs) == (("k",), {})

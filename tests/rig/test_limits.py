@@ -297,3 +297,9 @@ def test_peaks_at_extreme_frequencies():
     for frequency in (1e-300, 1e300):
         assert FourierSeries(frequency, [0.0, 0.6, 0.8]).peak() == pytest.approx(1.0, rel=1e-11)
     assert FourierSeries(1e300, [0.0, 1e-300, 0.0]).peak(1) == pytest.approx(1.0, rel=1e-11)
+
+
+def test_a_walk_whose_modes_grow_where_it_meets_a_limit_goes_on():
+    rig = attack(294576, 3)
+    assert rig.counts["set"] > 100
+    assert not rig.beyond

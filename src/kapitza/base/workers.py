@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from multiprocessing import get_context
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -130,10 +131,27 @@ def require_executor(executor: Any) -> Executor:
     return executor
 
 
+@dataclass(frozen=True)
+class _Answered:
+    """What work returned: an executor that answers anything else is found out."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Answering:
+    """A function whose answer carries that mark."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> _Answered:
+        return _Answered(self.function(*arguments))
+
+
 def submitted(executor: Executor, function: Callable[..., Any], *arguments: Any) -> Any:
     """Return the future of the work, or say what is wrong with the executor."""
     try:
-        future = executor.submit(function, *arguments)
+        future = executor.submit(_Answering(function), *arguments)
     except KapitzaError:
         raise
     except (AttributeError, TypeError, pickle.PicklingError) as problem:
@@ -181,14 +199,25 @@ def _awaited(future: Any) -> Any:
 
 
 def answer_of(future: Any) -> Any:
-    """The result of a future; workers of an executor that died are named, with what can be done."""
+    """The result of a future of `submitted`; workers of an executor that died are named, with what can be done."""
     try:
-        return _awaited(future)
+        found = _awaited(future)
     except BrokenExecutor as problem:
         raise DataError(
             f"Workers of the executor died: {problem} Memory, or killed? Make a new executor; processes= or workers=, "
             "where a verb has them, replace dead workers by themselves."
         ) from None
+    except SystemExit as problem:
+        # Raised here it would end this process in place of the worker.
+        raise DataError(
+            f"Work of the executor ended by SystemExit({problem.code!r}): the function must return, not exit."
+        ) from None
+    if isinstance(found, _Answered):
+        return found.value
+    raise DataError(
+        f"A future of the executor gave {shown(found)}, which is not what its function returned: result() must return "
+        "that, or pass executor=None to work in this process."
+    )
 
 
 class _Answer(Future[Any]):

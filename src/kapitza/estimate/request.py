@@ -141,7 +141,8 @@ def make_request(
         _check_period(model, part, names)
     known = noise_by_channel(parts, method.noise, [signal.name for signal in model.signals])
     parts = tuple(part.with_noise(known) for part in parts)
-    return Request(model, names, parts, known, method.outputs, executor)
+    # A plain table: the default of the settings cannot be sent to worker processes.
+    return Request(model, names, parts, known, dict(method.outputs), executor)
 
 
 def free_names(model: Model, free: Any) -> tuple[str, ...] | None:

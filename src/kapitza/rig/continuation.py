@@ -103,7 +103,8 @@ class _Walk:
             bound = refused.bound if outcome.point is None and refused is not None else None
             if bound is None:
                 return outcome
-        last = self.fitted(self.points[-1].z)
+        # The number of modes may have grown before the limit was met.
+        last, z = self.fitted(self.points[-1].z), self.fitted(z)
         share = (bound - last[-1]) / (z[-1] - last[-1]) if z[-1] != last[-1] else 1.0
         z = last + min(max(share, 0.0), 1.0) * (z - last)
         z[-1], row = bound, np.append(np.zeros(z.size - 1), 1.0)

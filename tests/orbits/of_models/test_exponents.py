@@ -243,6 +243,9 @@ def test_refusals():
         kz.exponents(kz.Model.from_equations("x' = -x(t - 1)", start={"x": 1.0}))
     with pytest.raises(DataError, match="at least 1 value"):
         kz.exponents(model, plane={"F": (0.0, 1.0)}, grid=0)
+    for far in ({"length": 1e308}, {"length": 10.0, "transient": 1e300}, {"length": 1e15}):
+        with pytest.raises(DataError, match="at most 1e\\+11 are followed: shorten them"):
+            kz.exponents(model, **far)
 
 
 def test_figures_and_the_command(tmp_path):

@@ -57,8 +57,7 @@ def _groups(path: Path) -> list[Group]:
         begins = str(file.header.start_time.isoformat())
         groups = []
         for index, group in enumerate(file.groups):
-            cycles = int(group.channel_group.cycles_nr)
-            unpacking.add(8 * cycles * max(len(group.channels), 1))
+            _check_size(group, unpacking)
             name = str(getattr(group.channel_group, "acq_name", "") or "") or f"group {index + 1}"
             groups.append(_group(file, index, name, begins, path))
     names = [group.name for group in groups]
@@ -66,6 +65,15 @@ def _groups(path: Path) -> list[Group]:
         if names.count(group.name) > 1:
             group.name = f"{group.name} {number + 1}"
     return groups
+
+
+def _check_size(group: Any, unpacking: Unpacking) -> None:
+    """Count what a group unpacks to: its records, its packed blocks, its channels as wide as each declares to be."""
+    cycles = int(group.channel_group.cycles_nr)
+    record = int(getattr(group.channel_group, "samples_byte_nr", 0))
+    widths = [max(int(getattr(channel, "bit_count", 0)) // 8, 8) for channel in group.channels]
+    unpacking.add(cycles * max(record, sum(widths), 8))
+    unpacking.add(sum(int(block.original_size) for block in group.get_data_blocks()))
 
 
 def _group(file: Any, index: int, name: str, begins: str, path: Path) -> Group:
@@ -82,6 +90,11 @@ def _group(file: Any, index: int, name: str, begins: str, path: Path) -> Group:
             )
         signal = file.get(group=index, index=place)
         values = np.asarray(signal.samples)
+        cycles = int(file.groups[index].channel_group.cycles_nr)
+        if len(values) < cycles:
+            raise DataError(
+                f'{path.name}: channel "{channel.name}" has {len(values)} of {cycles} samples: the file is cut.'
+            )
         if values.ndim != 1 or values.dtype.kind not in "fiub":
             continue
         if found.time is None:

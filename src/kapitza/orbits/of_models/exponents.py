@@ -73,6 +73,9 @@ DEVICE_TOLERANCE = 1e-9
 MOST_POINTS = 100_000_000
 """Points of a plane."""
 
+MOST_STEPS = 100_000_000_000
+"""Steps of a motion: a map of one state needs some hours for so many."""
+
 
 def exponents(
     model: Model,
@@ -140,6 +143,12 @@ def exponents(
     steps = steps_of(model, *_samples(vectors, x0))
     unit = float(steps.unit(vectors[:1])[0])
     wanted = _default(model) / (SHORTER if axes else 1) if length is None else length / unit
+    longest = max(wanted, 0.0 if transient is None else transient / unit)
+    if not longest <= MOST_STEPS:
+        raise DataError(
+            f"length and transient ask for {longest:.3g} steps of {unit:.4g}; at most {MOST_STEPS:.0e} are followed: "
+            "shorten them."
+        )
     whole = blocks * max(1, int(np.ceil(wanted / blocks - 1e-9)))
     before = int(np.ceil((TRANSIENT * whole) if transient is None else transient / unit - 1e-9))
     plan = Plan(whole // blocks, blocks, before)
