@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.signal import decay_modes
+from kapitza.signal import decay_modes, motion_end
 
 TIME = np.arange(3000) * 0.005
 
@@ -40,3 +40,17 @@ def test_inspect_lists_the_modes_of_a_decay():
     values = mode(1.0, 0.02, 1.0, 0.0) + mode(3.3, 0.006, 0.25, 0.5) + 1e-3 * rng.standard_normal(TIME.size)
     notes = " ".join(kz.inspect(kz.Record.from_arrays(TIME, {"x": values})).notes)
     assert "Free decay of x: 2 modes, 1 Hz and 2 % of critical damping" in notes
+
+
+def test_a_decay_that_ends_in_noise_is_still_a_decay():
+    """Two modes with closed-form damping 0.3/(2π 3) and 0.5/(2π 7.3), followed by as much noise again and more."""
+    time, rng = np.arange(6000) * 0.005, np.random.default_rng(0)
+    clean = np.exp(-0.3 * time) * np.cos(2 * np.pi * 3 * time)
+    clean = clean + 0.6 * np.exp(-0.5 * time) * np.cos(2 * np.pi * 7.3 * time + 0.4)
+    values = clean + 0.005 * rng.standard_normal(time.size)
+    # The amplitude of the first mode falls to three times the noise (root mean square) where e^(-0.3 t)/√2 = 0.015.
+    assert time[motion_end(values, 0.005) - 1] == pytest.approx(np.log(1 / (0.015 * np.sqrt(2))) / 0.3, abs=1.0)
+    assert motion_end(values[:2000], 0.005) == 2000
+    notes = " ".join(kz.inspect(kz.Record.from_arrays(time, {"x": values})).notes)
+    assert "2 modes" in notes
+    assert "1.6 % of critical damping" in notes

@@ -2,7 +2,7 @@
 
 from kapitza.signal.bad_samples import BadSamples, bad_samples
 from kapitza.signal.convolution import convolved
-from kapitza.signal.decay import Decay, Mode, decay_modes, half_cycles
+from kapitza.signal.decay import Decay, Mode, decay_modes, half_cycles, motion_end
 from kapitza.signal.derivatives import Kernels, cutoff_half_width, five_point, local_polynomial, smoothing_spline
 from kapitza.signal.embedding import (
     DelayCurve,
@@ -56,6 +56,7 @@ __all__ = [
     "line_spectrum",
     "local_polynomial",
     "low_pass_periodic",
+    "motion_end",
     "mutual_information",
     "noise_level",
     "on_circles",

@@ -81,6 +81,26 @@ def half_cycles(time: Array, values: Array, rest: float | None = None) -> Decay 
     return Decay(middle, amplitude, frequency, _damping(middle, amplitude, frequency))
 
 
+BLOCKS, ABOVE_NOISE = 50, 3.0
+"""Blocks of a record whose size is compared with the noise, and how many times larger a motion must be."""
+
+
+def motion_end(values: Array, noise: float) -> int:
+    """Samples of `values` (N,) before the motion has died out into the noise; N where it has not.
+
+    Block by block from the end, the deviation from the mean of the last block is compared with the noise. Without this
+    cut the half cycles of the noise that follows a decay hide it.
+    """
+    if not noise > 0 or values.size < 4 * BLOCKS:
+        return values.size
+    size = values.size // BLOCKS
+    blocks = values[values.size - size * BLOCKS :].reshape(BLOCKS, size)
+    loud = np.sqrt(np.mean((blocks - blocks[-1].mean()) ** 2, axis=1)) > ABOVE_NOISE * noise
+    if loud[-1] or not loud.any():
+        return values.size
+    return values.size - size * (BLOCKS - 1 - int(np.flatnonzero(loud)[-1]))
+
+
 @dataclass(frozen=True)
 class Mode:
     """One mode A exp(-2π f d t) cos(2π f √(1 - d²) t + p) of a decay.

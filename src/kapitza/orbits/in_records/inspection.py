@@ -36,6 +36,7 @@ from kapitza.signal import (
     forced_delay,
     half_cycles,
     largest_lyapunov,
+    motion_end,
     mutual_information,
     noise_level,
     on_circles,
@@ -242,15 +243,23 @@ def _attempt(notes: list[str], what: str, work: Any) -> Any:
         return None
 
 
+SHORTEST_DECAY = 256
+"""Samples from which the noise of a channel is known well enough to tell where a decay ends in it."""
+
+
 def _decays(record: Record, names: Sequence[str]) -> list[str]:
     """Free decays: frequency and damping at large and small amplitude, of the longest segment of each channel."""
     piece = max(record.segments(), key=lambda part: part.stop - part.start)
     said = []
     for name in names:
-        decay = half_cycles(record.time[piece], record[name][piece])
+        time, values = record.time[piece], record[name][piece]
+        if record.period is None and values.size > SHORTEST_DECAY:
+            end = motion_end(values, float(noise_level(values[:, None])[0]))
+            time, values = time[:end], values[:end]
+        decay = half_cycles(time, values)
         if decay is None or not decay.dies_out or record.period is not None:
             continue
-        modes = decay_modes(record.time[piece], record[name][piece])
+        modes = decay_modes(time, values)
         text = "; ".join(map(str, modes)) if len(modes) > 1 else decay.sentence(record.units[name])
         several = f"{len(modes)} modes, " if len(modes) > 1 else ""
         said.append(f"Free decay of {name}: {several}{text}.")
