@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.hostile.damage import damaged_bytes, numbers, texts
 from tests.hostile.family import register
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".h5", ".mat", ".npz", ".73.mat", ".nc")
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".h5", ".mat", ".npz", ".73.mat", ".nc", ".wav")
 
 
 @cache
@@ -22,6 +22,7 @@ def originals(suffix: str) -> list[bytes]:
     import h5py
     import pandas as pd
     import scipy.io
+    import scipy.io.wavfile
 
     import kapitza as kz
 
@@ -37,6 +38,10 @@ def originals(suffix: str) -> list[bytes]:
                 file.createVariable("t", "d", ("t",))[:] = time
                 file.createVariable("x", "d", ("t",))[:] = np.sin(time)
             return [(folder / "a.nc").read_bytes()]
+        if suffix == ".wav":
+            for number, kind in enumerate((np.int16, np.float32)):
+                scipy.io.wavfile.write(folder / f"{number}.wav", 20, (100 * np.sin(time)).astype(kind))
+            return [(folder / f"{number}.wav").read_bytes() for number in range(2)]
         matlab = "7.3" if suffix == ".73.mat" else "5"
         path = folder / f"a{suffix.replace('.73', '')}"
         kz.write(record, path, matlab=matlab)
