@@ -206,3 +206,19 @@ def test_the_amplitude_of_a_relaxation_oscillation():
         )  # fmt: skip
         peaks = run.y_events[0][:, 0]
         assert branch.amplitude("x")[i] == pytest.approx((peaks.max() - peaks.min()) / 2, rel=1e-8)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.199, -0.1999])
+def test_isola_is_traced_once_from_any_start(start):
+    """(r² - 1)² = 0.04 - p²: a loop with folds at ±0.2, whose tips are sharp in units of the parameter."""
+    growth = "(0.04 - p**2 - (x**2 + y**2 - 1)**2)"
+    model = kz.Model.from_equations([f"x' = x*{growth} - y", f"y' = y*{growth} + x"], parameters={"p": start})
+    radius = np.sqrt(1 + np.sqrt(0.04 - start**2))
+    branch = kz.follow(model, [radius, 0.0], "p", (-1, 1), period=2 * np.pi)
+    assert sorted(b.value for b in branch.bifurcations) == pytest.approx([-0.2, 0.2], abs=1e-9)
+    assert branch.ends == (End.CLOSED, End.CLOSED)
+    # One turn round the centre of the loop, without a reversal.
+    angle = np.unwrap(np.arctan2(branch.amplitude("x") ** 2 - 1, branch.values[:, 0]))
+    assert (np.abs(np.diff(angle)) > 0).all()
+    assert len(set(np.sign(np.diff(angle)).tolist())) == 1
+    assert abs(angle[-1] - angle[0]) < 2.5 * np.pi

@@ -345,17 +345,18 @@ def test_search_for_a_zero_stays_between_its_ends():
 
     from kapitza.continuation.locate import Stretch
 
+    def node(s):
+        return SimpleNamespace(readings=s)
+
     stretch = object.__new__(Stretch)
     values = {0.08203627726790398: -2.008940995012009e-10, 0.08203627726838447: 1.5406659551238275e-20}
-    stretch.known, asked = {s: SimpleNamespace(s=s) for s in values}, []
+    stretch.known, asked = {s: node(s) for s in values}, []
 
     def at(s):
         asked.append(s)
-        return stretch.known.setdefault(s, SimpleNamespace(s=s))
+        return stretch.known.setdefault(s, node(s))
 
     stretch.at = at
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kapitza.continuation.locate.readings", lambda node: node)
-        stretch.zero(lambda node: values.get(node.s, -2e-10))
+    stretch.zero(lambda s: values.get(s, -2e-10))
     assert asked
     assert all(min(values) <= s <= max(values) for s in asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from kapitza.continuation.path import (
     Guess,
     Predictor,
     along_tangent,
+    between,
     corrected_at,
     null_direction,
 )
@@ -38,6 +40,9 @@ MOST_LEAPS = 8
 
 SAME_GRAZE = 1e-3
 """Distance in the parameter, relative to its size, within which two grazes are one."""
+
+STRAIGHT = 0.95
+"""Least cosine between the tangents of a step across a branch point."""
 
 ACROSS_CHANGE = 3e-3
 """Longest step, in units of the sizes of the unknowns, that may change the event sequence."""
@@ -301,6 +306,8 @@ class Trace:
             return outcome
         if outcome.point.readings.sequence != guess.node.readings.sequence:
             return Outcome(None, outcome.effort, "The event sequence changes within the step.")
+        if _turned_round(guess.node, outcome.point):
+            return Outcome(None, outcome.effort, "The step leads round a tip, and the tangent back.")
         return outcome
 
     def _known(self, node: Node) -> list[Node]:
@@ -351,22 +358,32 @@ class Trace:
             return None
         before, place = self.nodes[-2], -len(node.family.free)
         began = self.start.z[place]
-        if (before.z[place] - began) * (node.z[place] - began) > 0 or before.z.size != node.z.size:
+        if before.z.size != node.z.size:
             return None
-        gap = node.z[place] - before.z[place]
-        share = 0.0 if gap == 0 else (began - before.z[place]) / gap
-        guess = before.z + share * (node.z - before.z)
         row = np.zeros(node.z.size)
         row[place] = 1.0
-        found = corrected_at(before.family, guess, row[None], np.array([began])).point
-        if found is None or not self.images(found):
+        guesses = _passing(before, node, place, float(began))
+        corrected = (corrected_at(before.family, z, row[None], np.array([began])).point for z in guesses)
+        found = next((point for point in corrected if point is not None and self.images(point)), None)
+        if found is None:
             return None
+        self._forget_repeated(node)
         # The number of nodes may have changed on the way round: what is compared is where both motions begin.
         here, first = (n.at.sample(n.z, n.readings).point for n in (found, self.start))
         sizes = found.family.state_sizes
         gap = np.abs(difference(here, first, found.family.model.angles) / sizes).max()
         end = End.CLOSED if gap < 1e-5 else End.RETURNED
         return Ending(node, end, f"back at {node.family.free[0]} = {began:.8g}")
+
+    def _forget_repeated(self, node: Node) -> None:
+        """Drop bifurcations of the last step that are behind the start, where they were found at first."""
+        last, size = len(self.nodes) - 2, 1e-8 * float(node.family.scale[-len(node.family.free)])
+        known = [(b.kind, b.value) for i, b in self.bifurcations if i < last]
+        self.bifurcations = [
+            (i, b)
+            for i, b in self.bifurcations
+            if i < last or not any(b.kind is kind and abs(b.value - value) < size for kind, value in known)
+        ]
 
     def _refreshed(self, node: Node) -> Node:
         """The node in fresh coordinates: section, mesh, phase, sizes."""
@@ -422,6 +439,40 @@ class Trace:
         elif found is not None and not passed:
             self.bifurcations.append((len(self.nodes) - 1, found))
         return bool(passed)
+
+
+def _turned_round(before: Node, node: Node) -> bool:
+    """Does a step lead across a sharp tip, beyond which the tangent chosen by its direction looks back?
+
+    The determinant bordered by the tangent keeps its sign along a branch, whatever its turns, and changes it with the
+    tangent's; it changes at branch points too, but there the tangent does not turn.
+    """
+    if before.z.size != node.z.size:
+        return False
+    signs = [n.readings.tests.get(Kind.BRANCH_POINT, 0.0) for n in (before, node)]
+    return signs[0] * signs[1] < 0 and float((before.tangent * before.metric) @ node.tangent) < STRAIGHT
+
+
+def _passing(before: Node, node: Node, place: int, value: float) -> list[Array]:
+    """Return unknowns between two nodes where one of them takes a value, by the cubic through both.
+
+    A step round a fold passes a value beyond both of its ends twice: a start next to a fold is passed so.
+    """
+    first, last = before.z[place] - value, node.z[place] - value
+    turned = before.tangent[place] * node.tangent[place] < 0
+    if first * last > 0 and not turned:
+        return []
+    if not turned:
+        share = first / (first - last) if first != last else 0.0
+        return [before.z + share * (node.z - before.z)]
+    path = [between(before, node, before.metric, share)[0] for share in np.linspace(0, 1, 33).tolist()]
+    heights = [float(z[place]) - value for z in path]
+    found: list[Array] = []
+    for k, (low, high) in enumerate(pairwise(heights)):
+        if low * high <= 0 and low != high:
+            share = low / (low - high)
+            found.append(path[k] + share * (path[k + 1] - path[k]))
+    return found
 
 
 def _section(node: Node) -> float:
