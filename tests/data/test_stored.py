@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.data import as_parts
 from kapitza.errors import DataError, KapitzaError
 from same_motion import same_motion
 
@@ -121,10 +122,10 @@ def test_a_fit_of_parts_is_the_fit_of_the_whole(tmp_path):
     def fit_and_look(*arguments):
         gc.collect()
         alive.append(sum(part() is not None for part in parts))
-        parts.append(weakref.ref(arguments[1]))
+        parts.append(weakref.ref(arguments[1].source))
         return kz.identify(*arguments)
 
-    apart = identify_parts(fit_and_look, model, stored, ["k", "B"], kz.HarmonicFit(), None, part=2400)
+    apart = identify_parts(fit_and_look, model, as_parts(stored)[0], ["k", "B"], kz.HarmonicFit(), None, part=2400)
     # Of the parts before, at most the last one is still in memory.
     assert len(alive) == 4
     assert max(alive) <= 1
@@ -149,7 +150,7 @@ def test_an_invariant_fit_of_parts_is_that_of_the_whole(tmp_path):
 
     free, start = ["b", "d"], truth.with_values(b=1.2, d=-0.25)
     together = kz.identify(start, whole, free, kz.InvariantFit())
-    apart = identify_parts(kz.identify, start, stored, free, kz.InvariantFit(), None, part=3000)
+    apart = identify_parts(kz.identify, start, as_parts(stored)[0], free, kz.InvariantFit(), None, part=3000)
     for name in free:
         assert abs(apart[name] - truth.values[name]) < 4 * apart.deviations[name]
         assert abs(apart[name] - together[name]) < 2 * together.deviations[name]
