@@ -2,7 +2,7 @@
 
 A weak first run is fitted, a run is planned from that fit, the run is made at the true values, and both runs are fitted
 together. Systems marked "built with" were in view while `kz.plan` was written; the others were listed here before the
-first run of this page and nothing was tuned on them. Set KAPITZA_SEEDS for more, KAPITZA_KEEP to make the page in pieces.
+first run of this page, and nothing was tuned on them. Set KAPITZA_SEEDS for more, KAPITZA_KEEP to make it in pieces.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def main() -> str:
     return "\n\n".join(
         [
             "# Promised and reached",
-            f"A weak run, a plan, the planned run, a joint fit: {seeds(SEEDS)} seeds for each of {len(SYSTEMS)} systems.",
+            f"A weak run, a plan, the planned run, a joint fit: {seeds(SEEDS)} seeds of {len(SYSTEMS)} systems.",
             markdown_table(head, rows),
             *_verdicts(every),
         ]
