@@ -6,6 +6,7 @@ import pytest
 import kapitza as kz
 from kapitza.estimate.missing.dictionary import candidate_terms
 from kapitza.estimate.missing.score import effective_tests
+from kapitza.estimate.missing.whitening import ORDER, autoregression
 from kapitza.flow import Flow
 
 RIG = {"c": 0.1, "k": 4.0}
@@ -185,3 +186,12 @@ def test_a_term_too_small_to_be_seen_moves_values_as_far_as_suggest_says():
     # The same noise in both fits: the shift is that of the term alone, but for its square.
     assert seen == pytest.approx(term.errors, rel=0.1)
     assert f"moves {term.moves} by" in str(found)
+
+
+def test_noise_that_a_filter_cannot_keep_bounded_is_not_filtered():
+    """Residuals that grow: least squares finds x_t = 2.5 x_(t-1), whose covariance is infinite."""
+    growing = 2.5 ** np.arange(60.0)
+    rows = np.lib.stride_tricks.sliding_window_view(growing, ORDER + 1)
+    found = autoregression(rows)
+    roots = np.abs(np.roots(np.r_[1.0, -found]))
+    assert roots.max(initial=0.0) < 1.0

@@ -103,7 +103,7 @@ def autoregression(rows: Array) -> Array:
         found = np.asarray(np.linalg.lstsq(past[:, :order], now, rcond=None)[0], np.float64)
         left = now - past[:, :order] @ found
         criterion = len(now) * np.log(float(left @ left)) + order * np.log(len(now))
-        if criterion < best:
+        if criterion < best and _is_stable(found):
             best, chosen = criterion, np.concatenate([found, np.zeros(ORDER - order)])
     return chosen
 
@@ -149,8 +149,16 @@ def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> 
                 products[lag] += e[lag:] @ e[: len(e) - lag]
                 products[lag] += _taken(part.initial[:, c], row[c][0], own, lag)
                 products[lag] += weight * _taken(part.shared[:, c], row[c][1], shared, lag)
-        new[c, :order] = linalg.solve_toeplitz(products[:order], products[1 : order + 1])
+        corrected = np.asarray(linalg.solve_toeplitz(products[:order], products[1 : order + 1]), np.float64)
+        # Few samples: the corrected products need not be those of any noise.
+        if _is_stable(corrected):
+            new[c, :order] = corrected
     return new
+
+
+def _is_stable(coefficients: Array) -> bool:
+    """Whether x_t = Σ a_k x_(t-k) + e_t stays bounded: all roots of its polynomial inside the unit circle."""
+    return bool(np.isfinite(coefficients).all()) and float(np.abs(np.roots(np.r_[1.0, -coefficients])).max()) < 1.0
 
 
 def _pushed(coefficients: Array, variance: float, q: Array) -> Array:
