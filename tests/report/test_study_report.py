@@ -34,7 +34,7 @@ def record():
 @pytest.fixture(scope="module")
 def fit(record):
     found = kz.identify(MODEL, record.samples(slice(0, 6000)), ["c", "k"], kz.ShootingFit())
-    return replace(found, warnings=(EVIL,), method=EVIL, fixed={EVIL: 2.0}, workings=None)
+    return found.with_(warnings=(EVIL,), method=EVIL, fixed={EVIL: 2.0}, workings=None)
 
 
 @pytest.fixture(scope="module")
