@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kapitza as kz
-from kapitza import files, locks
+from kapitza.base import files, locks
 from kapitza.base.files import locked, replacing, replacing_folder
 from kapitza.errors import KapitzaError, LockedError, WriteError
 
@@ -264,7 +264,7 @@ import sys
 sys.modules["fcntl"] = None
 import ctypes
 ctypes.CDLL = None
-from kapitza import files, locks
+from kapitza.base import files, locks
 assert locks.fcntl is None
 assert not files._exchanged_at_once("a", "b")
 """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kapitza.errors import FlowError, Status
-from kapitza.solve import DenseLinearised, DenseSystem, Measured, NewtonSettings, newton
+from kapitza.solve import DenseLinearised, DenseSystem, Measured, MeasuredSystem, NewtonSettings, newton
 
 
 def atan_system(shift=0.0):
@@ -118,7 +118,7 @@ def test_a_matrix_that_is_too_old_is_said_to_be():
     assert "too old" in result.message
 
 
-class NoisyCircle:
+class NoisyCircle(MeasuredSystem):
     """The same equations read with noise of a known size."""
 
     def __init__(self, deviation, seed):

@@ -401,9 +401,10 @@ def _has(value: Any, name: str) -> bool:
     except AttributeError:
         pass
     try:
-        return hasattr(value, name)
+        getattr(value, name)
     except Exception:  # attributes of a foreign object may raise anything
         return False
+    return True
 
 
 def _class(kind: Any) -> Check:
@@ -483,7 +484,7 @@ class Unloaded:
     def loaded(self) -> Any:
         found = sys.modules.get(self._module)
         for name in self._path:
-            found = getattr(found, name, None)
+            found = inspect.getattr_static(found, name, None)
         return found
 
 
@@ -640,7 +641,7 @@ def checked(function: F, *, title: str = "", method: bool = False, free: bool = 
     title: its name in messages. method: the first argument is self or cls. free: any number is admitted, as in results.
     home: the module where it is found under its name; other processes, to which it may be sent, look there.
     """
-    if hasattr(function, "__unchecked__"):
+    if inspect.getattr_static(function, "__unchecked__", None) is not None:
         return function
     plan = _Call(function, title or function.__name__, method, free)
 

@@ -20,7 +20,7 @@ import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import sympy as sp
@@ -169,6 +169,17 @@ def seed(value: Any, *, error: Kind = ArgumentError) -> int | None:
 Wanted = TypeVar("Wanted")
 
 
+@runtime_checkable
+class Quantity(Protocol):
+    """A number with a unit, of whichever package."""
+
+    @property
+    def magnitude(self) -> object: ...
+
+    @property
+    def units(self) -> object: ...
+
+
 def instance(what: str, value: object, kind: type[Wanted], wanted: str, error: Kind = KapitzaError) -> Wanted:
     """Return a value that must be of a kind; `wanted` says what to give instead."""
     if not isinstance(value, kind):
@@ -293,8 +304,8 @@ def _real_array(what: str, values: Any, error: Kind) -> Array:
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values.copy()
     try:
-        if hasattr(values, "magnitude") and hasattr(values, "units"):
-            unit = shown(str(getattr(values, "units", "")))
+        if isinstance(values, Quantity):
+            unit = shown(str(values.units))
             raise error(f"{what} carries the unit {unit}; convert it and give plain numbers.")
         mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
         plain = np.asarray(values)

@@ -25,6 +25,8 @@ from kapitza.base.workers import (
     LOOK,
     RETRIES,
     Executor,
+    Notifying,
+    Scattering,
     Shared,
     answer_of,
     failure_of,
@@ -239,7 +241,7 @@ def _finished(
         given = require_executor(executor)
         # A dask Client sends a task's result once to each worker that needs it, and makes it anew when its worker
         # dies; what is scattered is lost with its worker.
-        sent = given.submit(_same, study) if hasattr(given, "scatter") else Shared(study)
+        sent = given.submit(_same, study) if isinstance(given, Scattering) else Shared(study)
         yield from _on(given, _work_shared, (sent,), parts, retries)
     else:
         for first, items in parts:
@@ -281,7 +283,7 @@ def _on(
     def begin(first: int) -> None:
         future = submitted(executor, work, *shared, first, items[first])
         waiting[future] = first
-        if hasattr(future, "add_done_callback"):
+        if isinstance(future, Notifying):
             future.add_done_callback(ended.put)
         else:
             ended.put(future)

@@ -21,6 +21,7 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -200,7 +201,7 @@ def _drafts(parent: Path) -> list[Path]:
             for entry in entries
             if re.fullmatch(rf"{re.escape(DRAFT)}[0-9a-f]{{16}}", entry.name)
             and entry.is_dir(follow_symlinks=False)
-            and (not hasattr(os, "geteuid") or entry.stat(follow_symlinks=False).st_uid == os.geteuid())
+            and (sys.platform == "win32" or entry.stat(follow_symlinks=False).st_uid == os.geteuid())
         ]
     return []
 

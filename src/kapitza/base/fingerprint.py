@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import sha256
@@ -98,4 +98,4 @@ def _reduced(value: Any) -> tuple[Any, ...]:
     sent = value.__reduce_ex__(2)
     if isinstance(sent, str):
         return (sent,)
-    return tuple(list(part) if hasattr(part, "__next__") else part for part in sent)
+    return tuple(list(part) if isinstance(part, Iterator) else part for part in sent)

@@ -46,13 +46,13 @@ class _Deferrable:
             if self._default is MISSING:
                 raise AttributeError(self._name)
             return self._default
-        value = instance.__dict__[self._name]
+        value = vars(instance)[self._name]
         if isinstance(value, Later):
-            value = instance.__dict__[self._name] = value()
+            value = vars(instance)[self._name] = value()
         return value
 
     def __set__(self, instance: Any, value: Any) -> None:
-        instance.__dict__[self._name] = value
+        vars(instance)[self._name] = value
 
 
 def deferrable(default: Any = MISSING) -> Any:
@@ -62,7 +62,7 @@ def deferrable(default: Any = MISSING) -> Any:
 
 def as_given(instance: Any) -> dict[str, Any]:
     """Fields of a dataclass by name, those to come not yet computed: to make a changed copy that shares them."""
-    return {f.name: instance.__dict__[f.name] for f in fields(instance) if f.init}
+    return {f.name: vars(instance)[f.name] for f in fields(instance) if f.init}
 
 
 def changed(instance: T, **changes: Any) -> T:

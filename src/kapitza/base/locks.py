@@ -327,5 +327,5 @@ def _forget() -> None:
     _held.clear()
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":
     os.register_at_fork(after_in_child=_forget)

@@ -181,7 +181,8 @@ def _rich_bars() -> Any:
 def _in_notebook() -> bool:
     """Whether a Jupyter kernel runs this process."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    kernel = sys.modules.get("ipykernel.zmqshell")
+    return kernel is not None and isinstance(shell, kernel.ZMQInteractiveShell)
 
 
 def default_monitor() -> Monitor:

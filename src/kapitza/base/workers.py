@@ -148,6 +148,29 @@ class _Answering:
         return _Answered(self.function(*arguments))
 
 
+@runtime_checkable
+class FutureLike(Protocol):
+    """What an executor must return for a task."""
+
+    def result(self) -> Any: ...
+
+    def cancel(self) -> Any: ...
+
+
+@runtime_checkable
+class Notifying(Protocol):
+    """A future that reports when it has ended."""
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> Any: ...
+
+
+@runtime_checkable
+class Scattering(Protocol):
+    """An executor that distributes data to its workers, such as a dask Client."""
+
+    def scatter(self, data: Any) -> Any: ...
+
+
 def submitted(executor: Executor, function: Callable[..., Any], *arguments: Any) -> Any:
     """Return the future of the work, or say what is wrong with the executor."""
     try:
@@ -161,7 +184,7 @@ def submitted(executor: Executor, function: Callable[..., Any], *arguments: Any)
         ) from None
     except Exception as problem:  # an executor of the caller's may raise anything
         raise failure_of(problem) from problem
-    if not all(callable(getattr(future, name, None)) for name in ("result", "cancel")):
+    if not isinstance(future, FutureLike):
         raise DataError(
             f"submit of the executor returned {shown(future)}; it must return a future with result() and cancel()."
         )

@@ -68,9 +68,9 @@ def equation_text(model: Model) -> str:
 
     from kapitza.library import SYSTEMS
 
-    for make in SYSTEMS:
-        if make.__name__ == model.name:
-            return inspect.getdoc(make) or ""
+    make = {each.__name__: each for each in SYSTEMS}.get(model.name)
+    if make is not None:
+        return inspect.getdoc(make) or ""
     arrow = " -> " if model.is_map else ": 0 = "
     return "\n".join(f"{c.name}{arrow}{e}" for c, e in zip(model.coordinates, model.equations, strict=True))
 

@@ -14,7 +14,7 @@ from kapitza.base import checks
 from kapitza.base.angles import unwrap, wrap
 from kapitza.base.argument_checks import Anything
 from kapitza.base.display import Shown
-from kapitza.base.lazy_fields import deferrable
+from kapitza.base.lazy_fields import as_given, deferrable
 from kapitza.base.units import conversion, is_unit, to_si
 from kapitza.data.channels import RESERVED, channel, check_table, converted, samples
 from kapitza.data.grid import on_grid
@@ -67,7 +67,7 @@ class Record(Shown):
     dataset: xr.Dataset = deferrable()
 
     def __post_init__(self) -> None:
-        if isinstance(self.__dict__["dataset"], Unlabelled):
+        if isinstance(as_given(self)["dataset"], Unlabelled):
             return
         variables = self.dataset.variables
         odd = [name for name in variables if not isinstance(name, str) or variables[name].dims != ("time",)]
@@ -85,7 +85,7 @@ class Record(Shown):
     def content(self) -> TimeTable:
         """Channels and coordinates as plain arrays."""
         # Once the dataset exists a user may have changed it: then the table is read off it.
-        held = self.__dict__["dataset"]
+        held = as_given(self)["dataset"]
         return held.table if isinstance(held, Unlabelled) else TimeTable.of(held)
 
     @classmethod

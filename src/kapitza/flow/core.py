@@ -77,7 +77,7 @@ _WITHOUT_VALUES = tuple(f.name for f in fields(Model) if f.name != "parameters")
 
 def core_of(model: Model, wrt: tuple[str, ...], tolerance: float, max_steps: int) -> Core:
     """The core of a model; those that differ in values only share one, as a sweep makes them by the hundred."""
-    others = (model.__dict__[name] for name in _WITHOUT_VALUES)
+    others = (getattr(model, name) for name in _WITHOUT_VALUES)
     laws = tuple((p.name, p.expression) for p in model.parameters)
     # The core holds its model: while it is kept, no other object has the address of a part of that.
     key = ("core", *map(id, (model.structure, *others)), laws, wrt, tolerance, max_steps)

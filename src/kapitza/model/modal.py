@@ -120,7 +120,9 @@ def modal_reduction(M: Anything, K: Anything, modes: int) -> ModalReduction:
 
 
 def _symmetric(matrix: Any, name: str) -> Array:
-    dense = matrix.toarray() if hasattr(matrix, "toarray") else matrix
+    from scipy.sparse import issparse
+
+    dense = matrix.toarray() if issparse(matrix) else matrix
     array = checks.array(name, dense, error=ModelError)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise ModelError(f"{name} has the shape {array.shape}; give a square matrix.")

@@ -352,7 +352,7 @@ class Model(Shown):
     def without_values(self) -> Model:
         """The same equations, with no value of any parameter: what is asked of it cannot rest on values by mistake."""
         blank = copy.copy(self)
-        blank.__dict__["structure"] = self.structure
+        object.__setattr__(blank, "structure", self.structure)
         parameters = tuple(dataclasses.replace(p, value=math.nan) for p in self.parameters)
         object.__setattr__(blank, "parameters", parameters)
         for name in ("values", "period"):

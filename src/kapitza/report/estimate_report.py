@@ -11,6 +11,7 @@ import pandas as pd
 
 from kapitza.data import Part, Record, as_parts
 from kapitza.estimate import Estimate
+from kapitza.model import Model
 from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.figures import plot_attractor, plot_orbits, plot_record
@@ -128,9 +129,9 @@ def orbit_table(orbits: OrbitSet) -> pd.DataFrame:
 
 def model_sections(model: Any) -> list[Section]:
     """The equations as text, where the model is one of ours."""
-    equations = getattr(model, "equations", None)
-    if not equations:
+    if not isinstance(model, Model):
         return []
+    equations = model.equations
     coordinates = [c.name for c in model.coordinates]
     if model.is_map:
         lines = [f"{name} -> {equation}" for name, equation in zip(coordinates, equations, strict=True)]

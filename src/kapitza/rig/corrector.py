@@ -81,8 +81,8 @@ def solved(
     try:
         begin = jacobian if last is None else _learnt(family, last, z, jacobian)
         result = newton(system, z, settings, family.scale, begin=system.beside(begin))
-        after = getattr(result.linearised, "jacobian", None)
-        after = begin if after is None else after[:-1]
+        at = result.linearised
+        after = at.jacobian[:-1] if isinstance(at, DenseLinearised) else begin
         if result.status is Status.PROPAGATION_FAILED or not np.isfinite(result.x).all():
             return Solved(None, None, jacobian, result.iterations, result.message)
         if not result.status.ok and result.status is not Status.ITERATION_LIMIT:

@@ -15,7 +15,7 @@ from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation
 from kapitza.rig.corrector import RigStepping, Solved, solved
 from kapitza.rig.experiment import Experiment, RigFamily
-from kapitza.solve import DenseLinearised, Measured, NewtonSettings, newton, singular_vectors
+from kapitza.solve import DenseLinearised, Measured, MeasuredSystem, NewtonSettings, newton, singular_vectors
 
 Array = NDArray[Any]
 
@@ -27,7 +27,7 @@ LEFT = 0.15
 
 
 @dataclass
-class _RestState:
+class _RestState(MeasuredSystem):
     """The motion without the subharmonic: only the driven inputs move, at multiples of the excitation frequency."""
 
     experiment: Experiment

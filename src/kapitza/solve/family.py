@@ -10,7 +10,7 @@ import numpy as np
 
 from kapitza.base.arrays import Array
 from kapitza.solve.lapack import getrf, getrs
-from kapitza.solve.newton import DenseLinearised, Linearised, Measured
+from kapitza.solve.newton import DenseLinearised, Linearised, Measured, MeasuredSystem
 
 
 class Solver(Protocol):
@@ -148,7 +148,7 @@ class Bordered(Generic[Linear]):
 
 
 @dataclass(frozen=True)
-class MeasuredBordered:
+class MeasuredBordered(MeasuredSystem):
     """The same for an experiment. The border is exact; its deviation only makes it count as one equation more."""
 
     family: MeasuredFamily

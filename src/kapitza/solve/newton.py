@@ -6,10 +6,11 @@ two kinds of equations (exact ones, judged by the step; measured ones, judged by
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite, sqrt
-from typing import Literal, Protocol, TypeGuard, cast, runtime_checkable
+from typing import Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,13 +51,13 @@ class Measured:
     deviation: Array
 
 
-@runtime_checkable
-class MeasuredSystem(Protocol):
+class MeasuredSystem(ABC):
     """Equations behind which an experiment stands: every residual comes with its standard deviation.
 
     There is no `linearise`: `newton` must be given a matrix to begin with, and updates it (update="broyden").
     """
 
+    @abstractmethod
     def measure(self, x: Array, /) -> Measured: ...
 
 
@@ -215,7 +216,7 @@ def newton(
     run = _Iteration(x, sizes if sizes.shape == x.shape else np.broadcast_to(sizes, x.shape), observe)
     here = begin
     try:
-        if _is_measured(system) or settings.update in ("chord", "broyden"):
+        if isinstance(system, MeasuredSystem) or settings.update in ("chord", "broyden"):
             return _quasi_newton(system, settings, run, here)
         system = cast(System, system)
         here = system.linearise(run.x)
@@ -299,7 +300,7 @@ def _quasi_newton(
     """Full steps with one matrix, updated or not: what an experiment, or a good guess nearby, calls for."""
     update, evaluated = settings.update == "broyden", _evaluation(system)
     if here is None:
-        if _is_measured(system):
+        if isinstance(system, MeasuredSystem):
             raise TypeError("A measured system has no Jacobian: pass begin=DenseLinearised(residual, jacobian).")
         here = cast(System, system).linearise(run.x)
         residual, deviation = here.residual, None
@@ -345,14 +346,9 @@ def _quasi_newton(
     return ended(Status.ITERATION_LIMIT, f"{settings.max_iterations} iterations, last step {shortest:.2e}.")
 
 
-def _is_measured(system: System | MeasuredSystem) -> TypeGuard[MeasuredSystem]:
-    # isinstance with a protocol looks at every attribute, which costs as much as a small system's step.
-    return hasattr(system, "measure")
-
-
 def _evaluation(system: System | MeasuredSystem) -> Callable[[Array], tuple[Array, Array | None]]:
     """Residual and, where an experiment gives it, its deviation at x."""
-    if _is_measured(system):
+    if isinstance(system, MeasuredSystem):
 
         def measured(x: Array) -> tuple[Array, Array | None]:
             found = system.measure(x)

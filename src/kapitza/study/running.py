@@ -13,7 +13,7 @@ from kapitza.base.files import locked
 from kapitza.base.monitor import Monitor, Silent, Task, under_way, watch
 from kapitza.base.workers import Executor, Shared, in_order, require_executor
 from kapitza.data import Part, Record
-from kapitza.errors import DataError, KapitzaError
+from kapitza.errors import ConvergenceError, DataError, KapitzaError
 from kapitza.estimate import (
     Automatic,
     Estimate,
@@ -200,7 +200,7 @@ def run_step(study: Study, step: Step) -> StudyFit:
     try:
         estimate = fitted(study, candidate, step.method, parts)
     except KapitzaError as error:
-        unfinished = getattr(error, "result", None)
+        unfinished = error.result if isinstance(error, ConvergenceError) else None
         estimate = _light(unfinished) if isinstance(unfinished, Estimate) else None
         return StudyFit(candidate.name, step.method, estimate, spoken(str(error)))
     effect = drive_effect(estimate)

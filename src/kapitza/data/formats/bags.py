@@ -59,7 +59,7 @@ class _Topic:
         numbers = dict(_numbers(message, ""))
         if not numbers:
             return
-        stamp = getattr(getattr(message, "header", None), "stamp", None)
+        stamp = _member(_member(message, "header"), "stamp")
         self.receipts.append(receipt)
         self.stamps.append(0 if stamp is None else int(stamp.sec) * 10**9 + int(stamp.nanosec))
         self.rows.append(numbers)
@@ -79,6 +79,12 @@ class _Topic:
         return found
 
 
+def _member(message: Any, name: str) -> Any:
+    """Return a field of a message; None where its type has none of this name."""
+    known = {each.name for each in fields(message)} if is_dataclass(message) else set[str]()
+    return getattr(message, name) if name in known else None
+
+
 def _numbers(value: Any, name: str) -> Iterator[tuple[str, float]]:
     """Names and values of all numbers in a message: position.x, position[hip] where the message names its joints."""
     if isinstance(value, bool | int | float | np.number):
@@ -87,7 +93,8 @@ def _numbers(value: Any, name: str) -> Iterator[tuple[str, float]]:
         if value.size <= MOST_FIELDS:
             yield from ((f"{name}[{place}]", float(number)) for place, number in enumerate(value))
     elif is_dataclass(value):
-        labels = list(getattr(value, "name", ())) if isinstance(getattr(value, "name", None), list) else []
+        named = _member(value, "name")
+        labels = list(named) if isinstance(named, list) else []
         for key in (each.name for each in fields(value)):
             if key in ("header", "layout") or key.startswith("__"):
                 continue

@@ -82,8 +82,8 @@ def _group(file: Any, index: int, name: str, begins: str, path: Path) -> Group:
     for place, channel in enumerate(file.groups[index].channels):
         if place == masters.get(index):
             continue
-        conversion = getattr(channel, "conversion", None)
-        if conversion is not None and getattr(conversion, "conversion_type", None) == FORMULA:
+        conversion = channel.conversion
+        if conversion is not None and conversion.conversion_type == FORMULA:
             raise DataError(
                 f'{path.name}: channel "{channel.name}" is defined by a formula in the file, which is not evaluated: '
                 "export it with its physical values."

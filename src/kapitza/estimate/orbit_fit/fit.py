@@ -28,6 +28,7 @@ from kapitza.estimate.orbit_fit.starts import continue_readings, further_starts
 from kapitza.estimate.orbit_fit.task import OrbitTask, identifiability, prepare, refuse_unidentifiable, weights_of
 from kapitza.estimate.request import Request
 from kapitza.orbits import OrbitSet, PeriodicOrbit
+from kapitza.orbits.of_models import Method
 
 ESTIMATORS = ("auto", "least squares", "weighted", "maximum likelihood", "bayes")
 FORMULATIONS = ("all-at-once", "nested")
@@ -122,7 +123,7 @@ class OrbitFit(Estimator):
                 f"method = {self.method!r} solves single orbits, which only the nested form does: add "
                 'formulation="nested", or leave method out.'
             )
-        if self.method is not None and not hasattr(self.method, "solve"):
+        if self.method is not None and not isinstance(self.method, Method):
             raise KapitzaError(f"{self.method!r} is not a periodic solver: pass Shooting() or Collocation().")
         for name, least in (("nodes", 1), ("restarts", 0), ("max_iterations", 1)):
             checks.whole(name, getattr(self, name), least=least)

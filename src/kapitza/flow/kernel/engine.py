@@ -55,6 +55,13 @@ def toggled(regime: Regime, switch: int) -> Regime:
     return Regime(tuple(sorted(stuck)), regime.contact)
 
 
+class _Spaces(threading.local):
+    """Room for the runs of each thread, made when the thread first asks."""
+
+    def __init__(self) -> None:
+        self.own = Space()
+
+
 class Kernel:
     """The tapes of a system, written when a regime is first entered. Threads share it.
 
@@ -71,7 +78,7 @@ class Kernel:
         self.handles: Any = None
         self.regimes: list[Regime] = []
         self._lock = threading.Lock()
-        self._spaces = threading.local()
+        self._spaces = _Spaces()
         self._tapes: list[CheckedTape] = []
         self._places: dict[Regime, int | None] = {}
         if self.place(Regime()) is None:
@@ -80,10 +87,7 @@ class Kernel:
     @property
     def space(self) -> Space:
         """What the runs of this thread compute in."""
-        found = getattr(self._spaces, "own", None)
-        if found is None:
-            found = self._spaces.own = Space()
-        return found
+        return self._spaces.own
 
     def place(self, regime: Regime) -> int | None:
         """The number of the tape of a regime; None where it has none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,34 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 MANY_NEIGHBOURS = 20_000  # points times neighbours from which on a search is shared by threads
+
+
+class SearchIndex:
+    """What is looked up in the points of a section, made when first needed; shared by copies with other noise.
+
+    unit: (N, n) scaled points; follows: (N,) whether a point has an image; circle: (n,) which columns are angles.
+    """
+
+    def __init__(self, unit: Array, follows: NDArray[np.bool_], circle: NDArray[np.bool_]):
+        self._unit, self._follows, self._circle = unit, follows, circle
+
+    @cached_property
+    def tree(self) -> KDTree:
+        from scipy.spatial import KDTree
+
+        points = self._unit[self.starts]
+        # Uniform cuts build faster than medians and the query speed is the same on these data.
+        return KDTree(points, boxsize=np.where(self._circle, 1.0, 0.0), balanced_tree=False, compact_nodes=False)
+
+    @cached_property
+    def starts(self) -> Index:
+        return np.flatnonzero(self._follows)
+
+    @cached_property
+    def run(self) -> Index:
+        row = np.arange(len(self._unit))
+        ends = np.flatnonzero(~self._follows)
+        return ends[np.searchsorted(ends, row)] - row
 
 
 @dataclass(frozen=True)
@@ -56,6 +84,7 @@ class Section:
     extent: Array | None = None
     noise_source: str = "known"
     signal: Array | None = None
+    search: SearchIndex | None = field(default=None, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -75,25 +104,23 @@ class Section:
         return tuple(np.flatnonzero(self.circle).tolist())
 
     @cached_property
+    def _search(self) -> SearchIndex:
+        return SearchIndex(self.unit, self.follows, self.circle) if self.search is None else self.search
+
+    @property
     def tree(self) -> KDTree:
         """Search tree over the points that have an image; angles close on themselves."""
-        from scipy.spatial import KDTree
+        return self._search.tree
 
-        points = self.unit[self.starts]
-        # Uniform cuts build faster than medians and the query speed is the same on these data.
-        return KDTree(points, boxsize=np.where(self.circle, 1.0, 0.0), balanced_tree=False, compact_nodes=False)
-
-    @cached_property
+    @property
     def starts(self) -> Index:
         """Rows that have an image."""
-        return np.flatnonzero(self.follows)
+        return self._search.starts
 
-    @cached_property
+    @property
     def run(self) -> Index:
         """(N,) how many images follow each row without interruption."""
-        row = np.arange(self.size)
-        ends = np.flatnonzero(~self.follows)
-        return ends[np.searchsorted(ends, row)] - row
+        return self._search.run
 
     def wrap(self, difference: Array) -> Array:
         """Differences of scaled points with angles brought into [-1/2, 1/2]; works in place on its argument."""
@@ -115,11 +142,7 @@ class Section:
 
     def with_noise(self, noise: Array, source: str = "known") -> Section:
         """The same points with another noise (n,), in scaled units; the search tree is shared."""
-        other = replace(self, noise=np.asarray(noise, float), noise_source=source)
-        for name in ("tree", "starts", "run"):
-            if name in self.__dict__:
-                other.__dict__[name] = self.__dict__[name]
-        return other
+        return replace(self, noise=np.asarray(noise, float), noise_source=source, search=self._search)
 
     def thinned(self, most: int, seed: int = 0) -> Section:
         """The section with at most `most` rows, drawn at random, that count as having an image."""

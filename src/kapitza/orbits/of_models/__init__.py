@@ -25,7 +25,7 @@ from kapitza.orbits.of_models.loop import FlowLoop, FourierSeries, PiecewiseLoop
 from kapitza.orbits.of_models.lyapunov import LyapunovSpectrum
 from kapitza.orbits.of_models.phase import FixedState, IntegralPhase, OrthogonalPhase, PhaseRow
 from kapitza.orbits.of_models.polishing import polished_cycle
-from kapitza.orbits.of_models.problem import Compiled, Problem, Solution
+from kapitza.orbits.of_models.problem import Compiled, Method, Problem, Solution
 from kapitza.orbits.of_models.sequence import Arcs, distribute, even_mesh, find_arcs
 from kapitza.orbits.of_models.shooting import (
     LinearisedShooting,
@@ -67,6 +67,7 @@ __all__ = [
     "LinearisedShooting",
     "Loop",
     "LyapunovSpectrum",
+    "Method",
     "Monodromy",
     "MultipleShooting",
     "OrbitSolver",

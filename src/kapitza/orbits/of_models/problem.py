@@ -168,12 +168,11 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
         period = guess.period if excitation is None or guess.repeats is None else float(guess.repeats)
     if excitation is None:
         if period is None:
-            given = getattr(guess, "period", None)
-            if given is None:
+            if not isinstance(guess, Loop):
                 raise KapitzaError(
                     f'"{model.name}" is autonomous: give an approximate period in seconds, such as period=1.5.'
                 )
-            period = float(given)
+            period = float(guess.period)
         period = checks.number("period", period, finite=False, error=KapitzaError)
         if not (np.isfinite(period) and period > 0):
             raise KapitzaError(f"The period must be positive, not {period}.")

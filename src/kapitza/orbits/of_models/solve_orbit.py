@@ -93,7 +93,7 @@ def solve_orbit(
     """
     problem = pose(model, guess, period, phase, tuple(wrt))
     method = method or Shooting()
-    if not hasattr(method, "solve") or isinstance(method, type):
+    if not isinstance(method, Method) or isinstance(method, type):
         raise KapitzaError(f"{method!r} is not a periodic solver: pass settings such as Shooting() or Collocation().")
     solution = method.solve(problem, loop_from(problem, guess))
     orbit = described(problem, solution, type(method).__name__, profile)

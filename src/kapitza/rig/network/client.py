@@ -69,6 +69,7 @@ class RemoteRig(Guarded):
             self._zmq.EVENT_DISCONNECTED | self._zmq.EVENT_HANDSHAKE_SUCCEEDED
         )
         self._gone: float | None = None
+        self._beats: threading.Thread | None = None
         self._end = threading.Event()
         self._dead = ""
         self.resent = 0
@@ -77,7 +78,8 @@ class RemoteRig(Guarded):
         except BaseException:
             self._close()
             raise
-        self._beats.start()
+        if self._beats is not None:
+            self._beats.start()
 
     def _take_in(self, hello: Message) -> None:
         """What the rig says of itself."""
@@ -166,7 +168,7 @@ class RemoteRig(Guarded):
 
     def _close(self) -> None:
         self._end.set()
-        if hasattr(self, "_beats") and self._beats.ident is not None:
+        if self._beats is not None and self._beats.ident is not None:
             self._beats.join(2.0)
         self._socket.disable_monitor()
         self._monitor.close()

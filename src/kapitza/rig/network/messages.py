@@ -122,7 +122,8 @@ def checked_token(token: str) -> str:
 
 def failed(message: Message, problem: Exception) -> Message:
     """The answer to a request that was refused or went wrong."""
-    kind = next((c.__name__ for c in type(problem).__mro__ if c.__name__ in KINDS), "RigError")
+    names = {each: name for name, each in KINDS.items()}
+    kind = next((names[c] for c in type(problem).__mro__ if c in names), "RigError")
     return Message("failed", message.session, message.number, "", {"kind": kind, "text": str(problem)})
 
 
