@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 
-.PHONY: demo test test-elsewhere test-lowest test-sanitized test-device fuzz lint lock docs bench reproduce release clean
+.PHONY: demo test test-elsewhere test-lowest test-sanitized test-device fuzz lint lock docs bench reproduce release clean quick
 
 $(READY): pyproject.toml hatch_build.py src/kapitza/flow/kernel/hybrid.c
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,10 @@ $(BENCH_READY): $(READY)
 
 demo: $(READY)
 	$(BIN)/kapitza demo
+
+# Below two minutes on two cores, before a commit; `make test` is the judge.
+quick: $(READY)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m quick
 
 test: $(READY)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

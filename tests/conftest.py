@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -37,7 +38,30 @@ LONG = (
 """Files whose single tests take long: begun first, so that no worker is left alone with one of them at the end."""
 
 
+QUICK = (
+    "base/", "data/", "library/", "model/", "signal/", "solve/", "saving/test_corpus.py",
+    "continuation/test_equilibria.py", "continuation/test_families.py", "continuation/test_maps.py",
+    "orbits/of_models/test_floquet.py",
+    "orbits/of_models/test_pieces.py", "estimate/invariant_fit/conserved/test_terms.py", "test_architecture.py",
+    "test_one_table.py",
+)  # fmt: skip
+"""Folders and files of `make quick`: theory of the parts, without fits; files that start processes are left out."""
+
+
+@cache
+def is_quick(path: Path) -> bool:
+    """Tell whether a file of tests belongs to `make quick`."""
+    place = path.relative_to(ROOT / "tests").as_posix()
+    if not place.startswith(QUICK):
+        return False
+    text = path.read_text(encoding="utf-8")
+    return not any(word in text for word in ("subprocess", "import processes", "multiprocessing", "workers="))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_quick(item.path):
+            item.add_marker("quick")
     places = [str(ROOT / "tests" / name) for name in LONG]
     items.sort(key=lambda item: places.index(str(item.path)) if str(item.path) in places else len(places))
 

@@ -2,11 +2,13 @@
 
 import ast
 import functools
+import re
 from pathlib import Path
 
 import pytest
 
 import kapitza
+from conftest import ROOT
 
 SOURCE = Path(kapitza.__file__).parent
 FOLDERS = sorted(p.name for p in SOURCE.iterdir() if (p / "__init__.py").is_file())
@@ -158,3 +160,42 @@ def test_files_are_written_aside_and_put_in_their_place():
                 found.append(f"{path.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)[:80]}")
     assert seen > 10
     assert not found, "\n".join(found)
+
+
+UNDER_TEST = {
+    "hostile": {"saving", "estimate", "study"},
+    "data/test_stored.py": {"estimate"},
+    "estimate/shooting_fit/test_many_states.py": {"flow"},
+    "orbits/of_models/test_exponents.py": {"cli"},
+}
+"""Tests that need private modules of other folders too: attacks on files, parts of stored records, shared columns."""
+
+
+def test_tests_import_private_modules_of_what_they_test_only():
+    """tests/FOLDER may know the modules of kapitza.FOLDER; of others only what their package offers, and base."""
+    wrong = []
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    assert files
+    for path in files:
+        place = path.relative_to(ROOT / "tests").parts
+        own = {"base", place[0], *UNDER_TEST.get(place[0], ()), *UNDER_TEST.get("/".join(place), ())}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("kapitza."):
+                continue
+            parts = node.module.split(".")
+            package = ROOT.joinpath("src", *parts).is_dir()
+            if len(parts) > 2 and parts[1] not in own and not package:
+                wrong.append(f"{'/'.join(place)}: {node.module}")
+    assert not wrong
+
+
+def test_no_part_is_found_by_the_name_of_an_attribute():
+    """Optional behaviour is a typed part: no hasattr, no getattr with None, no __dict__ by name, no class names."""
+    pattern = re.compile(r"\bhasattr\(|__dict__\[|getattr\([\w.]+, *[\w\"]+, *None\)|__name__ == (?!\"__main__\")")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kapitza as kz
 from kapitza.base.csv_tables import harmless, harmless_json, original, write_table
-from kapitza.data.write import SEPARATORS
+from kapitza.base.suffixes import SEPARATORS
 
 NAMES = ["=1+1", "+x", "-phi", "@SUM(A1)", "=cmd|' /C calc'!A0", "a,=HYPERLINK(1)", "b;=2"]
 NAMES += ["'=x", "''+y", " =3", "＝4", "x"]

@@ -101,7 +101,7 @@ def forced() -> tuple[Any, Any, Any]:
 def call(case: tuple[str, str, Any], _: Path) -> object:
     import kapitza as kz
     from kapitza import rig
-    from kapitza.solve.walk import ByEffort
+    from kapitza.solve import ByEffort
 
     name, key, value = case
     given = {key: value}

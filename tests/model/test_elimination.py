@@ -8,7 +8,7 @@ import kapitza as kz
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import Flow
 from kapitza.model import compile_derivatives, compile_expressions
-from kapitza.orbits.of_models.field import VectorField
+from kapitza.orbits.of_models import VectorField
 from linkages import linked_pendulum
 
 TURNING = (
