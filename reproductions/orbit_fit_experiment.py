@@ -79,7 +79,7 @@ def one_seed(
         angles=["phi"],
     )
     orbits = kz.find_orbits(record, max_period=5)
-    method = kz.OrbitFit(outputs={"phi'": kz.Differenced("phi", READING)})
+    method = kz.OrbitFit(outputs={"phi'": kz.DifferenceQuotient("phi", READING)})
     found: dict[str, kz.Estimate | None] = {}
     for label, shares in SETS.items():
         start = truth.with_values(**{n: s * truth.values[n] for n, s in shares.items()})

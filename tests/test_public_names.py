@@ -1,5 +1,6 @@
 """The public surface: every name is there, and loading is lazy."""
 
+import inspect
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import pytest
 from harness import public_names
 
 import kapitza as kz
-from kapitza.public import PUBLIC, RESULTS
+from kapitza.public import PUBLIC, RENAMED, RENAMED_ARGUMENTS, RESULTS
 
 
 @pytest.mark.parametrize("name", kz.__all__)
@@ -42,3 +43,27 @@ def test_every_name_has_one_home():
     listed = [name for homes in PUBLIC.values() for names in homes.values() for name in names]
     assert len(listed) == len(set(listed))
     assert set(RESULTS) <= set(listed)
+
+
+@pytest.mark.parametrize("former", sorted(RENAMED))
+def test_former_names_work_and_warn(former):
+    assert former not in kz.__all__
+    with pytest.warns(DeprecationWarning, match=f"{former} is called {RENAMED[former]} now"):
+        assert getattr(kz, former) is getattr(kz, RENAMED[former])
+
+
+@pytest.mark.parametrize("verb", sorted(RENAMED_ARGUMENTS))
+def test_former_arguments_have_names_of_today(verb):
+    taken = inspect.signature(getattr(kz, verb)).parameters
+    for former, name in RENAMED_ARGUMENTS[verb].items():
+        assert name in taken
+        assert former not in taken
+
+
+def test_a_former_argument_is_passed_on_with_a_warning():
+    model = kz.Model.from_map({"x": "a*x"}, parameters={"a": 0.5}, start={"x": 1.0})
+    with (
+        pytest.warns(DeprecationWarning, match="find_invariant: held_back is called hold_back now"),
+        pytest.raises(kz.KapitzaError, match="hold_back is a fraction"),
+    ):
+        kz.find_invariant(kz.simulate(model, periods=50), held_back=2.0)

@@ -10,7 +10,7 @@ from importlib import import_module
 from inspect import isclass, isfunction
 from typing import Any
 
-from kapitza.public import FOLDERS, HOMES, RESULTS
+from kapitza.public import FOLDERS, HOMES, RENAMED, RESULTS
 
 __version__ = "0.2.0"
 
@@ -20,6 +20,11 @@ __all__ = sorted([*HOMES, "library"])  # pyright: ignore[reportUnsupportedDunder
 def __getattr__(name: str) -> Any:
     if name in HOMES:
         value = _guarded(name, getattr(import_module(HOMES[name]), name))
+    elif name in RENAMED:
+        from warnings import warn
+
+        warn(f"kapitza.{name} is called {RENAMED[name]} now.", DeprecationWarning, stacklevel=2)
+        return __getattr__(RENAMED[name])
     elif name in FOLDERS:
         value = import_module(f"kapitza.{name}")
     else:

@@ -63,7 +63,7 @@ from kapitza.estimate import (
     Automatic,
     BranchFit,
     Coverage,
-    Differenced,
+    DifferenceQuotient,
     Estimate,
     HarmonicFit,
     InvariantFit,
@@ -166,6 +166,9 @@ from kapitza.saving import (
     load,
     save,
 )
+from kapitza.solve import (
+    ByEffort,
+)
 from kapitza.study import (
     Study,
     StudyError,
@@ -182,13 +185,14 @@ __all__ = [
     "Bifurcation",
     "Branch",
     "BranchFit",
+    "ByEffort",
     "Campaign",
     "Choice",
     "Collocation",
     "Coordinate",
     "Coverage",
     "Diagram",
-    "Differenced",
+    "DifferenceQuotient",
     "Differences",
     "Ensemble",
     "Estimate",

@@ -86,6 +86,7 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "Families of orbits": {
+        "kapitza.solve": ("ByEffort",),
         "kapitza.continuation": (
             "Bifurcation",
             "Branch",
@@ -109,7 +110,7 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
         "kapitza.estimate": (
             "Automatic",
             "BranchFit",
-            "Differenced",
+            "DifferenceQuotient",
             "Estimate",
             "HarmonicFit",
             "InvariantFit",
@@ -187,6 +188,15 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """Title in the reference → module → names."""
+
+RENAMED = {"Differenced": "DifferenceQuotient"}
+"""Former public names → names; they work with a DeprecationWarning until the release after the next."""
+
+RENAMED_ARGUMENTS = {
+    "basins": {"longest": "max_period"},
+    "find_invariant": {"held_back": "hold_back"},
+}
+"""The same for arguments: function → former name → name."""
 
 FOLDERS = (
     "base",

@@ -22,6 +22,7 @@ import os
 import sys
 import types
 import typing
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -43,6 +44,7 @@ from kapitza.errors import (
     TooLargeError,
     no_such,
 )
+from kapitza.public import RENAMED_ARGUMENTS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -601,7 +603,7 @@ class _Call:
             admitted.append(self._one(checks, name, name, value))
         known = set(self.positional[: len(given)])
         taken: dict[str, Any] = {}
-        for name, value in named.items():
+        for name, value in self._renamed(named).items():
             if name in self.named:
                 if name in known:
                     raise ArgumentError(f"{self.title}: {name} is given twice, by place and by name; give it once.")
@@ -614,6 +616,15 @@ class _Call:
             if name not in known and name not in taken:
                 raise ArgumentError(f"{self.title} needs {name}; it takes {self._listed()}.")
         return admitted, taken
+
+    def _renamed(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments under their names of today; former ones warn."""
+        former = RENAMED_ARGUMENTS.get(self.title, {})
+        if former.keys().isdisjoint(named):
+            return named
+        for name in former.keys() & named.keys():
+            warnings.warn(f"{self.title}: {name} is called {former[name]} now.", DeprecationWarning, stacklevel=5)
+        return {former.get(name, name): value for name, value in named.items()}
 
     def _one(self, checks: dict[str, Check], parameter: str, what: str, value: Any) -> Any:
         check = checks.get(parameter)

@@ -48,7 +48,17 @@ def follow(
     start: Anything = None,
     parameter: Anything = None,
     bounds: Anything = None,
-    **settings: Anything,
+    *,
+    period: Anything = None,
+    direction: Anything = None,
+    method: Anything = None,
+    half_map: Anything = None,
+    equilibrium: Anything = None,
+    detect: Anything = None,
+    stepping: Anything = None,
+    posterior: Anything = None,
+    monitor: Monitor | None = None,
+    **rig: Anything,
 ) -> Branch:
     """Follow a family of motions along a parameter, with its stability and bifurcations.
 
@@ -65,25 +75,33 @@ def follow(
         Its name.
     bounds : (float, float), optional
         Between which it may move; by default those of the parameter, or a decade.
-    settings
-        See below.
+    period : optional
+        As in `solve_orbit`, where the start does not say it; steps of a cycle for maps (1: a fixed point).
+    direction : int
+        +1 or -1 for one direction of the parameter, 0 (default) for both.
+    method : optional
+        Shooting() (default, nodes are added as multipliers grow), MultipleShooting(nodes=...), Collocation(),
+        HarmonicBalance(), Differences().
+    half_map : bool
+        Use a symmetry of the model: orbits that are their own mirror image half a period later cost half, and their
+        symmetry-breaking points are regular.
+    equilibrium : bool
+        Follow a rest state.
+    detect : bool
+        Look for bifurcations (default); False gives the bare curve, faster.
+    stepping : Stepping, optional
+        Predictor, corrector, rule of the step, and the number of points.
+    posterior : Estimate, optional
+        Points and bifurcations then carry intervals.
+    monitor : Monitor, optional
+        May stop the walk.
+    rig
+        Further settings of an experiment, see `kapitza.rig.follow_rig`.
 
     Returns
     -------
     Branch
         Points with multipliers, bifurcations, and why it ends at either end.
-
-    Notes
-    -----
-    period: as in `solve_orbit`, where the start does not say it; steps of a cycle for maps (1: a fixed point).
-    direction: +1 or -1 for one direction of the parameter, 0 (default) for both.
-    method: Shooting() (default, nodes are added as multipliers grow), MultipleShooting(nodes=...), Collocation(),
-    HarmonicBalance().
-    half_map: use a symmetry of the model: orbits that are their own mirror image half a period later cost half, and
-    their symmetry-breaking points are regular.
-    stepping: Stepping(predictor, corrector, rule, max_points). equilibrium: follow a rest state. detect: look for
-    bifurcations (False: the bare curve, faster).
-    posterior: an Estimate; points and bifurcations then carry intervals. monitor: a Monitor, may stop the walk.
 
     Examples
     --------
@@ -93,6 +111,12 @@ def follow(
     >>> branch.ends[1].name
     'BOUND'
     """
+    given = {
+        "period": period, "direction": direction, "method": method, "half_map": half_map, "equilibrium": equilibrium,
+        "detect": detect, "stepping": stepping, "posterior": posterior, "monitor": monitor,
+    }  # fmt: skip
+    # What is not given is left to the verb that the subject leads to.
+    settings = {name: value for name, value in given.items() if value is not None} | rig
     if isinstance(subject, Bifurcation):
         # follow(bifurcation, names, bounds): there is no start to give.
         _require_known(settings, follow_curve)

@@ -15,7 +15,7 @@ from kapitza.estimate.invariant_fit import InvariantFit
 from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.missing import MissingTerm, Suggestion, Term, suggest
-from kapitza.estimate.observation import Differenced, Observation, observe_channels
+from kapitza.estimate.observation import DifferenceQuotient, Observation, observe_channels
 from kapitza.estimate.orbit_fit import OrbitFit, advise, missing_orbits
 from kapitza.estimate.parts import (
     Exclusion,
@@ -42,7 +42,7 @@ __all__ = [
     "Automatic",
     "BranchFit",
     "Coverage",
-    "Differenced",
+    "DifferenceQuotient",
     "Estimate",
     "Estimator",
     "Exclusion",

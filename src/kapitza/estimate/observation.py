@@ -18,10 +18,10 @@ from kapitza.model import Model, Signal, compile_derivatives, derived_in_base, p
 
 
 @dataclass(frozen=True)
-class Differenced:
+class DifferenceQuotient:
     """An output read as a difference quotient: y(t) = [h(x(t + step)) - h(x(t))] / step, h in plain notation.
 
-    So a velocity that comes from two readings of an angle 15.08 ms apart is `Differenced("phi", 0.01508)`.
+    So a velocity that comes from two readings of an angle 15.08 ms apart is `DifferenceQuotient("phi", 0.01508)`.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Differenced:
     Examples
     --------
     >>> import kapitza as kz
-    >>> kz.OrbitFit(outputs={"phi'": kz.Differenced("phi", 0.01508)}).outputs["phi'"].step
+    >>> kz.OrbitFit(outputs={"phi'": kz.DifferenceQuotient("phi", 0.01508)}).outputs["phi'"].step
     0.01508
     """
 
@@ -42,10 +42,10 @@ class Differenced:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.step) and self.step > 0):
-            raise DataError(f"Differenced: step = {self.step} s; give the time between the two readings, above 0.")
+            raise DataError(f"DifferenceQuotient: step = {self.step} s; give the time between two readings, above 0.")
 
 
-Output = str | sp.Expr | Differenced
+Output = str | sp.Expr | DifferenceQuotient
 """What a channel measures."""
 
 
@@ -144,7 +144,7 @@ def observe_channels(
     expressions, channels = [], []
     for channel in available:
         expression = outputs.get(channel, model.structure.outputs.get(channel))
-        if isinstance(expression, Differenced):
+        if isinstance(expression, DifferenceQuotient):
             raise DataError(f'"{channel}" is read as a difference quotient: only OrbitFit takes these.')
         if isinstance(expression, Sensor):
             raise DataError(

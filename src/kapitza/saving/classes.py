@@ -35,8 +35,8 @@ CLASSES = {
     "kapitza.flow.engine": ("Event",),
     "kapitza.data": ("MeasuredBranch", "Record"),
     "kapitza.estimate": (
-        "Estimate", "Automatic", "BranchFit", "Coverage", "Differenced", "HarmonicFit", "InvariantFit", "OrbitFit",
-        "Sensor", "ShootingFit", "Validation", "PredictionTest", "SectionTest",
+        "Estimate", "Automatic", "BranchFit", "Coverage", "DifferenceQuotient", "HarmonicFit", "InvariantFit",
+        "OrbitFit", "Sensor", "ShootingFit", "Validation", "PredictionTest", "SectionTest",
     ),
     "kapitza.estimate.validation": ("Exponents", "Frequency", "OrbitCheck"),
     "kapitza.estimate.identifiability": ("Identifiability",),
@@ -91,7 +91,7 @@ class Change:
         return kept if self.convert is None else self.convert(kept)
 
 
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {"Differenced": "DifferenceQuotient"}
 """Name of a class in earlier files → its name now."""
 
 VERSIONS: dict[str, int] = {"Estimate": 2}

@@ -192,7 +192,7 @@ def test_bad_data_are_refused_with_their_cure(pendulum, exact):
     with pytest.raises(ModelError, match="is a map"):
         kz.identify(kz.library.trace_map(), list(exact), ["a"])
     with pytest.raises(DataError, match="above 0"):
-        kz.Differenced("phi", 0.0)
+        kz.DifferenceQuotient("phi", 0.0)
     with pytest.raises(DataError, match="not on str"):
         kz.identify(pendulum, "orbits.json", ["m"], kz.OrbitFit())
 

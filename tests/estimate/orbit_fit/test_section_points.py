@@ -81,7 +81,7 @@ def test_difference_quotients_are_modelled_as_what_they_are(pendulum, exact):
         read.append(orbit.with_(points=points))
     # The quotient differs from the rate by twice the standard deviation: it matters.
     assert max(np.abs(r.points - o.points).max() for r, o in zip(read, exact, strict=True)) > 9e-3
-    method = kz.OrbitFit(outputs={"phi'": kz.Differenced("phi", step)})
+    method = kz.OrbitFit(outputs={"phi'": kz.DifferenceQuotient("phi", step)})
     fit = kz.identify(far(pendulum), read, ["m", "l"], method)
     assert fit["m"] == pytest.approx(pendulum.values["m"], rel=1e-7)
     assert fit["l"] == pytest.approx(pendulum.values["l"], rel=1e-8)

@@ -56,7 +56,7 @@ class OrbitFit(Estimator):
         Such as ``Collocation()``, for the nested formulation.
     outputs : mapping
         What a channel measures where it is neither state nor output of the model: ``{"v": "phi'*l"}``, or
-        ``{"phi'": Differenced("phi", 0.01508)}``.
+        ``{"phi'": DifferenceQuotient("phi", 0.01508)}``.
     noise : float or mapping, optional
         Standard deviation for all channels or by channel (0: exact), where the orbits carry no covariance.
     multipliers : bool

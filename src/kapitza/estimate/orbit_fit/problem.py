@@ -10,7 +10,7 @@ import numpy as np
 from kapitza.base.angles import difference, turns, wrap
 from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.errors import FlowError
-from kapitza.estimate.observation import Differenced, Observation, Output, observe_channels
+from kapitza.estimate.observation import DifferenceQuotient, Observation, Output, observe_channels
 from kapitza.estimate.orbit_fit.block import Block
 from kapitza.estimate.priors import Priors
 from kapitza.flow import Flow
@@ -40,9 +40,11 @@ class Channels:
 def channels_of(
     model: Model, channels: Sequence[str], angles: Sequence[bool], outputs: Mapping[str, Output], free: Sequence[str]
 ) -> Channels:
-    plain = {name: o.output if isinstance(o, Differenced) else o for name, o in outputs.items() if name in channels}
+    plain = {
+        name: o.output if isinstance(o, DifferenceQuotient) else o for name, o in outputs.items() if name in channels
+    }
     observation = observe_channels(model, tuple(channels), tuple(angles), plain, free)
-    steps = [o.step if isinstance(o := outputs.get(c), Differenced) else 0.0 for c in observation.channels]
+    steps = [o.step if isinstance(o := outputs.get(c), DifferenceQuotient) else 0.0 for c in observation.channels]
     return Channels(observation, np.array(steps))
 
 

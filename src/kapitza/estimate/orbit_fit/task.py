@@ -13,7 +13,7 @@ from kapitza.base.arrays import Array
 from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, ModelError
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.identifiability import Identifiability
-from kapitza.estimate.observation import Differenced, Output
+from kapitza.estimate.observation import DifferenceQuotient, Output
 from kapitza.estimate.orbit_fit.multipliers import known_multipliers
 from kapitza.estimate.orbit_fit.problem import Channels, OrbitProblem, Target, channels_of, lay_out
 from kapitza.estimate.orbit_fit.solver import normal_equations, reduce_block
@@ -162,7 +162,7 @@ def _inverted(model: Model, targets: Sequence[Target], outputs: Mapping[str, Out
     pairs = [
         (model.states.index(name), model.states.index(o.output), o.step)
         for name, o in outputs.items()
-        if isinstance(o, Differenced) and name in model.states and o.output in model.states
+        if isinstance(o, DifferenceQuotient) and name in model.states and o.output in model.states
     ]
     if not pairs:
         return list(targets)

@@ -120,7 +120,7 @@ def basins(
     grid: int | tuple[int, int] = 200,
     others: Mapping[str, float] | None = None,
     transient: Index = 100,
-    longest: Count = 8,
+    max_period: Count = 8,
     tolerance: Positive = 1e-6,
     executor: Executor | None = None,
     monitor: Monitor | None = None,
@@ -141,7 +141,7 @@ def basins(
     transient : int
         Excitation periods before the first look. Starts that do not repeat by then are followed twice as long, three
         times over.
-    longest : int
+    max_period : int
         Longest period of an attractor, in excitation periods.
     tolerance : float
         How well a state must repeat, relative to its size.
@@ -169,7 +169,9 @@ def basins(
     if device is not None and executor is not None:
         raise ModelError(f'Give executor= or device="{device}", not both: one process works with a card.')
     axes = _axes(model, region, grid)
-    transient, longest = checks.whole("transient", transient, least=1), checks.whole("longest", longest, least=1)
+    transient, longest = (
+        checks.whole("transient", transient, least=1), checks.whole("max_period", max_period, least=1)
+    )  # fmt: skip
     tolerance = checks.number("tolerance", tolerance, above=0.0)
     starts = _starts(model, axes, dict(others or {}))
     count = len(starts)

@@ -71,7 +71,7 @@ def find_invariant(
     degree: int = 2,
     noise: float | Mapping[str, float] | None = None,
     tolerance: float | Mapping[str, float] | None = None,
-    held_back: float = 0.3,
+    hold_back: float = 0.3,
     monitor: Monitor | None = None,
 ) -> InvariantSearch:
     """Conserved combinations of candidate functions of the channels; every record is an orbit with its own value.
@@ -89,7 +89,7 @@ def find_invariant(
     tolerance : float or mapping, optional
         Noise level, as a fraction of each channel's mean modulus (one for all or by channel), that may be held
         responsible for a variation; by default the known or estimated noise decides.
-    held_back : float
+    hold_back : float
         Last part of every record that is used for the test alone.
     monitor : Monitor, optional
         Shown the progress. Cancelled, or after Ctrl-C, the invariants found so far come back, INTERRUPTED.
@@ -107,8 +107,8 @@ def find_invariant(
     >>> print(kz.find_invariant(kz.measure(circle, noise=1e-3, seed=1))[0].expression)
     x**2 + y**2
     """
-    if not isinstance(held_back, Real) or not 0 < held_back < 1:
-        raise KapitzaError(f"held_back is a fraction between 0 and 1, not {held_back}: 0.3 is usual.")
+    if not isinstance(hold_back, Real) or not 0 < hold_back < 1:
+        raise KapitzaError(f"hold_back is a fraction between 0 and 1, not {hold_back}: 0.3 is usual.")
     records = records_of(data, "find_invariant")
     allowed = None if tolerance is None else fractions_of(tolerance, records[0].channels)
     points, kind = search_points(records, noise, allowed)
@@ -116,7 +116,7 @@ def find_invariant(
     angles = records[0].angles
     library = sorted(candidate_terms(records[0].channels, angles, terms, degree), key=complexity)
     _check_terms(library, points, records[0].channels)
-    train, test = split_off(points, held_back)
+    train, test = split_off(points, hold_back)
     train = train.take(np.arange(0, train.count, -(-train.count // MOST_POINTS)))
     with watch(monitor, "looking for invariants") as task:
         search = _Search(tuple(library), train, test, stretches(points), kind, angles)
