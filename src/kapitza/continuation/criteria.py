@@ -50,7 +50,7 @@ def unknown_spectrum(count: int) -> Complex:
 
 
 def eigenvalues_by_size(matrix: Array) -> Complex:
-    """Return the eigenvalues of a small real matrix, largest first.
+    """Return eigenvalues of a small matrix, largest first.
 
     NaN where they do not converge.
     """
@@ -62,7 +62,10 @@ def eigenvalues_by_size(matrix: Array) -> Complex:
 
 
 def several_pairs(before: Readings, after: Readings) -> list[RankedTest]:
-    """Tests for pairs that cross the circle within one step, so that the product over pairs keeps its sign."""
+    """Return tests for pairs that cross together.
+
+    The product over pairs keeps its sign within such a step.
+    """
     counts = [int((np.abs(r.multipliers) > 1 + REAL).sum()) for r in (before, after)]
     if abs(counts[1] - counts[0]) < 4:
         return []
@@ -84,7 +87,7 @@ def _beyond_circle(rank: int) -> Callable[[Readings], float]:
 
 
 def without_trivial(multipliers: Complex) -> Complex:
-    """The multipliers of an autonomous orbit without the one nearest to 1."""
+    """Return multipliers without the one nearest to 1."""
     return np.delete(multipliers, int(np.argmin(np.abs(multipliers - 1))))
 
 
@@ -105,13 +108,19 @@ def torus_function(multipliers: Complex) -> float:
 
 
 def canonical(word: str) -> str:
-    """The rotation of a cyclic word that comes first in the alphabet: the same for every section."""
+    """Return the first rotation of a cyclic word.
+
+    It is the same for every section.
+    """
     letters = word.split()
     return min((" ".join(letters[k:] + letters[:k]) for k in range(len(letters))), default="")
 
 
 def sequence_of(events: Sequence[Event]) -> str:
-    """Return the events as a word: kind, index and direction of each, in the order of time."""
+    """Return the events as a word.
+
+    Kind, index and direction of each, in the order of time.
+    """
     letters = {"cross": "c", "stick": "S", "release": "R", "impact": "i", "contact": "C", "detach": "D", "graze": "g"}
     marks = {1: "+", -1: "-", 0: ""}
     ordered = sorted(events, key=lambda event: event.time)
@@ -119,7 +128,10 @@ def sequence_of(events: Sequence[Event]) -> str:
 
 
 def smallest_speed(orbit: Orbit) -> float:
-    """Return the smallest |ds/dt| at a surface over the largest: 0 where the orbit grazes."""
+    """Return the smallest normal speed at a surface.
+
+    |ds/dt| over the largest: 0 where the orbit grazes.
+    """
     field, vector = orbit.frame.problem.field, orbit.vector
     speeds: list[tuple[int, float]] = []
     for event in orbit.events:

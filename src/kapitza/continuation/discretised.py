@@ -36,7 +36,7 @@ TANGENT_ELEMENTS = 60
 
 
 class Scheme(Protocol):
-    """A discretisation of orbits: its equations, and what its unknowns z stand for."""
+    """A discretisation of orbits."""
 
     @property
     def scale(self) -> Array:
@@ -45,7 +45,7 @@ class Scheme(Protocol):
 
     @property
     def metric(self) -> Array:
-        """(N,) weights of the squared components in the length of a step."""
+        """(N,) weights in the squared length of steps."""
         ...
 
     def residual(self, z: Array) -> Array: ...
@@ -69,21 +69,24 @@ class Scheme(Protocol):
         ...
 
     def segments(self, z: Array, at: LinearisedFamily) -> Array | None:
-        """Return the propagators (J, n, n) that the linearisation holds, if it does."""
+        """Return the propagators that the linearisation holds."""
         ...
 
     def heading(self, tangent: Array) -> Array:
-        """Return the parts of a tangent that mean the same on every mesh."""
+        """Return the mesh-independent parts of a tangent."""
         ...
 
     def remeshed(self, z: Array) -> tuple[Scheme, Array] | None:
-        """Return the scheme on a better mesh and the unknowns there, if needed."""
+        """Return scheme and unknowns on a better mesh."""
         ...
 
 
 @dataclass(frozen=True)
 class DiscretisedFamily:
-    """A family whose unknowns are those of a discretisation: nodes and slopes, coefficients, or samples."""
+    """A family of orbits by a discretisation.
+
+    Its unknowns are nodes and slopes, coefficients, or samples.
+    """
 
     frame: Frame
     scheme: Scheme
@@ -136,7 +139,7 @@ class DiscretisedFamily:
 
 
 class _Tangents:
-    """Propagators along the linearised orbit, integrated when they are first needed."""
+    """Propagators along the orbit, integrated on demand."""
 
     def __init__(self, family: DiscretisedFamily, at: LinearisedFamily, z: Array, vector: Array, period: float):
         self.family, self.at, self.z, self.vector, self.period = family, at, z, vector, period
@@ -167,7 +170,7 @@ class _Tangents:
 
 @dataclass(frozen=True, eq=False)
 class DiscretisedPoint(PlainPoint):
-    """One orbit of a discretised family; multipliers come from tangents along its loop."""
+    """One orbit of a discretised family."""
 
     family: DiscretisedFamily
     inner: LinearisedFamily

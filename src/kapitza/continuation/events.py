@@ -26,7 +26,7 @@ ONE_GRAZE = 1e-2
 
 
 def sequence_change(stretch: Stretch, before: Readings, after: Readings) -> list[Bifurcation]:
-    """Return the change of the event sequence between two nodes, bracketed.
+    """Return the bracketed change of the event sequence.
 
     Test functions are not compared across it.
     """
@@ -45,7 +45,7 @@ def sequence_change(stretch: Stretch, before: Readings, after: Readings) -> list
 
 
 def smallest_gap(orbit: Orbit) -> float:
-    """Return the smallest distance from a surface that the orbit nears without meeting it.
+    """Return the smallest gap to a surface not met.
 
     Relative to its largest distance from it; NaN where there is none. Negative where a touch is passed over.
     """
@@ -100,7 +100,10 @@ def _speed_of(node: Node) -> float:
 
 
 def eventful(orbit: Orbit, kind: Kind, node: Node, note: str, value: float | None = None) -> Bifurcation:
-    """Return a point named after an event: no multiplier is on the circle, and none has to be."""
+    """Return a point named after an event.
+
+    No multiplier is on the circle, and none has to be.
+    """
     nan, frame = float("nan"), orbit.frame
     return Bifurcation(
         kind, frame.model, frame.free[0], node.value if value is None else value, orbit.section_point(),
@@ -110,13 +113,16 @@ def eventful(orbit: Orbit, kind: Kind, node: Node, note: str, value: float | Non
 
 
 def extent_of_events(orbit: Orbit) -> float:
-    """Return how far apart the states at the events and at the section lie, over the sizes."""
+    """Return the extent of the states at events."""
     states = np.array([orbit.start(), *(e.state for e in orbit.events if e.state is not None)])
     return float((np.ptp(states, axis=0) / orbit.frame.sizes).max())
 
 
 def cause_of_collapse(nodes: list[Node], message: str) -> tuple[End, str, Bifurcation | None]:
-    """Why the step collapsed: a graze, an event at the section, the end of the motion, or a hopeless step."""
+    """Return why the step collapsed.
+
+    A graze, an event at the section, the end of the motion, or a step that is too small.
+    """
     node, orbit = nodes[-1], nodes[-1].orbit
     if orbit is None:
         return End.STEP, message, None
@@ -143,7 +149,7 @@ def cause_of_collapse(nodes: list[Node], message: str) -> tuple[End, str, Bifurc
 
 
 def _earlier(nodes: list[Node]) -> Node:
-    """The last node of the same sequence that is another point than the end, or that one itself."""
+    """Return an earlier node of the same sequence."""
     last = nodes[-1]
     for node in reversed(nodes[:-1]):
         if node.readings.sequence != last.readings.sequence:

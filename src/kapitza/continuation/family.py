@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Readings:
-    """The test functions at one node, by the kind of point where they vanish.
+    """Test functions and multipliers at one node.
 
     multipliers: largest first (eigenvalues for equilibria). sequence: the events of an orbit as a word that does not
     depend on the section; speed: the smallest normal speed at a surface, relative to the largest (NaN without events).
@@ -54,13 +54,15 @@ RankedTest = tuple[Kind, Callable[[Readings], float], int]
 
 
 def test_of(kind: Kind) -> Test:
-    """Return the test function that the readings hold under a kind."""
+    """Return the test function of a kind."""
     return kind, lambda r: r.tests[kind]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One row of a branch: parameter values (k,), state (n,), period, multipliers of the whole orbit.
+    """One row of a branch.
+
+    values: (k,) of the parameters; point: (n,) state; period; multipliers of the whole orbit.
 
     nodes: fractions (J,) and states (J, n) from which the orbit can be had again; None where one state serves.
     """
@@ -74,7 +76,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a family is a family of, in the words of a `Branch`.
+    """What a branch is a branch of.
 
     method: empty where it is the one asked for; counted: whether the branch says how many nodes a point has.
     """
@@ -88,14 +90,17 @@ class Subject:
 
 @dataclass(frozen=True)
 class SmallMatrix:
-    """A dense Jacobian that chord steps may update; `rows`: of the flow, the others are renewed from node to node."""
+    """A dense Jacobian that chord steps may update.
+
+    rows: of the flow; the others are renewed from node to node.
+    """
 
     matrix: Array
     rows: int
 
 
 class Orbit(Protocol):
-    """A periodic orbit behind a point of a family, whatever its discretisation.
+    """A periodic orbit, whatever its discretisation.
 
     period: after which the (half) map closes; begin: time at which it begins; vector: values of all parameters.
     closing: matrix of the symmetry of a half map; span, offset: excitation periods of the map, and of its section
@@ -146,11 +151,11 @@ class Orbit(Protocol):
         ...
 
     def section_point(self) -> Array:
-        """Return the state (n,) at t = 0 of the excitation."""
+        """Return the state (n,) at t = 0."""
         ...
 
     def loop(self) -> Loop:
-        """Return the stretch that the (half) map covers, from the section on."""
+        """Return the stretch that the (half) map covers."""
         ...
 
     def matrix(self) -> Array:
@@ -162,7 +167,7 @@ class Orbit(Protocol):
         ...
 
     def certified(self) -> Monodromy:
-        """Return the multipliers with as many digits as growth calls for."""
+        """Return multipliers with the digits that growth requires."""
         ...
 
     def defect(self, exact: Monodromy) -> float:
@@ -170,18 +175,18 @@ class Orbit(Protocol):
         ...
 
     def vigour(self) -> float:
-        """Return how much the orbit moves, |f| T/2π over the sizes."""
+        """Return the motion |f| T/2π over the sizes."""
         ...
 
     def resting(self, point: Array, period: float, value: float) -> Array | None:
-        """Return unknowns of an orbit that stays at `point`, if they exist."""
+        """Return unknowns of an orbit at rest, if any."""
         ...
 
     def heading(self, tangent: Array) -> Array: ...
 
 
 class FamilyPoint(LinearisedFamily, Protocol):
-    """F and its Jacobian at a point, and what is known about the motion there.
+    """F, its Jacobian, and the motion at a point.
 
     The first three must be given; the others are parts that a family may give, and are inherited from `PlainPoint`
     where it does not. z in the arguments: the unknowns of the node, which the last Newton step may have moved from the
@@ -192,11 +197,11 @@ class FamilyPoint(LinearisedFamily, Protocol):
     def family(self) -> Family: ...
 
     def readings(self, node: Node) -> Readings:
-        """Return the test functions and the multipliers at a node."""
+        """Return test functions and multipliers at a node."""
         ...
 
     def sample(self, z: Array, readings: Readings) -> Sample:
-        """Return the row of the branch that stands for this motion."""
+        """Return this motion's row of the branch."""
         ...
 
     def small_matrix(self) -> SmallMatrix | None:
@@ -204,19 +209,19 @@ class FamilyPoint(LinearisedFamily, Protocol):
         ...
 
     def renewed(self, z: Array) -> tuple[Family, FamilyPoint] | None:
-        """Return family and point with sizes and conditions taken here, if new."""
+        """Return family and point with fresh sizes, if new."""
         ...
 
     def remeshed(self, z: Array) -> tuple[FamilyPoint, Array] | None:
-        """Return the point and its unknowns on a better mesh, if there is one."""
+        """Return point and unknowns on a better mesh."""
         ...
 
     def finer(self, z: Array) -> tuple[FamilyPoint, Array] | None:
-        """Return the point on closer nodes, for a step that fails on these."""
+        """Return point and unknowns on closer nodes."""
         ...
 
     def heading(self, tangent: Array) -> Array:
-        """Return the parts of a tangent that mean the same on every mesh."""
+        """Return the mesh-independent parts of a tangent."""
         ...
 
     def orbit(self, z: Array) -> Orbit | None:
@@ -224,37 +229,37 @@ class FamilyPoint(LinearisedFamily, Protocol):
         ...
 
     def inner_orbit(self, z: Array) -> Orbit | None:
-        """Return the orbit that this point is, or is a bifurcation of."""
+        """Return the orbit itself, or the bifurcating one."""
         ...
 
     def motion(self) -> Array | None:
-        """Return f T/2π at the nodes of an autonomous orbit, over the sizes."""
+        """Return f T/2π at the nodes, over the sizes."""
         ...
 
     def images(self, z: Array) -> Callable[[Node], bool] | None:
-        """Return a test for nodes that are this motion, shifted or mirrored."""
+        """Return a test for shifted or mirrored copies."""
         ...
 
     @property
     def tests(self) -> tuple[Test, ...]:
-        """Test functions whose zeros are looked for, in the order of the search."""
+        """Test functions, in the order of the search."""
         ...
 
     def several(self, before: Readings, after: Readings) -> list[RankedTest]:
-        """Return tests for pairs that cross together, so that a product keeps its sign."""
+        """Return tests for pairs that cross together."""
         ...
 
     def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
-        """Return the bifurcation at a zero of a test, or None if it is something else."""
+        """Return the bifurcation at a zero, if it is one."""
         ...
 
     def sequence_change(self, stretch: Stretch, before: Readings, after: Readings) -> list[Bifurcation]:
-        """Return the label of a change of the event sequence."""
+        """Return the label of a changed event sequence."""
         ...
 
 
 class PlainPoint:
-    """A point of a family that gives none of the optional parts of `FamilyPoint`."""
+    """A point that gives none of the optional parts."""
 
     def small_matrix(self) -> SmallMatrix | None:
         return None
@@ -298,7 +303,9 @@ class PlainPoint:
 
 
 class Family(Protocol):
-    """The equations of a family of motions of `model`, whose parameters `free` are the last unknowns.
+    """Equations F(z) = 0 of a family of motions.
+
+    free: names of the parameters of `model` that are the last unknowns.
 
     scale: (N,) sizes of the unknowns; metric: (N,) weights of the squared components in the length of a step.
     """
@@ -325,22 +332,22 @@ class Family(Protocol):
     def linearise(self, z: Array) -> FamilyPoint: ...
 
     def allowed(self, z: Array) -> bool:
-        """Tell whether the parameters are within the bounds of the model."""
+        """Tell whether parameters are within their bounds."""
         ...
 
     def subject(self, nodes: Sequence[Node]) -> Subject:
-        """Return what a branch of these nodes is a branch of."""
+        """Return what a branch of these nodes shows."""
         ...
 
     @property
     def delicate(self) -> bool:
-        """Whether segments grow so much that they must be taken at the solution itself."""
+        """Whether segments must be taken at the solution itself."""
         ...
 
 
 @dataclass(frozen=True)
 class Node:
-    """A corrected point of a family with everything the next step wants.
+    """A corrected point of a family.
 
     z: (N,) unknowns; tangent: (N,) of length 1 in the metric of the family; at: the linearisation there; solver: its
     factors with some border, which serve every other border as well.

@@ -24,7 +24,7 @@ FLOW_TOLERANCE = 1e-13
 
 
 def branch_flow(model: Model, names: tuple[str, ...]) -> Flow:
-    """Return the flow of a family, with sensitivities by its free parameters.
+    """Return the flow with sensitivities by free parameters.
 
     Events are located as sharply as they can be.
     """
@@ -35,7 +35,7 @@ def branch_flow(model: Model, names: tuple[str, ...]) -> Flow:
 
 @dataclass(frozen=True)
 class Dynamics:
-    """The compiled equations of a family and the problem posed with them; shared by all that follow from it.
+    """Compiled equations of a family and their posed problem.
 
     is_map: one step of a map takes the place of one excitation period.
     """
@@ -46,7 +46,7 @@ class Dynamics:
 
 
 def flow_dynamics(model: Model, free: tuple[str, ...], repeats: int | None, flow: Flow | None = None) -> Dynamics:
-    """Compile the flow of a model, unless it is given, and pose the problem."""
+    """Compile the flow, unless given, and pose the problem."""
     flow = branch_flow(model, free) if flow is None else flow
     compiled = Compiled(model, free, flow)
     return Dynamics(flow, Problem(model, repeats, 1.0, wrt=free, compiled=compiled))
@@ -54,7 +54,9 @@ def flow_dynamics(model: Model, free: tuple[str, ...], repeats: int | None, flow
 
 @dataclass(frozen=True)
 class Frame:
-    """Orbits of `model` that close after `repeats` excitation periods (None: after a time of their own).
+    """The coordinates in which orbits of a model are described.
+
+    repeats: excitation periods after which they close (None: after a time of their own).
 
     free: the parameters among the unknowns, last in z; vector: values of all, the free ones as they were at the start.
     sizes: (n,) of the states, period, parameter_sizes: the lengths that count as one step; reach: largest sizes that
@@ -102,7 +104,7 @@ class Frame:
         return z[-len(self.free) :]
 
     def with_sizes(self, sizes: Array, parameter_sizes: tuple[float, ...], period: float | None = None) -> Frame:
-        """Return the frame with other lengths of steps; what is compiled is shared."""
+        """Return the frame with other step sizes."""
         return replace(
             self, sizes=sizes, parameter_sizes=parameter_sizes, period=self.period if period is None else period
         )
@@ -112,7 +114,7 @@ class Frame:
         return self.problem.field.rates(states, times, vector)
 
     def allowed(self, z: Array) -> bool:
-        """Tell whether the parameters are within the model's bounds and T is positive."""
+        """Tell whether parameters and period are allowed."""
         for (low, high), value in zip(self.bounds, self.parameters(z).tolist(), strict=True):
             if not low <= value <= high:
                 return False
@@ -121,7 +123,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class FreeParameter:
-    """Parameters that are followed: names, sizes of their steps, and how far these may grow."""
+    """Parameters that are followed, with their step sizes."""
 
     names: tuple[str, ...]
     sizes: tuple[float, ...]
@@ -129,13 +131,16 @@ class FreeParameter:
 
 
 def free_parameters(model: Model, names: tuple[str, ...], ranges: Sequence[tuple[float, float]]) -> FreeParameter:
-    """Return parameters that are followed within ranges, with the sizes of their steps."""
+    """Return parameters followed within ranges, with sizes."""
     sizes = tuple(parameter_size(model.values[n], r) for n, r in zip(names, ranges, strict=True))
     return FreeParameter(names, sizes, tuple(0.5 * (high - low) for low, high in ranges))
 
 
 def parameter_size(value: float, limits: tuple[float, float]) -> float:
-    """Return what counts as much as the whole orbit: the value, or half of the range if smaller."""
+    """Return the step that counts as one.
+
+    It is the value itself, or half of the range if that is smaller.
+    """
     return min(max(abs(value), 1e-3 * (limits[1] - limits[0])), 0.5 * (limits[1] - limits[0]))
 
 
@@ -147,14 +152,14 @@ def orbit_frame(
     period: float,
     compiled: Flow | Dynamics | None = None,
 ) -> Frame:
-    """Return the frame of orbits of a model at its values, compiled unless given."""
+    """Return the frame of orbits at the model's values."""
     if not isinstance(compiled, Dynamics):
         compiled = flow_dynamics(model, free.names, repeats, compiled)
     return Frame(model, free.names, repeats, model.vector, sizes, period, free.sizes, compiled, free.reach)
 
 
 def grown(sizes: tuple[float, ...], values: Array, reach: tuple[float, ...]) -> tuple[float, ...]:
-    """Return sizes of parameters, raised up to `reach` where values outgrew them.
+    """Return parameter sizes, raised where values outgrew them.
 
     A parameter that starts at 0 has no size at first.
     """
@@ -163,7 +168,7 @@ def grown(sizes: tuple[float, ...], values: Array, reach: tuple[float, ...]) -> 
 
 
 def cycle_sizes(model: Model, nodes: Array) -> Array:
-    """Return sizes of the states on a cycle (q, n), never zero."""
+    """Return sizes of the states on a cycle."""
     size = np.abs(nodes).max(axis=0)
     size = np.maximum(size, max(1e-2 * float(size.max()), 1e-3))
     size[np.array(model.angles, bool)] = 1.0
@@ -171,7 +176,7 @@ def cycle_sizes(model: Model, nodes: Array) -> Array:
 
 
 def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before: Array | None = None) -> Array:
-    """Return sizes of the states on an orbit, from its nodes and their rates.
+    """Return sizes of the states on an orbit.
 
     A state counts with its value or with the amplitude that its rate stands for, |f| T/2π; an angle at least as one.
     Never zero, never smaller than before.

@@ -13,7 +13,7 @@ from kapitza.continuation.symmetry import linear_symmetries
 
 
 def images_of(start: Orbit) -> Callable[[Node], bool]:
-    """Return a test whether a node is the same orbit up to shifts by a period and symmetries."""
+    """Return a test for images of an orbit."""
     if start.frame.autonomous:
         return _same_curve(start)
     copies, angles = _copies(start), start.frame.problem.angles
@@ -29,7 +29,7 @@ def images_of(start: Orbit) -> Callable[[Node], bool]:
 
 
 def _copies(start: Orbit) -> list[Array]:
-    """Return the states at t = 0 of all shifted and mirrored copies of an orbit."""
+    """Return the first states of all copies."""
     flow, vector = start.frame.flow, start.values
     period = float(flow.period(vector) or 1.0)
     visits = [start.section_point()]
@@ -61,7 +61,7 @@ def _same_curve(start: Orbit) -> Callable[[Node], bool]:
 
 
 def distance_from(orbit: Orbit, state: Array) -> float:
-    """Return the distance of a state from an autonomous orbit, over the sizes.
+    """Return the distance of a state from an orbit.
 
     From the nearest sample Newton steps in time are taken.
     """

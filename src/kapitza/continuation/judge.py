@@ -25,7 +25,7 @@ NEAR_BRANCHING = 1e-4
 def judged_orbit(
     orbit: Orbit, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None
 ) -> Bifurcation | None:
-    """Return the bifurcation at a located node, or None if the zero means something else.
+    """Return the bifurcation at a located node, if any.
 
     rank: which of the pairs, ordered by modulus, crosses the circle.
     """
@@ -77,7 +77,7 @@ def judged_orbit(
 
 
 def _orientation_kept(multipliers: Complex, orbit: Orbit) -> bool:
-    """Tell whether the product of the multipliers is positive, as for every smooth flow.
+    """Tell whether the product of multipliers is positive.
 
     Elsewhere they are rounding errors.
     """
@@ -102,7 +102,7 @@ def _doubt(defect: float, distance: float, allowed: float, clear: bool) -> str:
 
 
 def _critical(kind: Kind, multipliers: Complex, autonomous: bool) -> tuple[int, complex] | None:
-    """Index and target of the multiplier that a label is about; None when there is none."""
+    """Return index and target of the critical multiplier."""
     if not np.isfinite(multipliers).all():
         return None
     places = np.arange(multipliers.size)
@@ -123,7 +123,7 @@ def _critical(kind: Kind, multipliers: Complex, autonomous: bool) -> tuple[int, 
 
 
 def _ends_clear(kind: Kind, node: Node, autonomous: bool, defect: float) -> bool:
-    """Is the multiplier at an end of the step further from the circle than its defect?"""
+    """Tell whether an end is clear of the circle."""
     multipliers = node.readings.multipliers
     rest = without_trivial(multipliers) if autonomous else multipliers
     if not rest.size or not np.isfinite(defect):
@@ -136,13 +136,16 @@ def _ends_clear(kind: Kind, node: Node, autonomous: bool, defect: float) -> bool
 
 
 def rounding_defect(segments: Array) -> float:
-    """Return the relative rounding error of multipliers whose derivatives are exact."""
+    """Return the rounding error of exact derivatives."""
     count, n = segments.shape[:2]
     return 1e-15 * count * n
 
 
 def certified_defect(orbit: Orbit, exact: Monodromy) -> float:
-    """Return the relative defect of multipliers: the trivial one, and det against ∫ trace."""
+    """Return the relative defect of multipliers.
+
+    From the trivial one, and from det against ∫ trace.
+    """
     try:
         problem = orbit.frame.problem.at(orbit.vector, orbit.period)
         change = volume_change(problem, orbit.loop(), orbit.events)
@@ -152,7 +155,10 @@ def certified_defect(orbit: Orbit, exact: Monodromy) -> float:
 
 
 def _label(orbit: Orbit, kind: Kind, vector: Complex) -> tuple[Kind, bool]:
-    """Return the name that users know: -1 of a half map is a pitchfork of the whole one."""
+    """Return the name that users know.
+
+    -1 of a half map is a pitchfork of the whole one.
+    """
     half = orbit.closing is not None
     if half and kind is Kind.DOUBLING:
         return Kind.PITCHFORK, True
@@ -162,7 +168,7 @@ def _label(orbit: Orbit, kind: Kind, vector: Complex) -> tuple[Kind, bool]:
 
 
 def _breaks_symmetry(orbit: Orbit, vector: Complex) -> bool:
-    """Tell whether a symmetry that keeps the orbit turns the critical direction round."""
+    """Tell whether the critical direction breaks a symmetry."""
     for symmetry in linear_symmetries(orbit.frame.model):
         if symmetry.shift:
             continue

@@ -58,7 +58,7 @@ PLAIN_PRODUCT = 1e6
 
 @dataclass(frozen=True)
 class Section:
-    """Where an orbit is cut, and how it closes there.
+    """Where an orbit is cut and closes.
 
     span: excitation periods of the map; closing: (n, n) matrix of a symmetry for half maps; offset: where the section
     is, in excitation periods after t = 0; reference: (2, n) point and rates that fix the phase of autonomous orbits.
@@ -72,7 +72,9 @@ class Section:
 
 @dataclass(frozen=True)
 class ShootingFamily:
-    """F(z) = 0 for z = (nodes, [T], p...): orbits that close after `section.span` excitation periods, or after T.
+    """Orbits by shooting: F(z) = 0, z = (nodes, [T], p...).
+
+    They close after `section.span` excitation periods, or after T.
 
     fractions: (J,) of the nodes. A cycle of a map is an orbit whose every point is a node.
     """
@@ -139,12 +141,12 @@ class ShootingFamily:
         return self.frame.allowed(z)
 
     def pack(self, nodes: Array, period: float, values: Array | None = None) -> Array:
-        """Return the unknowns from nodes (J, n), period and free parameters."""
+        """Return the unknowns of nodes (J, n) and period."""
         return self.equations.pack(nodes, period, values)
 
     @property
     def full_repeats(self) -> int | None:
-        """Excitation periods of the whole orbit, half maps counted twice."""
+        """Excitation periods of the whole orbit."""
         if self.frame.repeats is None:
             return None
         return round(self.section.span * (2 if self.section.closing is not None else 1))
@@ -159,7 +161,10 @@ class ShootingFamily:
 
 @dataclass(frozen=True, eq=False)
 class ShootingPoint(PlainPoint):
-    """One orbit of a family by shooting: a linearisation, and the unknowns that the last Newton step led to."""
+    """One orbit of a family by shooting.
+
+    inner: its linearisation; z: the unknowns that the last Newton step led to.
+    """
 
     family: ShootingFamily
     inner: LinearisedShooting
@@ -173,7 +178,7 @@ class ShootingPoint(PlainPoint):
         return self.inner.bordered(rows)
 
     def orbit(self, z: Array) -> ShootingPoint:
-        return self if z is self.z else replace(self, z=z)
+        return self if z is self.z else ShootingPoint(self.family, self.inner, z)
 
     @property
     def frame(self) -> Frame:
@@ -245,14 +250,14 @@ class ShootingPoint(PlainPoint):
         return flow.propagate(self.start(), offset, ahead, vector, tangents=False).state
 
     def loop(self) -> FlowLoop:
-        """Return the stretch that the (half) map covers, angles continuous along it."""
+        """Return the stretch that the (half) map covers."""
         inner = self.inner
         nodes, winding = total_winding(inner.nodes, inner.arrivals, self.frame.problem.angles)
         clock = _Shifted(self.frame.flow, self._offset_time())
         return FlowLoop(clock, self.family.fractions, nodes, inner.period, inner.vector, winding)
 
     def whole_nodes(self) -> tuple[Array, Array]:
-        """Return fractions (J,) and states (J, n) of the whole orbit from t = 0 on.
+        """Return fractions and states of the whole orbit.
 
         The mirrored half of a half map is included.
         """
@@ -296,7 +301,10 @@ class ShootingPoint(PlainPoint):
         return SmallMatrix(self.inner.jacobian(), self.frame.size) if self.family.fractions.size == 1 else None
 
     def condensed(self) -> Array:
-        """Return the Jacobian (n [+ 1], n [+ 1] + k) with the inner nodes eliminated."""
+        """Return the Jacobian with the inner nodes eliminated.
+
+        Its shape is (n [+ 1], n [+ 1] + k).
+        """
         inner, n = self.inner, self.frame.size
         if self.family.fractions.size == 1:
             return inner.jacobian()
@@ -312,12 +320,15 @@ class ShootingPoint(PlainPoint):
         return matrix
 
     def condensed_tangent(self, tangent: Array) -> Array:
-        """Return the parts of a tangent that belong to the first node, T and the parameters."""
+        """Return a tangent without the inner nodes."""
         n = self.frame.size
         return np.concatenate([tangent[:n], tangent[self.family.fractions.size * n :]])
 
     def chain(self, factor: float = 1.0) -> Array:
-        """Return (Jn, Jn) of tangents that come back `factor` times themselves; M - factor on one node."""
+        """Return the matrix of tangents along all nodes.
+
+        (Jn, Jn), for tangents that come back `factor` times themselves; M - factor on one node.
+        """
         count, n = self.family.fractions.size, self.frame.size
         matrix = np.zeros((count, n, count, n))
         for j, segment in enumerate(self.inner.closed_segments()):
@@ -336,14 +347,17 @@ class ShootingPoint(PlainPoint):
         return np.vstack([rows, np.concatenate([phase.weights.ravel(), np.zeros(columns.shape[1])])])
 
     def _border(self) -> Array:
-        """Return (J, n, [1 +] k) derivatives of the gaps by T and the parameters."""
+        """Return derivatives of the gaps by T and p.
+
+        (J, n, [1 +] k).
+        """
         columns = [self.inner.by_parameter()]
         if self.inner.equations.phase is not None:
             columns.insert(0, self.inner.by_period()[:, :, None])
         return np.concatenate(columns, axis=2)
 
     def heading(self, tangent: Array) -> Array:
-        """Return start, [period] and parameters of a tangent, over their sizes.
+        """Return start, [period], parameters over their sizes.
 
         Along a canard the start hardly moves, and only the period tells which direction is ahead.
         """
@@ -381,7 +395,10 @@ class ShootingPoint(PlainPoint):
         return orbit_readings(self, node, self._border_determinant(node), word, speed)
 
     def _border_determinant(self, node: Node) -> float:
-        """Return det [J; tangent] up to a positive factor: zero at branch points, not at folds."""
+        """Return det [J; tangent] up to a positive factor.
+
+        It vanishes at branch points, not at folds.
+        """
         if isinstance(node.solver, DenseSolver):
             # By Cramer's rule the border counts by its product with the tangent, and in no other way.
             row = node.solver.matrix[-1]
@@ -394,7 +411,7 @@ class ShootingPoint(PlainPoint):
         return float(sign * np.exp(min(size, 700.0)) / (tangent @ tangent))
 
     def _sides(self) -> str:
-        """Return the sides of the switches on which the points of a cycle lie, as a word."""
+        """Return the switching sides of a cycle as word."""
         if not self.model.structure.switches:
             return ""
         modes = self.frame.problem.field.modes(self.nodes, np.zeros(len(self.nodes)), self.vector)
@@ -430,7 +447,7 @@ class ShootingPoint(PlainPoint):
     # The same orbit in fresh coordinates.
 
     def renewed(self, z: Array) -> tuple[ShootingFamily, ShootingPoint] | None:
-        """Return the family with its phase condition through this orbit and sizes that have grown."""
+        """Return the family with fresh phase and sizes."""
         frame, family, section = self.frame, self.family, self.family.section
         parameters = grown(frame.parameter_sizes, frame.parameters(z), frame.reach)
         same = parameters == frame.parameter_sizes
@@ -454,7 +471,7 @@ class ShootingPoint(PlainPoint):
         return family, ShootingPoint(family, self.inner.seen_by(family.equations), z)
 
     def _strained(self) -> bool:
-        """Tell whether the orbit grows and shrinks again between its ends.
+        """Tell whether sensitivities grow along the orbit.
 
         Then it depends strongly on the parameters.
         """
@@ -462,7 +479,7 @@ class ShootingPoint(PlainPoint):
         return bool(by_parameter.max() > STRAINED)
 
     def remeshed(self, z: Array) -> tuple[ShootingPoint, Array] | None:
-        """Return the orbit with nodes where the tangents have grown, if one mesh is not as good."""
+        """Return the orbit on nodes where tangents grow."""
         if self.frame.dynamics.is_map:
             return None  # every point of the cycle is a node already
         mesh = better_mesh(self.segments, self.family.fractions, self._strained, lambda: self._placed(z, NODE_GROWTH))
@@ -478,7 +495,7 @@ class ShootingPoint(PlainPoint):
         return place_nodes(problem, self.orbit(z).loop(), growth)
 
     def on(self, fractions: Array, z: Array) -> tuple[ShootingPoint, Array]:
-        """Return the orbit with nodes at other fractions, and its unknowns."""
+        """Return the orbit with nodes at other fractions."""
         other = replace(self.family, fractions=fractions)
         moved = other.pack(self.orbit(z).loop()(fractions), self.period, self.frame.parameters(z))
         return other.linearise(moved), moved
@@ -486,7 +503,7 @@ class ShootingPoint(PlainPoint):
 
 @dataclass(frozen=True)
 class _Shifted:
-    """A flow whose clock is ahead by `offset`, for loops that begin at a moved section."""
+    """A flow whose clock is ahead by `offset`."""
 
     flow: Flow
     offset: float

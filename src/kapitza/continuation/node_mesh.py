@@ -31,7 +31,9 @@ MOVED_NODES = 5e-3
 
 
 def total_growth(segments: Array) -> float:
-    """Return the largest action of every part of the map; on many nodes a bound of it.
+    """Return the largest action of any part of the map.
+
+    On many nodes it is a bound.
 
     segments: (J, n, n) propagators between nodes.
     """
@@ -49,7 +51,7 @@ def total_growth(segments: Array) -> float:
 def better_mesh(
     segments: Array, fractions: Array, strained: Callable[[], bool], placed: Callable[[], Array]
 ) -> Array | None:
-    """Return the fractions of better nodes; None where those at hand are as good.
+    """Return the fractions of better nodes, if any.
 
     strained: whether a single node depends strongly on the parameters; placed: fractions between which tangents grow
     alike. Both are called when they are needed.
@@ -75,6 +77,6 @@ def better_mesh(
 
 
 def _near(fractions: Array, others: Array) -> float:
-    """Return the largest distance of a node from the nearest one of another mesh."""
+    """Return the largest distance between two meshes."""
     gaps = np.abs(fractions[:, None] - others)
     return float(np.minimum(gaps, 1 - gaps).min(axis=1).max())

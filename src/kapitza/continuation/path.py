@@ -27,7 +27,9 @@ from kapitza.solve import (
 
 
 def between(low: Node, high: Node, metric: Array, share: float) -> tuple[Array, Array]:
-    """Point and direction at a share of the way between two nodes, by Hermite's cubic along the tangents at both.
+    """Return point and direction between two nodes.
+
+    By Hermite's cubic along the tangents at both, at a share of the distance.
 
     A straight line where the meshes differ or a tangent looks back, as on a walk through a corner.
     """
@@ -45,7 +47,7 @@ def between(low: Node, high: Node, metric: Array, share: float) -> tuple[Array, 
 
 
 def tangent_through(first: Node, last: Node, node: Node) -> Array:
-    """Unit tangent of the branch from first to last at a branch point between them.
+    """Return the unit tangent at a branch point.
 
     The null space of the Jacobian at the point itself has two dimensions, and rounding chooses a direction in it.
     """
@@ -57,7 +59,9 @@ def tangent_through(first: Node, last: Node, node: Node) -> Array:
 
 @dataclass(frozen=True)
 class Guess:
-    """Where the corrector begins, with the row that its answer must satisfy: row·z = target.
+    """Where the corrector begins.
+
+    Its answer must satisfy row·z = target.
 
     before, ratio: an earlier node in the same coordinates and the step over the distance to it, where there is one:
     the change of the Jacobian between the two nodes goes on.
@@ -74,14 +78,14 @@ class Guess:
 
 @runtime_checkable
 class Predictor(Protocol):
-    """A guess `length` ahead of the last node; the earlier ones may help."""
+    """A guess `length` ahead of the last node."""
 
     def __call__(self, nodes: Sequence[Node], length: float) -> Guess: ...
 
 
 @dataclass(frozen=True)
 class Tangent:
-    """z + length · tangent, corrected at right angles to the tangent."""
+    """Predict z + length · tangent."""
 
     def __call__(self, nodes: Sequence[Node], length: float) -> Guess:
         return along_tangent(nodes[-1], length)
@@ -89,7 +93,9 @@ class Tangent:
 
 @dataclass(frozen=True)
 class Cubic:
-    """The cubic through the last two nodes with their tangents, continued; corrected at right angles to the tangent.
+    """Predict by the cubic through two nodes.
+
+    The correction is at right angles to the tangent.
 
     Its error is of fourth order in the step, so that most corrections are cheap ones. Where there is no earlier node,
     or one on another mesh or much nearer than the step, the tangent serves.
@@ -117,7 +123,10 @@ class Cubic:
 
 @dataclass(frozen=True)
 class Secant:
-    """z + length · (direction from the node before); the first step goes along the tangent."""
+    """Predict along the direction from the node before.
+
+    The first step goes along the tangent.
+    """
 
     def __call__(self, nodes: Sequence[Node], length: float) -> Guess:
         node = nodes[-1]
@@ -134,7 +143,10 @@ class Secant:
 
 @dataclass(frozen=True)
 class Natural:
-    """The parameter moves by length · its size and is held: fails at folds, and cannot lose its way elsewhere."""
+    """Move the parameter and hold it.
+
+    Fails at folds, and cannot jump to another branch elsewhere.
+    """
 
     def __call__(self, nodes: Sequence[Node], length: float) -> Guess:
         node = nodes[-1]
@@ -147,7 +159,10 @@ class Natural:
 
 
 def along_tangent(node: Node, length: float, start: Array | None = None) -> Guess:
-    """The guess on the hyperplane `length` ahead across the tangent; start: a better guess than the tangent's."""
+    """Return a guess `length` ahead across the tangent.
+
+    start: a better guess than the tangent's.
+    """
     row = node.tangent * node.metric
     z = node.z + length * node.tangent if start is None else start
     return Guess(node, z, row, float(row @ node.z) + length, length)
@@ -166,14 +181,16 @@ NOT_SOLVED = 1e-7
 
 @runtime_checkable
 class Corrector(Protocol):
-    """Makes a node of a guess, or says why not."""
+    """Makes a node of a guess, or explains failure."""
 
     def __call__(self, guess: Guess) -> Outcome[Node]: ...
 
 
 @dataclass(frozen=True)
 class ChordNewton:
-    """Chord steps with the matrix of the node before, on residuals without tangents, then Newton.
+    """Correct by chord steps, then Newton.
+
+    Chord steps use the matrix of the node before, on residuals without tangents.
 
     Where the matrix is small it is continued from the last two nodes and updated on the way (Broyden), which saves a
     third of the chord steps.
@@ -282,13 +299,16 @@ _Bordered = BorderedLinearised[FamilyPoint]
 
 
 def _bordered(found: Linearised | None) -> _Bordered | None:
-    """Return what Newton has linearised: always a point of the family that it was given."""
+    """Return the bordered point that Newton linearised."""
     return cast(_Bordered, found) if isinstance(found, BorderedLinearised) else None
 
 
 @dataclass(frozen=True)
 class _OtherBorder:
-    """Solves [J; row] x = (f, g) with the factors of J under another border: J has one null direction, the tangent."""
+    """Solves with factors made for another border.
+
+    [J; row] x = (f, g): J has one null direction, the tangent.
+    """
 
     solver: Solver
     tangent: Array
@@ -302,12 +322,12 @@ class _OtherBorder:
 
 
 def _size(family: Family, at: _Bordered) -> float:
-    """How far the next Newton step would go, relative to the sizes of the unknowns."""
+    """Return the scaled length of the next step."""
     return float(np.abs(at.solve(at.residual) / family.scale).max())
 
 
 def next_tangent(family: Family, at: BorderedLinearised[FamilyPoint], before: Array) -> Array | None:
-    """The null vector of the Jacobian, of length 1, in the direction of the one before."""
+    """Return the unit null vector, direction kept."""
     right = np.zeros(before.size)
     right[-1] = 1.0
     try:
@@ -322,7 +342,7 @@ def next_tangent(family: Family, at: BorderedLinearised[FamilyPoint], before: Ar
 
 
 def first_node(family: Family, z: Array, direction: float, tolerance: float = 1e-11) -> Outcome[Node]:
-    """The node at a fixed parameter from which a walk begins, its tangent in the direction of the parameter's sign."""
+    """Return the node where a branch begins."""
     row = np.zeros(z.size)
     row[-1] = 1.0
     outcome = corrected_at(family, z, row[None], np.array([z[-1]]), tolerance)
@@ -352,7 +372,10 @@ def corrected_at(
 
 
 def null_direction(family: Family, at: FamilyPoint, rows: Array) -> Array:
-    """The unit null vector of the Jacobian; rows: border with which it is solved."""
+    """Return the unit null vector of the Jacobian.
+
+    rows: border with which it is solved.
+    """
     right = np.zeros(family.scale.size)
     right[-1] = 1.0
     try:

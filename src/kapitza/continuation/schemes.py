@@ -55,14 +55,17 @@ SMALL_TAIL = 1e-9
 
 
 def _heading(frame: Frame, scale: Array, tangent: Array) -> Array:
-    """Return start, [period] and parameters of a tangent, over their sizes."""
+    """Return start, [period], parameters over their sizes."""
     own = frame.tail.size
     return np.concatenate([tangent[: frame.size] / frame.sizes, tangent[-own:] / scale[-own:]])
 
 
 @dataclass(frozen=True)
 class CollocationScheme:
-    """Nodes, slopes, [T], p; steps are measured by the nodes. The mesh is redistributed when the orbit has moved."""
+    """Collocation: nodes, slopes, [T], p.
+
+    Steps are measured by the nodes; the mesh follows the orbit.
+    """
 
     frame: Frame
     equations: CollocationEquations
@@ -137,7 +140,7 @@ class CollocationScheme:
 
     @staticmethod
     def _solved(scheme: CollocationScheme, guess: Array) -> tuple[Scheme, Array] | None:
-        """Return the unknowns that solve the equations of a new mesh at the same parameter."""
+        """Return unknowns that solve the new mesh."""
         row = np.zeros((1, guess.size))
         row[0, -1] = 1.0
         system = Bordered(scheme, row, guess[-1:].copy())
@@ -146,7 +149,7 @@ class CollocationScheme:
 
 
 def _coordinate_scale(frame: Frame, count: int, copies: int) -> Array:
-    """Return sizes of `copies` times the coordinates, [T] and p."""
+    """Return sizes of repeated coordinates, [T] and p."""
     return np.concatenate([np.tile(frame.sizes[:count], copies), frame.tail])
 
 
@@ -195,7 +198,7 @@ class HarmonicScheme:
         return np.concatenate([place / sizes, speed / sizes, tangent[-1:] / self.scale[-1:]])
 
     def tail(self, z: Array) -> float:
-        """Return the largest of the last harmonics, relative to the largest."""
+        """Return the last harmonics relative to the largest."""
         coefficients, _ = self.equations.unpack(z)
         h = self.equations.harmonics
         size = np.hypot(coefficients[1 : h + 1], coefficients[h + 1 :]).max(axis=1)
@@ -275,7 +278,7 @@ class DifferenceScheme:
 def discretised_family(
     model: Model, orbit: PeriodicOrbit, frame: Frame, method: Any
 ) -> tuple[DiscretisedFamily, Array]:
-    """Return the family of a discretisation through an orbit, and its unknowns there."""
+    """Return a discretised family and its first unknowns."""
     # A friction coefficient of zero leaves a smooth model, as the flow knows.
     if not Flow(model).core.engine(model.vector).system.is_smooth:
         raise KapitzaError(
@@ -309,7 +312,7 @@ def _collocation(frame: Frame, problem: Problem, loop: Loop, method: Collocation
 def on_layout(
     frame: Frame, problem: Problem, loop: Loop, method: Collocation, layout: Layout
 ) -> tuple[CollocationScheme, Array]:
-    """Return the scheme on a mesh, and the unknowns that stand for a loop on it."""
+    """Return the scheme on a mesh, and its unknowns."""
     rule = gauss_rule(method.degree)
     start, length = layout.times(layout.boundaries)
     period = float(layout.boundaries[-1])
@@ -328,7 +331,7 @@ def on_layout(
 
 
 def _tail(problem: Problem, loop: Loop) -> Array:
-    """Return the last unknowns of a loop: [T] and the free parameters."""
+    """Return the last unknowns: [T] and free parameters."""
     value = problem.parameters[[problem.model.names.index(name) for name in problem.wrt]]
     return np.append(loop.period, value) if problem.autonomous else value
 

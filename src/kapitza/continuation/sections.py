@@ -23,7 +23,7 @@ OBLIQUE = 0.2
 
 
 def better_section(node: Node, turning: bool, extent: float) -> tuple[Node | None, float]:
-    """Return the node at a section that serves the next steps better, and its extent.
+    """Return the node at a better section, and its extent.
 
     turning: the flow at the section turned within the last steps; extent: of the orbit before (see `_radial`). Only
     orbits by shooting have a section that can be moved; None where it stays.
@@ -39,7 +39,10 @@ def better_section(node: Node, turning: bool, extent: float) -> tuple[Node | Non
 
 
 def _apart_from_events(node: Node, point: ShootingPoint) -> Node | None:
-    """Return the node cut in the middle of the longest event-free arc, if an event is near."""
+    """Return the node cut apart from events.
+
+    The section moves to the middle of the longest event-free arc, if an event is near.
+    """
     if not point.events or len(point.family.fractions) != 1 or point.closing is not None:
         return None
     period, begin = point.period, point.begin
@@ -60,7 +63,7 @@ def _apart_from_events(node: Node, point: ShootingPoint) -> Node | None:
 
 
 def _fastest(node: Node, point: ShootingPoint) -> Node | None:
-    """Return the node cut where the orbit is fastest, if it is slow at its section.
+    """Return the node cut where the orbit is fastest.
 
     On the slow part of a relaxation oscillation small changes turn the rates, and the section becomes tangent; on its
     fast part they keep their direction.
@@ -81,7 +84,7 @@ def _fastest(node: Node, point: ShootingPoint) -> Node | None:
 
 
 def _radial(node: Node, point: ShootingPoint, before: float) -> tuple[Node | None, float]:
-    """Return the node of a small, shrinking orbit cut farthest from the middle, and its extent.
+    """Return a small orbit cut farthest from its middle.
 
     There the plane at right angles to the flow holds the middle, through which the branch leads at a Hopf point: the
     start of the orbit becomes a coordinate of its amplitude that changes its sign there. before: extent of the orbit
@@ -130,7 +133,7 @@ def _rolled(node: Node, point: ShootingPoint) -> Node | None:
 
 
 def _cut_at(node: Node, point: ShootingPoint, fraction: float) -> Node | None:
-    """Return the node as seen from a section `fraction` of the orbit later."""
+    """Return the node cut a `fraction` later."""
     frame, family, begin = point.frame, point.family, point.begin
     try:
         there = frame.flow.propagate(

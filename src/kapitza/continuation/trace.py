@@ -57,7 +57,7 @@ FIRST_RULE = ByEffort(0.05, 1e-7, 0.2, wanted=4)
 
 @dataclass(frozen=True)
 class Stepping:
-    """How a branch is walked: predictor, corrector, step rule, and the number of points after which to stop.
+    """How a branch is followed.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Stepping:
 
 
 def as_stepping(given: object, rule: StepRule | None = None, corrector: Corrector | None = None) -> Stepping:
-    """Return the stepping that was given; by default one with a rule and a corrector."""
+    """Return the stepping, or one with a default rule."""
     if given is None:
         return Stepping(corrector=corrector or ChordNewton(), rule=rule or FIRST_RULE)
     return checks.instance("stepping", given, Stepping, "a Stepping(...)")
@@ -106,24 +106,30 @@ class _EndReachedError(Exception):
 
 
 class EndRule(Protocol):
-    """Where a branch ends by itself: asked for each step, before and after its node is kept."""
+    """Where a branch ends by itself.
+
+    Asked for each step, before and after its node is kept.
+    """
 
     def within(self, before: Node, node: Node) -> Ending | None:
         """Return an end of the branch between two nodes."""
         ...
 
     def after(self, trace: Trace, node: Node) -> Ending | None:
-        """Return the end of a branch whose last node this is."""
+        """Return the end at the last node, if any."""
         ...
 
     def shrunk(self, node: Node) -> Ending | None:
-        """Return the end at an equilibrium to which an autonomous orbit shrinks."""
+        """Return the end at an equilibrium, if any."""
         ...
 
 
 @dataclass(frozen=True)
 class OrbitEnds:
-    """Ends of branches in one parameter: closed loops, periods without limit, motion that dies out."""
+    """Ends of branches in one parameter.
+
+    Closed loops, periods without limit, motion that dies out.
+    """
 
     def within(self, before: Node, node: Node) -> Ending | None:
         return None
@@ -144,7 +150,9 @@ class OrbitEnds:
 
 @dataclass
 class Trace:
-    """Iterate to follow; then `nodes`, `bifurcations` (with the index of the node before) and `end` are complete.
+    """One direction of a branch.
+
+    Iterate to follow; then `nodes`, `bifurcations` (with the index of the node before) and `end` are complete.
 
     bounds: of the first parameter; second: of the second one, where two are free. ending: where it ends by itself.
     """
@@ -239,7 +247,7 @@ class Trace:
         self.end, self.message = End.POINTS, f"{self.stepping.max_points} points"
 
     def _detect(self, before: Node, last: Node) -> None:
-        """Append the bifurcations between two nodes, and note where the parameter turns round."""
+        """Append bifurcations between two nodes; note turns."""
         found = bifurcations_between(before, last) if self.detect else []
         place = len(self.nodes) - 1
         kept = [each for each in found if not self._same_graze(each, last)]
@@ -353,7 +361,7 @@ class Trace:
         return replace(found, tangent=found.tangent * sign, arclength=length)
 
     def closed(self, node: Node) -> Ending | None:
-        """Return the end of a branch whose last step passed its start, or an image of it."""
+        """Return the end of a branch that closed."""
         if self.images is None or len(self.nodes) <= 4:
             return None
         before, place = self.nodes[-2], -len(node.family.free)
@@ -480,7 +488,7 @@ def _section(node: Node) -> float:
 
 
 def _rebased(node: Node, family: Family, at: FamilyPoint) -> Node:
-    """The same point as a node of another family on the same mesh, its tangent in the same direction."""
+    """Return the node in a family on one mesh."""
     row = (node.tangent * family.metric)[None]
     tangent = null_direction(family, at, row)
     # Another phase condition adds a multiple of the flow to the tangent; period and parameters keep their ratio.
@@ -491,7 +499,10 @@ def _rebased(node: Node, family: Family, at: FamilyPoint) -> Node:
 
 
 def _on_other_mesh(node: Node, at: FamilyPoint, z: Array) -> Node:
-    """The same point on another mesh; which way is ahead is seen at the start of the orbit and in the parameter."""
+    """Return the node on another mesh.
+
+    Start of the orbit and parameter tell which direction is ahead.
+    """
     family, row = at.family, np.zeros((1, z.size))
     # Along a canard the parameter stands still to rounding, and only the period tells where the family goes.
     own = len(node.family.free) + (node.motion is not None)

@@ -26,7 +26,9 @@ NARROW = 1e-9
 
 @dataclass
 class Walker:
-    """A branch being followed: iterate to walk (points come as they are found), `branch` gives what there is.
+    """A branch being followed.
+
+    Iterate to follow it, points come as they are found; `branch` gives what there is.
 
     forward, backward: the two directions from the start; backward is None when only one is wanted. method: of the
     corrector, as the branch names it.
@@ -52,7 +54,10 @@ class Walker:
 
 
 def walked(walker: Walker, monitor: Monitor | None) -> Branch:
-    """The branch, walked to its ends; Ctrl-C or the monitor leave what there is, with its status."""
+    """Return the branch, followed to its ends.
+
+    Ctrl-C or the monitor leave what there is, with its status.
+    """
     family = walker.forward.start.family
     with watch(monitor, f"following {family.model.name}") as task:
         for node in walker:
@@ -67,7 +72,7 @@ def walked(walker: Walker, monitor: Monitor | None) -> Branch:
 def walker_from(
     family: Family, z: Array, limits: Bounds, stepping: Stepping, direction: int, method: str, detect: bool = True
 ) -> Walker:
-    """Walks in one or both directions from a point that is (nearly) a solution."""
+    """Return a walker that begins at a solution."""
     traces: list[Trace] = []
     for sign in signs(direction):
         outcome = first_node(family, z, sign)
@@ -87,7 +92,10 @@ def signs(direction: int) -> tuple[int, ...]:
 
 
 def assembled(forward: Trace, backward: Trace | None, method: str) -> Branch:
-    """Return the branch from the nodes of both directions: backward reversed, then forward."""
+    """Return the branch from the nodes of both directions.
+
+    Backward nodes are reversed.
+    """
     behind = list(reversed(backward.nodes[1:])) if backward is not None else []
     ahead = forward.nodes or [forward.start]
     nodes: list[Node] = [*behind, *ahead]
@@ -126,7 +134,7 @@ def assembled(forward: Trace, backward: Trace | None, method: str) -> Branch:
 
 
 def checked_bounds(model: Model, parameter: object, bounds: Bounds | None) -> Bounds:
-    """The range of a parameter, refusing one that is not in the model, is derived, or lies outside the range."""
+    """Return the range of a parameter, or refuse it."""
     if not isinstance(parameter, str):
         raise KapitzaError(f'Name the parameter to follow, such as "omega"; {parameter!r} is no name.')
     model.check(parameter)
@@ -153,7 +161,10 @@ def checked_bounds(model: Model, parameter: object, bounds: Bounds | None) -> Bo
 
 
 def require_effect(model: Model, parameter: str) -> None:
-    """Refuse a parameter that is in no equation: every point of its branch would be the same."""
+    """Refuse a parameter that is in no equation.
+
+    Every point of its branch would be the same.
+    """
     structure = model.structure
     written = [*structure.rates, *(e for _, e in structure.steps)]
     for impact in structure.impacts:
