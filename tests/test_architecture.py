@@ -171,7 +171,7 @@ UNDER_TEST = {
 
 
 def test_tests_import_private_modules_of_what_they_test_only():
-    """tests/FOLDER may know the modules of kapitza.FOLDER; of others only what their package offers, base and commands."""
+    """tests/FOLDER may know the modules of kapitza.FOLDER; of others what their package offers, base and commands."""
     wrong = []
     files = sorted((ROOT / "tests").rglob("*.py"))
     assert files
