@@ -111,12 +111,12 @@ def follow(
     >>> branch.ends[1].name
     'BOUND'
     """
-    given = {
+    given: dict[str, Anything] = {
         "period": period, "direction": direction, "method": method, "half_map": half_map, "equilibrium": equilibrium,
         "detect": detect, "stepping": stepping, "posterior": posterior, "monitor": monitor,
     }  # fmt: skip
     # What is not given is left to the verb that the subject leads to.
-    settings = {name: value for name, value in given.items() if value is not None} | rig
+    settings: dict[str, Anything] = {name: value for name, value in given.items() if value is not None} | rig
     if isinstance(subject, Bifurcation):
         # follow(bifurcation, names, bounds): there is no start to give.
         _require_known(settings, follow_curve)

@@ -218,7 +218,6 @@ def newton(
     try:
         if isinstance(system, MeasuredSystem) or settings.update in ("chord", "broyden"):
             return _quasi_newton(system, settings, run, here)
-        system = cast(System, system)
         here = system.linearise(run.x)
         step = -here.solve(here.residual)
         status, message, here = _iterate(system, settings, run, here, step)
@@ -302,7 +301,7 @@ def _quasi_newton(
     if here is None:
         if isinstance(system, MeasuredSystem):
             raise TypeError("A measured system has no Jacobian: pass begin=DenseLinearised(residual, jacobian).")
-        here = cast(System, system).linearise(run.x)
+        here = system.linearise(run.x)
         residual, deviation = here.residual, None
     else:
         residual, deviation = evaluated(run.x)
@@ -355,5 +354,5 @@ def _evaluation(system: System | MeasuredSystem) -> Callable[[Array], tuple[Arra
             return found.value, found.deviation
 
         return measured
-    residual = cast(System, system).residual
+    residual = system.residual
     return lambda x: (residual(x), None)
