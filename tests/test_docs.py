@@ -10,7 +10,7 @@ from harness.mathml import with_mathml
 from conftest import ROOT
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "jobs").glob("*.md")])
 TEXTS = sorted(
     ROOT / name
     for name in subprocess.run(
@@ -48,7 +48,10 @@ def test_every_page_has_a_picture_and_a_place_in_the_menu():
     assert len(PAGES) > 20
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert [p.name for p in PAGES if not re.search(r"!\[[^\]]+\]\(", p.read_text(encoding="utf-8"))] == []
-    assert [p.name for p in PAGES if p.name not in menu] == []
+    places = [p.relative_to(ROOT / "docs").as_posix() for p in PAGES]
+    assert [place for place in places if place not in menu] == []
+    start = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [place for place in places if place != "index.md" and f"({place})" not in start] == []
 
 
 def test_formulas_are_drawn_without_a_network():

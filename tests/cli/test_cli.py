@@ -139,8 +139,9 @@ def test_errors_are_one_line_without_traceback(capsys, tmp_path, monkeypatch, li
 
 
 COMMANDS = (
-    "demo", "inspect", "new", "check", "identify", "compare", "predict", "report", "orbits", "models", "simulate",
-    "schema", "suggest", "validate",
+    "demo", "example", "inspect", "new", "check", "identify", "compare", "predict", "report", "orbits", "models",
+    "simulate", "schema", "suggest", "validate", "follow", "diagram", "frequency-response", "profile", "posterior",
+    "ensemble",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from kapitza.study import StudyFit, StudyResult
 
 EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FIGURES = 8
+FIGURES = 10
 MODEL = kz.Model.from_equations(
     "m*x'' + c*x' + k*x = 0",
     parameters=[kz.Parameter("m", 1.0), kz.Parameter("c", 0.1), kz.Parameter("k", 9.0, "1/s²")],

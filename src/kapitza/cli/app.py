@@ -17,10 +17,13 @@ from typing import Annotated, cast
 import typer
 
 from kapitza import __version__
+from kapitza.cli.certainty import ensemble_command, posterior_command, profile_command
 from kapitza.cli.console import show_error, speak_any_alphabet
 from kapitza.cli.demo import demo
+from kapitza.cli.example import example_command
 from kapitza.cli.exponents import exponents_command
 from kapitza.cli.export import export_command
+from kapitza.cli.families import diagram_command, follow_command, frequency_response_command
 from kapitza.cli.inspect_file import inspect_file
 from kapitza.cli.models import models
 from kapitza.cli.orbits import orbits_command
@@ -52,6 +55,7 @@ app = typer.Typer(
 )
 for name, command in {
     "demo": demo,
+    "example": example_command,
     "inspect": inspect_file,
     "new": new_command,
     "check": check_command,
@@ -61,6 +65,12 @@ for name, command in {
     "validate": validate_command,
     "suggest": suggest_command,
     "plan": plan_command,
+    "follow": follow_command,
+    "diagram": diagram_command,
+    "frequency-response": frequency_response_command,
+    "profile": profile_command,
+    "posterior": posterior_command,
+    "ensemble": ensemble_command,
     "report": report_command,
     "orbits": orbits_command,
     "models": models,

@@ -39,6 +39,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="The answer as JSON on stan
 MISSES = 3
 """Exit code of a fit whose model misses the data by more than the noise."""
 
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Run again, and replace older results instead of keeping a copy of them.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on after the steps that an interrupted run has finished.")]
 
 
@@ -48,6 +51,9 @@ def new_command(
     model: Annotated[str | None, typer.Option(help="A model from `kapitza models`, or a .toml file.")] = None,
     time_column: Annotated[str | None, typer.Option("--time", help="Name or position of the time column.")] = None,
     interval: Annotated[float | None, typer.Option(help="Sampling interval [s] of a file without times.")] = None,
+    equation: Annotated[
+        list[str] | None, typer.Option(help="Equation of motion, \"m*x'' + c*x' + k*x = F\"; repeatable.")
+    ] = None,
     unit: UnitOption = None,
     group: GroupOption = None,
     drive: Annotated[
@@ -61,13 +67,14 @@ def new_command(
 
     column = int(time_column) if time_column and time_column.isdigit() else time_column
     path = write_new_study(
-        recording, out, model, column, interval, force, units_given(unit), group, named_drives(drive)
+        recording, out, model, column, interval, force, units_given(unit), group, named_drives(drive), equation or ()
     )
     answers().print(Text(f"Written: {path}\nEdit it, then: kapitza check {path}; kapitza identify {path}"))
 
 
 new_command.__doc__ = (new_command.__doc__ or "") + examples(
     "kapitza new run.csv",
+    "kapitza new shaker.csv --drive F --equation \"m*x'' + c*x' + k*x + k3*x**3 = F\"",
     "kapitza new run.csv --model duffing --out duffing.toml",
     "kapitza new v.csv --interval 0.001",
 )
@@ -110,20 +117,26 @@ check_command.__doc__ = (check_command.__doc__ or "") + examples(
 def identify_command(
     study: StudyArgument,
     resume: Resume = False,
+    replace: Replace = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Find the parameters that a study asks for, and write its results folder with a report."""
+    """Find the parameters that a study asks for, and write its results folder with a report.
+
+    A study that was run already and has not changed shows the results that are there. After a change it is run again,
+    and the older results are kept beside the new ones (run-results-1, ...) unless --replace is given.
+    """
     with chosen_workers(workers, scheduler) as executor:
-        result = run(study, resume, quiet or as_json, executor=executor)
+        result = run(study, resume, replace, quiet or as_json, executor)
     show(result, quiet, as_json)
     end(result)
 
 
 identify_command.__doc__ = (identify_command.__doc__ or "") + examples(
     "kapitza identify run.toml",
+    "kapitza identify run.toml --replace",
     "kapitza identify run.toml --resume",
     "kapitza identify run.toml --workers 4",
     "kapitza identify run.toml --scheduler tcp://10.0.0.1:8786",
@@ -134,14 +147,16 @@ identify_command.__doc__ = (identify_command.__doc__ or "") + examples(
 def compare_command(
     study: StudyArgument,
     resume: Resume = False,
+    replace: Replace = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
     """Which of several candidate models do the data want: AIC, BIC, weights, error on held-back data, a sentence."""
+    require_several(study)
     with chosen_workers(workers, scheduler) as executor:
-        result = run(study, resume, quiet or as_json, several=True, executor=executor)
+        result = run(study, resume, replace, quiet or as_json, executor)
     comparison = result.comparison()
     if not as_json and len(comparison):
         answers().print(comparison_table(result))
@@ -156,17 +171,34 @@ def compare_command(
 compare_command.__doc__ = (compare_command.__doc__ or "") + examples("kapitza compare friction.toml")
 
 
-def run(path: Path, resume: bool, quiet: bool, several: bool = False, executor: Executor | None = None) -> StudyResult:
-    """The study run under a progress bar; Ctrl-C keeps the steps that are done."""
+def require_several(path: Path) -> None:
     from kapitza.study import read_study
 
-    study = read_study(path)
-    if several and len(study.candidates) < 2:
+    if len(read_study(path).candidates) < 2:
         raise KapitzaError(f"{path.name} has one model: add candidates, each under [[model]] with a name of its own.")
+
+
+def run(path: Path, resume: bool, replace: bool, quiet: bool, executor: Executor | None = None) -> StudyResult:
+    """The study run under a progress bar; Ctrl-C keeps the steps that are done.
+
+    Results of the same study, data and version are read instead; those of another are copied before they are replaced.
+    """
+    from kapitza.study import finished_before, keep_copy, read_results, read_study
+
+    study = read_study(path)
+    before = None if replace else finished_before(study)
+    notes = console(stderr=True)
+    # Before the fit, and where answers are piped away too: a wrong unit spoils everything that follows.
+    for text in study.warnings():
+        notes.print(Text(f"Warning: {text}", style="yellow"))
+    if before:
+        notes.print(Text(f"{path.name} and its data have not changed since they were run: these are the results in "
+                         f"{study.folder.name}. Run again: --replace"))  # fmt: skip
+        return read_results(study.folder)
+    if before is False:
+        kept = keep_copy(study.folder)
+        notes.print(Text(f"The older results are kept in {kept.name}; --replace keeps none."))
     try:
-        # Before the fit, and where answers are piped away too: a wrong unit spoils everything that follows.
-        for text in study.warnings():
-            console(stderr=True).print(Text(f"Warning: {text}", style="yellow"))
         return study.run(Silent() if quiet else None, resume, executor)
     except KeyboardInterrupt:
         show_error(f"Stopped; the fits that were finished are kept. Go on: kapitza identify {path} --resume")

@@ -1,6 +1,7 @@
 """Records: measured or simulated data with units and segments."""
 
 from kapitza.base.files import replacing
+from kapitza.data.columns import RECORDED
 from kapitza.data.containers import read_variables
 from kapitza.data.marks import KEEP, KINDS, marks_of, with_marks
 from kapitza.data.measure import measure
@@ -30,6 +31,7 @@ __all__ = [
     "KINDS",
     "PART",
     "PROPOSED",
+    "RECORDED",
     "TESTED",
     "Gap",
     "MeasuredBranch",

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +33,10 @@ INTERVAL_NAMES = ("dt", "ts", "interval", "sampling_interval", "delta_t")
 EPOCH = 1e11
 """Seconds beyond which a number is no time in seconds: 3000 years. Computers count ms, µs or ns from 1970."""
 SEGMENT_NAMES = ("segment", "trial")
+
+
+RECORDED = "recorded_unit"
+"""Attribute of a channel: the unit of the file, where it is not that of the record."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,18 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: Any = None)
         **attributes,
     )
     # What Kapitza wrote comes back as it was; what others wrote comes in SI.
-    return record if columns.own else record.in_si()
+    return record if columns.own else _in_si(record, {new: units[old] for old, new in chosen.items()})
+
+
+def _in_si(record: Record, stated: Mapping[str, str]) -> Record:
+    """The record in SI; channels that were recorded in another unit keep its name, for reports."""
+    table = record.in_si().content
+    changed = {
+        name: replace(column, attrs={**column.attrs, RECORDED: stated[name]})
+        for name, column in table.channels.items()
+        if stated.get(name) and stated[name] != column.attrs.get("unit")
+    }
+    return record.from_content(table.with_channels(changed))
 
 
 def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], time_name: str | None) -> dict[str, str]:

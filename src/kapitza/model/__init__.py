@@ -12,17 +12,19 @@ from kapitza.model.linear import Linearisation, combinations_of
 from kapitza.model.measured import Signal
 from kapitza.model.modal import ModalReduction, modal_reduction
 from kapitza.model.model import Model
-from kapitza.model.notation import parse_equation, parse_expression
+from kapitza.model.notation import CONSTANTS, FUNCTIONS, parse_equation, parse_expression
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, derived_in_base, in_base
 from kapitza.model.switches import FLAT, Switch, split_program, split_switches
 from kapitza.model.symbols import Expression, derivative, rate, symbol, symbolic, time, vanishes
 from kapitza.model.text import to_text
-from kapitza.model.unknown_drive import unknown_excitation
+from kapitza.model.unknown_drive import harmonic_drive, unknown_excitation
 
 __all__ = [
     "CLOCK",
+    "CONSTANTS",
     "FLAT",
+    "FUNCTIONS",
     "LAWS",
     "Coordinate",
     "Elimination",
@@ -48,6 +50,7 @@ __all__ = [
     "derivative",
     "derived_in_base",
     "dimension_problems",
+    "harmonic_drive",
     "in_base",
     "modal_reduction",
     "model_from_dict",

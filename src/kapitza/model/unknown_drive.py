@@ -1,15 +1,19 @@
-"""An excitation of which only the period is known: its Fourier coefficients become parameters (HARMONIC 3)."""
+"""A measured excitation replaced by harmonics: unknown ones (HARMONIC 3), or one of a chosen level and frequency."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import sympy as sp
 
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.model import Model
 from kapitza.model.parts import Excitation, Parameter
 from kapitza.model.symbols import symbol, time
+
+SAMPLES = 1 << 16
+"""Points at which a measured signal is looked at for its strongest line."""
 
 
 def unknown_excitation(model: Model, name: str, harmonics: int = 1) -> Model:
@@ -38,4 +42,39 @@ def unknown_excitation(model: Model, name: str, harmonics: int = 1) -> Model:
         equations=tuple(e.xreplace({symbol(name): series}) for e in model.equations),
         parameters=(*model.parameters, *new),
         excitation=Excitation(model.excitation.period, tuple(s for s in signals if s.name != name)),
+    )
+
+
+def harmonic_drive(model: Model, name: str, frequency: str = "omega") -> Model:
+    """Replace the measured signal `name` by y(t) = level·cos(frequency·t), with parameters NAME_level and `frequency`.
+
+    Level and frequency begin at the half range of the signal and at its strongest line. A fitted model driven by a
+    recording becomes one whose responses can be followed over the frequency.
+    """
+    signal = next((s for s in model.signals if s.name == name), None)
+    if signal is None:
+        known = [s.name for s in model.signals]
+        raise ModelError(f'Model "{model.name}" has no signal "{name}".{nearest_name(name, known)}')
+    others = [s.name for s in model.signals if s.name != name]
+    if others:
+        raise ModelError(f"{', '.join(others)} was measured too: a response to {name} alone cannot be followed.")
+    level = f"{name}_level"
+    for new in (level, frequency):
+        if any(p.name == new for p in model.parameters):
+            raise ModelError(f'Model "{model.name}" already has a parameter "{new}": rename it first.')
+    values = signal(np.linspace(0.0, signal.period, SAMPLES, endpoint=False))
+    spectrum = np.abs(np.fft.rfft(values - values.mean()))
+    line = 2 * np.pi * max(1, int(np.argmax(spectrum))) / signal.period
+    wave = symbol(level) * sp.cos(symbol(frequency) * time)
+    swapped = {symbol(name): wave}
+    return replace(
+        model,
+        equations=tuple(e.xreplace(swapped) for e in model.equations),
+        outputs={key: e.xreplace(swapped) for key, e in model.outputs.items()},
+        parameters=(
+            *model.parameters,
+            Parameter(level, float(np.ptp(values)) / 2, unit=signal.unit, description=f"amplitude of {name}"),
+            Parameter(frequency, float(line), unit="rad/s", description=f"angular frequency of {name}"),
+        ),
+        excitation=Excitation(2 * sp.pi / symbol(frequency)),
     )

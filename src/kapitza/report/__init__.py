@@ -13,7 +13,7 @@ from kapitza.report.estimate_report import orbit_table, write_report
 from kapitza.report.exponent_figures import plot_exponents
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
 from kapitza.report.harmonic_figures import plot_residues
-from kapitza.report.likelihood_figures import plot_convergence, plot_decay, plot_likelihood
+from kapitza.report.likelihood_figures import draw_profiles, plot_convergence, plot_decay, plot_likelihood
 from kapitza.report.notebook import as_html, as_latex
 from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
@@ -29,6 +29,7 @@ __all__ = [
     "Section",
     "as_html",
     "as_latex",
+    "draw_profiles",
     "orbit_table",
     "plot_attractor",
     "plot_branch",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -21,7 +21,7 @@ PALE = ((0.0, "#5b9bd5"), (0.25, "#bdd7ee"), (0.5, "#f7f7f7"), (0.75, "#f8cbad")
 """Blue for negative, red for positive forces, pale enough for lines and labels on top."""
 
 
-def force_figure(curves: Sequence[ForceCurve]) -> go.Figure | None:
+def force_figure(curves: Sequence[ForceCurve], units: Mapping[str, str] | None = None) -> go.Figure | None:
     """Restoring and damping forces per mass with their bands."""
     if not curves:
         return None
@@ -41,13 +41,29 @@ def force_figure(curves: Sequence[ForceCurve]) -> go.Figure | None:
             x=at, y=floats(curve.force), mode="lines", line={"color": FIT, "width": 2}, name="fitted force",
             legendgroup="force", showlegend=number == 0, row=row, col=column,
         )  # fmt: skip
-        figure.update_xaxes(title_text=label(curve.state), row=row, col=column)
-        figure.update_yaxes(title_text=f"{curve.kind} force / mass", row=row, col=column)
+        figure.update_xaxes(title_text=label(curve.state, unit_of(curve.state, units)), row=row, col=column)
+        figure.update_yaxes(
+            title_text=f"{curve.kind} force / mass{force_unit(curve.coordinate, units)}", row=row, col=column
+        )
     figure.update_layout(height=110 + 270 * rows, meta=STACK)
     return figure
 
 
-def surface_figure(surfaces: Sequence[ForceSurface], motion: Motion | None) -> go.Figure | None:
+def unit_of(state: str, units: Mapping[str, str] | None) -> str:
+    """Unit of a coordinate or of its rate, as the model states it or the recording."""
+    known = units or {}
+    base = known.get(state.rstrip("'"), "")
+    return known.get(state) or (f"{base}/s" if base and state.endswith("'") else base)
+
+
+def force_unit(coordinate: str, units: Mapping[str, str] | None) -> str:
+    unit = unit_of(coordinate, units)
+    return f" [{unit}/s²]" if unit else ""
+
+
+def surface_figure(
+    surfaces: Sequence[ForceSurface], motion: Motion | None, units: Mapping[str, str] | None = None
+) -> go.Figure | None:
     """Force per mass over position and rate, one panel per coordinate, with the motion that supports it."""
     if not surfaces:
         return None
@@ -81,10 +97,16 @@ def surface_figure(surfaces: Sequence[ForceSurface], motion: Motion | None) -> g
                 legendgroup="motion", showlegend=number == 0, row=row, col=column, **style,
             )  # fmt: skip
         figure.update_xaxes(
-            title_text=label(name), range=[surface.positions[0], surface.positions[-1]], row=row, col=column
+            title_text=label(name, unit_of(name, units)),
+            range=[surface.positions[0], surface.positions[-1]],
+            row=row,
+            col=column,
         )
         figure.update_yaxes(
-            title_text=label(f"{name}'"), range=[surface.rates[0], surface.rates[-1]], row=row, col=column
+            title_text=label(f"{name}'", unit_of(f"{name}'", units)),
+            range=[surface.rates[0], surface.rates[-1]],
+            row=row,
+            col=column,
         )
     figure.update_layout(height=130 + 330 * rows, meta=STACK)
     return figure

@@ -203,7 +203,7 @@ def interval_figure(fits: Mapping[str, Estimate], level: float) -> go.Figure | N
     columns = min(3, len(names))
     rows = math.ceil(len(names) / columns)
     figure = make_subplots(rows=rows, cols=columns, shared_yaxes=True, horizontal_spacing=0.06,
-                           vertical_spacing=0.28 / rows, specs=used(len(names), rows, columns))  # fmt: skip
+                           vertical_spacing=0.5 / rows, specs=used(len(names), rows, columns))  # fmt: skip
     labels = [escaped(name) for name in fits]
     ends = [fit.interval(level) for fit in fits.values()]
     for number, name in enumerate(names):
@@ -226,7 +226,7 @@ def interval_figure(fits: Mapping[str, Estimate], level: float) -> go.Figure | N
         unit = next((fit.units.get(name, "") for fit in fits.values() if name in fit.names), "")
         figure.update_xaxes(title_text=label(name, unit), range=interval_range(triples), nticks=4, row=row, col=column)
     figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], automargin=True)
-    figure.update_layout(height=80 + rows * (90 + 34 * len(fits)), meta=STACK)
+    figure.update_layout(height=80 + rows * (120 + 34 * len(fits)), meta=STACK)
     return figure
 
 

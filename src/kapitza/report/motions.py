@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kapitza.base import angles as circle
 from kapitza.base.arrays import Array, Flags, Indices
-from kapitza.data import Record
+from kapitza.base.units import Conversion, conversion, is_unit
+from kapitza.data import RECORDED, Record
 from kapitza.estimate import Estimate, Validation
 from kapitza.study import fitted_settings
 
@@ -72,6 +73,42 @@ class Motion:
                 values = circle.unwrap(values) if channel in self.angles else values
                 speed[inside] = np.gradient(values, self.time[inside])
         return speed
+
+
+@dataclass(frozen=True)
+class RecordedUnit:
+    """How a channel is brought back to the unit of its file."""
+
+    unit: str
+    change: Conversion
+
+    def spread(self, deviation: float) -> float:
+        return float(self.change.spread(deviation))
+
+
+def recorded_units(record: Record) -> dict[str, RecordedUnit]:
+    """Channels that were recorded in another unit than SI; angles stay in rad, in which they are wrapped."""
+    found = {}
+    for name, column in record.content.channels.items():
+        unit, own = str(column.attrs.get(RECORDED, "")), str(column.attrs.get("unit", ""))
+        if unit and own and not column.attrs.get("angle") and is_unit(unit):
+            found[name] = RecordedUnit(unit, conversion(own, unit, f'Channel "{name}"'))
+    return found
+
+
+def as_recorded(motion: Motion, record: Record | None) -> Motion:
+    """The motion with its channels in the units of the recording."""
+    known = {} if record is None else recorded_units(record)
+    known = {c: one for c, one in known.items() if c in motion.measured and f"{c}'" not in motion.measured}
+    if not known:
+        return motion
+    return replace(
+        motion,
+        measured={c: known[c].change(v) if c in known else v for c, v in motion.measured.items()},
+        predicted={c: known[c].change(v) if c in known else v for c, v in motion.predicted.items()},
+        noise={c: known[c].spread(v) if c in known else v for c, v in motion.noise.items()},
+        units={**motion.units, **{c: one.unit for c, one in known.items()}},
+    )
 
 
 def motions_of(estimate: Estimate) -> list[Motion]:

@@ -18,6 +18,7 @@ from plotly.offline import get_plotlyjs
 
 from kapitza.base.cures import spoken
 from kapitza.base.files import replacing
+from kapitza.estimate import Estimate
 from kapitza.report.force_figures import force_figure, surface_figure
 from kapitza.report.forces import forces_of
 from kapitza.report.interactive import (
@@ -31,9 +32,11 @@ from kapitza.report.interactive import (
     residual_figure,
     section_figure,
 )
-from kapitza.report.motions import Motion, motion_of_test, motions_of
+from kapitza.report.motions import Motion, as_recorded, motion_of_test, motions_of, recorded_units
 from kapitza.report.page import table_cells
-from kapitza.study import StudyFit, StudyResult, fitted_orbits
+from kapitza.report.spectrum_figures import correlation_figure, response_figure, spectrum_figure
+from kapitza.report.verdict import verdict_of
+from kapitza.study import StudyFit, StudyResult, fitted_orbits, fitted_settings
 
 METHODS = {
     "auto": "automatic chain, ending with maximum likelihood on the raw series",
@@ -80,6 +83,7 @@ def write_study_report(result: StudyResult, path: str | Path, truth: Mapping[str
     text = environment.get_template("study.html").render(
         title=result.title,
         answer=result.sentence(),
+        verdict=verdict_of(result),
         verdicts=[text for text in (result.verdict(), *held_back_sentences(result.chosen)) if text],
         sections=[part_values(part, number) for number, part in enumerate(parts)],
         plotly=Markup(get_plotlyjs()),
@@ -144,12 +148,22 @@ def parameter_part(chosen: StudyFit, level: float, truth: Mapping[str, float]) -
     if best.identifiable and set(best.identifiable) != set(best.names):
         notes.append("These data determine only the combinations " + ", ".join(best.identifiable) + ".")
     if best.noise:
-        noise = ", ".join(f"{name} {value:.3g}" for name, value in best.noise.items())
+        noise = ", ".join(_noise_words(best, name, value) for name, value in best.noise.items())
         notes.append(f"Standard deviation of the noise: {noise}.")
     if best.leverage:
         unseen = "; ".join(str(fault) for fault in best.leverage)
         notes.append(f"Faults of the measurement too small to be seen are not in the intervals: {unseen}.")
     return Part("Parameters", notes, [spoken(text) for text in best.warnings], table.drop(columns=empty))
+
+
+def _noise_words(best: Estimate, name: str, value: float) -> str:
+    """Noise of a channel in the unit of the recording."""
+    records = [record for record, _ in fitted_settings(best) if name in record.channels]
+    change = recorded_units(records[0]).get(name) if records else None
+    unit = records[0].units.get(name, "") if records else ""
+    if change is not None:
+        value, unit = change.spread(value), change.unit
+    return f"{name} {value:.3g} {unit}".rstrip()
 
 
 def _two(value: float) -> float:
@@ -189,18 +203,31 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
     best, moving = chosen.answer, chosen.moving
     motions = [] if moving is None else motions_of(moving)
     test, section = motion_of_test(chosen.validation), section_figure(fitted_orbits(best))
-    first = motions[0] if motions else None
+    plain = motions[0] if motions else None
     forces = forces_of(best, motions, result.seed)
+    records = [record for record, _ in fitted_settings(best)]
+    motions = [as_recorded(m, records[i] if i < len(records) else None) for i, m in enumerate(motions)]
+    if test is not None and chosen.validation is not None:
+        test = as_recorded(test, chosen.validation.record)
+    first, record = motions[0] if motions else None, records[0] if records else None
+    own = {} if plain is None else plain.units
+    known = {**own, **{state: unit for state, unit in best.model.units.items() if unit}}
+    drives = [signal.name for signal in best.model.signals]
     parts = [] if section is not None else fit_parts(chosen, motions, test)
     figures = [
         ("Residuals", residual_figure(first), "Predicted minus measured at every sample, thinned by extremes, against "
          "time, the value itself and its rate; without structure when the equations are complete. The band is twice "
          "the noise; outliers are marked."),
+        ("Spectrum", None if section is not None else spectrum_figure(first), "Power density of data, model and "
+         "residuals. Lines of the data that the model lacks stand in the residuals."),
+        ("Frequency response", response_figure(first, record, drives), "Response to the measured drive, from "
+         "the samples of the data and of the model in the same way. For a nonlinear rig it holds for this drive; "
+         "kapitza frequency-response computes it for others, with folds and hysteresis."),
         ("Phase portrait", None if section is not None else portrait_figure(first), "Velocity against position along "
          "the fitted motion."),
-        ("Forces", force_figure(forces.curves), "Force per mass against position (at rest) and against velocity (at "
-         "zero), over the range of the data, with the 95 % band that the errors of the parameters give."),
-        ("Restoring-force surface", surface_figure(forces.surfaces, first), "The same force over position and "
+        ("Forces", force_figure(forces.curves, known), "Force per mass against position (at rest) and against "
+         "velocity (at zero), over the range of the data, with the 95 % band that the errors of the parameters give."),
+        ("Restoring-force surface", surface_figure(forces.surfaces, plain, known), "The same force over position and "
          "velocity together; hover for its value and half its 95 % band. Far from the motion of the fit (dark) the "
          "surface is what the equations say, not what the data showed."),
         ("Free decay", decay_figure(first), "Amplitude of each half cycle against time, and frequency against "
@@ -208,6 +235,8 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
         ("Profile likelihoods", profile_figure(chosen.profiles, best, result.level), "How much worse the fit gets when "
          "one parameter is held elsewhere and the others follow; a parabola where the interval is Gaussian. The line "
          "marks its ends."),
+        ("Correlation of the parameters", correlation_figure(best), "Near 1 or -1 two parameters trade off: a "
+         "combination of them is known better than each."),
         ("Convergence", convergence_figure(best), "How the parameters came to their values."),
         ("Section and orbits", section, "One point per "
          "excitation period, and the periodic orbits found in it; hover one for its code, period and multipliers."),

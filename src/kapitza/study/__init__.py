@@ -2,8 +2,9 @@
 
 from kapitza.study.draws import parameter_draws
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
-from kapitza.study.folder import rewriting
+from kapitza.study.folder import finished_before, keep_copy, rewriting
 from kapitza.study.keys import json_schema
+from kapitza.study.motions_of_fit import cycle_of, model_to_follow, repeated_fits
 from kapitza.study.prediction import drive_of, predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import is_study, read_study
@@ -18,15 +19,20 @@ __all__ = [
     "StudyFit",
     "StudyResult",
     "as_plain",
+    "cycle_of",
     "drive_of",
+    "finished_before",
     "fitted_orbits",
     "fitted_settings",
     "is_study",
     "json_schema",
+    "keep_copy",
+    "model_to_follow",
     "parameter_draws",
     "predicted_table",
     "read_results",
     "read_study",
+    "repeated_fits",
     "rewriting",
     "write_new_study",
 ]

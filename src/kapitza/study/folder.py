@@ -187,6 +187,32 @@ def _remove_working(folder: Path) -> None:
         folder.rmdir()
 
 
+def finished_before(study: Study) -> bool | None:
+    """Return whether the results folder holds the result of this very study, data and version; None where it has none.
+
+    False: it holds the result of another one, such as of the study before it was edited.
+    """
+    mark = _mark(study.folder)
+    if mark is None or not (study.folder / RESULT).is_file():
+        return None
+    return mark["identity"] == identity(study)
+
+
+def keep_copy(folder: Path) -> Path:
+    """Copy the files of a study in a results folder beside it, as NAME-1, NAME-2, ...; return the copy."""
+    number = 1
+    while os.path.lexists(folder.with_name(f"{folder.name}-{number}")):
+        number += 1
+    place = folder.with_name(f"{folder.name}-{number}")
+    mark = _mark(folder) or {"files": {}}
+    with locked(folder), replacing_folder(place, require_replaceable) as draft:
+        for name in (*mark["files"], MARK):
+            if (folder / name).is_file():
+                (draft / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(folder / name, draft / name)
+    return place
+
+
 @contextmanager
 def rewriting(folder: Path, name: str) -> Iterator[Path]:
     """Yield the path of one more file for a results folder, which then counts as the study's own."""

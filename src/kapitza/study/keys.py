@@ -89,7 +89,17 @@ NOISE = Kind(
 NAMED_TEXTS = Kind("a table name = text", is_table(is_text), table(TEXT_SCHEMA))
 BOUNDS = Kind("a table name = [low, high]", is_table(is_pair), table(array(NUMBER_SCHEMA, minItems=2, maxItems=2)))
 PRIORS = Kind("a table name = {mean = ..., deviation = ...}", is_table(is_prior), table(PRIOR_SCHEMA))
+SPANS = Kind(
+    "a list of spans [from, to]",
+    is_list(is_pair),
+    array(array(NUMBER_SCHEMA, minItems=2, maxItems=2)),
+)
 TABLE = Kind("a table", lambda value: isinstance(value, dict), {"type": "object"})
+SENSORS = Kind(
+    'a table channel = {unknown = "offset drift", ...}',
+    is_table(lambda value: isinstance(value, dict)),
+    table({"type": "object"}),
+)
 TABLES = Kind("a list of tables", is_list(lambda value: isinstance(value, dict)), array({"type": "object"}))
 
 
@@ -147,7 +157,15 @@ DATA = {
     "ignore": Key(TEXTS, "channels that were read, under their new names, and are not used"),
     "units": Key(NAMED_TEXTS, 'units of columns where the file does not say them: {phi = "deg"}'),
     "angles": Key(TEXTS, "channels that live on a circle"),
-    "measures": Key(NAMED_TEXTS, 'what a channel measures, where it is no state: {theta2 = "phi2 - phi1"}'),
+    "measures": Key(
+        NAMED_TEXTS,
+        'what a channel measures, where it is no state: {theta2 = "phi2 - phi1"}, {gap = "x - base"}',
+    ),
+    "sensors": Key(
+        SENSORS,
+        'errors of a sensor: {x = {unknown = "offset drift"}}, {a = {gain = [1.0, 0.02], delay = 0.001}}; also limits',
+    ),
+    "hold_back": Key(SPANS, "spans [s] that are not fitted but predicted: [[4.0, 6.0], [10.0, 12.0]]"),
     "drive": Key(TEXTS, "channels that drive the model, under their names in the equations"),
     "drive_degree": Key(WHOLE, "how the drive runs between samples: 0 held, 1 linear, 3 or 5 spline"),
     "period": Key(NUMBER, "period of the excitation [s], where the model does not say it"),

@@ -193,7 +193,7 @@ def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, 
     """One recording against one candidate: its channels, values and measures must belong to the model."""
     model, place = candidate.model, recording.place
     drives = {signal.name for signal in recording.signals}
-    known = {*model.states, *model.outputs, *recording.measures, *drives}
+    known = {*recording.needed(model), *drives}
     used = [channel for channel in recording.record.channels if channel in known - drives]
     if not used:
         channels = ", ".join(c for c in recording.record.channels if c not in drives)
@@ -224,7 +224,7 @@ def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, 
         if name in candidate.free:
             notes.add((*place, "values", name), f"{name} is free: leave it out of free, or of these values.")
     for channel, text in recording.measures.items():
-        problem = _measure_problem(model, text)
+        problem = _measure_problem(model, text, recording.record.channels)
         if problem:
             notes.add((*place, "measures", channel), problem)
 
@@ -242,11 +242,11 @@ def _ask_units(recording: Recording, model: Model, used: Sequence[str], notes: N
             )
 
 
-def _measure_problem(model, text: str) -> str:
+def _measure_problem(model: Model, text: str, channels: Sequence[str]) -> str:
     from kapitza.model import parse_expression
 
     try:
-        parse_expression(text, {*model.states, *model.names, "t"})
+        parse_expression(text, {*model.states, *model.names, *channels, "t"})
     except KapitzaError as error:
         return str(error)
     return ""

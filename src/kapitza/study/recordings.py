@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from kapitza.data import Record, read
 from kapitza.errors import DataError, KapitzaError
-from kapitza.model import Signal
+from kapitza.estimate import Sensor
+from kapitza.model import Model, Signal
 from kapitza.signal import without_bad_samples
 from kapitza.study.problems import Notebook
 from kapitza.study.problems import Path as Place
@@ -38,8 +40,8 @@ READ_KEYS = (
 class Recording:
     """One file of a study: its record, values of its own, what drove it, and what it is for ("fit" or "check").
 
-    measures: channel → expression in the states, where a channel is no state. signals: measured drives by name.
-    place: where the study speaks of it.
+    measures: channel → expression in the states, where a channel is no state. sensors: channel → its errors. signals:
+    measured drives by name. held_back: spans [s] that are predicted, not fitted. place: where the study speaks of it.
     """
 
     path: Path
@@ -49,6 +51,24 @@ class Recording:
     signals: tuple[Signal, ...] = ()
     use: str = "fit"
     place: Place = ()
+    sensors: Mapping[str, Sensor] = field(default_factory=dict)
+    held_back: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def outputs(self) -> dict[str, str | Sensor]:
+        """What each channel reads that is not a state alone: an expression, or one with the errors of its sensor."""
+        return {**self.measures, **self.sensors}
+
+    def held(self, record: Record) -> NDArray[np.bool_]:
+        """Samples (N,) of a record that lie in a held-back span."""
+        return np.any([(record.time >= a) & (record.time < b) for a, b in self.held_back], axis=0)
+
+    def needed(self, model: Model) -> set[str]:
+        """Channels that a fit of the model uses: states, outputs, what is measured, and the columns in it."""
+        read = {*model.states, *model.outputs, *self.outputs}
+        for text in self.measures.values():
+            read |= set(re.findall(r"[A-Za-z_]\w*'*", text)) & set(self.record.channels)
+        return read
 
     @property
     def name(self) -> str:
@@ -83,6 +103,7 @@ def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) 
         "phase_channel",
         "drive",
         "measures",
+        "sensors",
         "ignore",
     ):
         said = content.get(name)
@@ -122,10 +143,42 @@ def _recording(content: Mapping[str, Any], path: Path, place: Place) -> Recordin
             'Cut it there: gaps = "split".'
         )
     record = _with_noise(record, content.get("noise", {}))
-    measures = dict(content.get("measures", {}))
-    for channel in measures:
+    measures, sensors = dict(content.get("measures", {})), content.get("sensors", {})
+    for channel in (*measures, *sensors):
         record[channel]  # an unknown channel is refused with the nearest one
-    return Recording(path, record, dict(content.get("values", {})), measures, signals, content.get("use", "fit"), place)
+    return Recording(
+        path,
+        record,
+        dict(content.get("values", {})),
+        measures,
+        signals,
+        content.get("use", "fit"),
+        place,
+        {channel: _sensor(channel, errors, measures.get(channel, channel)) for channel, errors in sensors.items()},
+        tuple(_span(record, *span) for span in content.get("hold_back", ())),
+    )
+
+
+def _sensor(channel: str, errors: Mapping[str, Any], output: str) -> Sensor:
+    """The sensor of a channel from its table in a study."""
+    known = ("unknown", "gain", "offset", "drift", "delay", "limits")
+    for name in errors:
+        if name not in known:
+            raise DataError(f'The sensor of "{channel}" has no "{name}"; give {", ".join(known)}.')
+    # A list [value, deviation] of a file is the pair of Python.
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) and name != "unknown" else value
+             for name, value in errors.items()}  # fmt: skip
+    return Sensor(output, **given)
+
+
+def _span(record: Record, start: float, stop: float) -> tuple[float, float]:
+    """A held-back span that holds samples of the record."""
+    if not start < stop:
+        raise DataError(f"hold_back = [[{start:g}, {stop:g}]]: give the earlier time first.")
+    if not ((record.time >= start) & (record.time < stop)).any():
+        reach = f"{record.time[0]:.6g} to {record.time[-1]:.6g} s"
+        raise DataError(f"hold_back = [[{start:g}, {stop:g}]]: the recording spans {reach}.")
+    return float(start), float(stop)
 
 
 def _channels(content: Mapping[str, Any], drives: list[str], marker: Any) -> Any:

@@ -139,7 +139,8 @@ def planned_steps(study: Study) -> list[Step]:
             steps += [Step(candidate, "orbits"), Step(candidate, "auto", optional=True)]
             continue
         steps.append(Step(candidate, "auto"))
-        if not candidate.model.is_map:
+        # The weak form takes samples as they are: errors of sensors would bias it.
+        if not candidate.model.is_map and not any(recording.sensors for recording in study.fitted):
             steps.append(Step(candidate, "harmonic", optional=True))
         if candidate.model.invariants:
             steps.append(Step(candidate, "invariant", optional=True))
@@ -251,9 +252,11 @@ def _fitted_part(study: Study, recording: Recording, candidate: Candidate) -> Pa
     """Return the part of a recording that is fitted, with the values it brings."""
     record = prepared(recording.record, candidate)
     drives = {signal.name for signal in recording.signals}
-    known = {*candidate.model.states, *candidate.model.outputs, *recording.measures, *drives}
+    known = {*recording.needed(candidate.model), *drives}
     record = record.select([channel for channel in record.channels if channel in known])
-    if study.hold_back:
+    if recording.held_back:
+        record = record.samples(np.flatnonzero(~recording.held(record)))
+    elif study.hold_back:
         record = record.samples(slice(0, _cut(record, study.hold_back)))
     return Part(record, dict(recording.values))
 
@@ -265,11 +268,11 @@ def _cut(record: Record, hold_back: float) -> int:
 def fitted(study: Study, candidate: Candidate, method: str, data: Sequence[Part]) -> Estimate:
     """Return the estimate of one method."""
     model, free, settings = candidate.model, list(candidate.free), study.settings
-    measures = study.measures
+    outputs = study.outputs
     if method == "auto":
-        return identify(model, data, free, Automatic(ShootingFit(outputs=measures, **settings["shooting"])))
+        return identify(model, data, free, Automatic(ShootingFit(outputs=outputs, **settings["shooting"])))
     if method == "shooting":
-        return identify(model, data, free, ShootingFit(outputs=measures, **settings["shooting"]))
+        return identify(model, data, free, ShootingFit(outputs=outputs, **settings["shooting"]))
     if method == "harmonic":
         return identify(model, data, free, HarmonicFit(**settings["harmonic"]))
     if method == "invariant":
@@ -282,7 +285,7 @@ def fitted(study: Study, candidate: Candidate, method: str, data: Sequence[Part]
             raise KapitzaError(f"No periodic orbits were found in {source}: {orbits.message}")
         found.append(replace(part, source=orbits))
         said.append(f"{len(orbits)} periodic orbits of up to {study.max_period} periods")
-    estimate = identify(model, found, free, OrbitFit(outputs=measures, **settings["orbits"]))
+    estimate = identify(model, found, free, OrbitFit(outputs=outputs, **settings["orbits"]))
     return estimate.with_(chain=tuple(said))
 
 
@@ -306,16 +309,22 @@ def _validated(study: Study, candidate: Candidate, estimate: Estimate) -> tuple[
         record = prepared(recording.record, candidate)
         if recording.signals:
             estimate = estimate.with_(model=driven(estimate.model, recording.signals))
+    elif any(recording.held_back for recording in study.fitted):
+        recording = next(one for one in study.fitted if one.held_back)
+        record = prepared(recording.record, candidate)
+        record = record.samples(np.flatnonzero(recording.held(record)))
     elif study.hold_back:
         recording = study.fitted[0]
         record = prepared(recording.record, candidate)
         record = record.samples(slice(_cut(record, study.hold_back), None))
     else:
         return None, ()
-    known = {*candidate.model.states, *candidate.model.outputs, *recording.measures}
+    known = recording.needed(candidate.model)
+    # Errors of sensors were fitted with the rest: the estimate has them.
+    outputs = None if recording.sensors else recording.measures
     try:
         record = record.select([channel for channel in record.channels if channel in known])
         count = int(np.clip(record.size // STRETCH, 1, MOST_STRETCHES))
-        return validate(estimate, (record, dict(recording.values)), outputs=recording.measures, stretches=count), ()
+        return validate(estimate, (record, dict(recording.values)), outputs=outputs, stretches=count), ()
     except KapitzaError as error:
         return None, (f"Held-back data could not be tested: {spoken(str(error))}",)

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import spoken
 from kapitza.base.monitor import Monitor
 from kapitza.base.workers import Executor
 from kapitza.study.candidates import Candidate
 from kapitza.study.recordings import Recording
 
 if TYPE_CHECKING:
+    from kapitza.estimate import Sensor
     from kapitza.study.result import StudyResult
 
 
@@ -79,12 +81,12 @@ class Study:
         # asked for before the fit and again for the results; a clock is judged by some thirty fits
         from kapitza.study.plausibility import study_warnings
 
-        return study_warnings(self)
+        return tuple(spoken(text) for text in study_warnings(self))
 
     @property
-    def measures(self) -> dict[str, str]:
-        """What channels measure where they are no states, of all recordings."""
-        return {channel: text for recording in self.recordings for channel, text in recording.measures.items()}
+    def outputs(self) -> dict[str, str | Sensor]:
+        """What channels read where they are no states or have errors, of all recordings."""
+        return {channel: output for recording in self.recordings for channel, output in recording.outputs.items()}
 
     def run(
         self, monitor: Monitor | None = None, resume: bool = False, executor: Executor | None = None

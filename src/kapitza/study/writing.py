@@ -12,7 +12,7 @@ import numpy as np
 from kapitza.data import Record, read, replacing
 from kapitza.errors import DataError
 from kapitza.library import model_named
-from kapitza.model import Model, read_model
+from kapitza.model import CONSTANTS, FUNCTIONS, Model, read_model
 from kapitza.study.recognised import recognised_drives
 
 HEAD = """\
@@ -30,6 +30,9 @@ file = {file}
 # from = 0.0                      # use only this span [s]
 # to = 10.0
 # every = 10                      # use every tenth sample
+# hold_back = [[4.0, 6.0]]        # spans [s] that are predicted instead of fitted
+# sensors = {{{first} = {{unknown = "offset drift"}}}}   # errors of a sensor, found with the rest
+# bad_samples = "keep"            # spikes, dropouts and saturated samples are left out otherwise
 {gaps}# segment = "trial"               # column whose changes mark interruptions
 # A second recording, only to check the prediction:
 # [[data]] above instead of [data], and once more with file = "other.csv", use = "check"
@@ -74,12 +77,14 @@ def write_new_study(
     units: dict[str, str] | None = None,
     group: str | None = None,
     drive: Sequence[str] | None = None,
+    equations: Sequence[str] = (),
 ) -> Path:
     """Write a study for a recording; it runs as it is, and says in comments what can be changed. Returns its path.
 
     Without a model every channel gets an oscillator of its own, x'' + c*x' + k*x = 0, started at the frequency that
     its spectrum shows: a first fit to replace by the real equations. drive: channels that drive the motion; by default
-    those whose names and units say so.
+    those whose names and units say so. equations: of the motion; names in them that are no channels become free
+    parameters, started at 1.
     """
     recording = Path(recording)
     record = read(recording, time=time, interval=interval, units=units, group=group)
@@ -101,7 +106,8 @@ def write_new_study(
     text = HEAD.format(name=path.name, title=quoted(recording.stem.replace("_", " ")))
     chosen = None if model is None else (read_model(model) if model.endswith(".toml") else model_named(model))
     if chosen is None or model is None:
-        section, free = own_model(record, names, drives)
+        section, free = written_model(record, equations, drives) if equations else own_model(record, names, drives)
+        names = named_in(equations, names) if equations else names
     else:
         section, free = known_model(model, chosen, path)
         own = {s.name for s in chosen.signals}
@@ -134,6 +140,39 @@ def states_for(channels: tuple[str, ...], model: Model) -> dict[str, str]:
     """Channels that are states of the model; where none is, the first ones in order."""
     known = {c: c for c in channels if c in model.states}
     return known or dict(zip(channels, model.states, strict=False))
+
+
+def words_of(text: str) -> list[str]:
+    """Names in an equation, without primes, functions, t and pi, in order."""
+    found = re.findall(r"[A-Za-z_]\w*", text)
+    return [name for name in dict.fromkeys(found) if name not in FUNCTIONS and name not in CONSTANTS and name != "t"]
+
+
+def named_in(equations: Sequence[str], names: dict[str, str]) -> dict[str, str]:
+    """Channels with the coordinates of the equations: by name, and one left over takes the one without a channel."""
+    words = {word for text in equations for word in words_of(text)}
+    moving = dict.fromkeys(n for text in equations for n in re.findall(r"([A-Za-z_]\w*)'", text))
+    used = {channel: name for channel, name in names.items() if name.rstrip("'") in words}
+    without = [name for name in moving if name not in used.values()]
+    left = [channel for channel in names if channel not in used]
+    if len(without) == 1 and len(left) == 1:
+        used[left[0]] = without[0]
+    return used or names
+
+
+def written_model(record: Record, equations: Sequence[str], drives: Sequence[str]) -> tuple[str, list[str]]:
+    """The equations given; whatever in them is neither moved nor measured is a parameter to find."""
+    moving = dict.fromkeys(n for text in equations for n in re.findall(r"([A-Za-z_]\w*)'", text))
+    known = {*moving, *record.channels, *drives}
+    free = [n for n in dict.fromkeys(w for text in equations for w in words_of(text)) if n not in known]
+    if not free:
+        raise DataError("The equations hold no parameter to find: name one, such as c in x'' + c*x' + x = 0.")
+    lines = "".join(f"  {quoted(text)},\n" for text in equations)
+    values = [f'parameters.{name} = 1.0            # a first guess; {{value = 1.0, unit = "kg"}} states a unit\n'
+              for name in free]  # fmt: skip
+    angles = {c for c, a in zip(record.channels, record.angles, strict=True) if a}
+    values += [f"coordinates.{name} = {{angle = true}}\n" for name in moving if name in angles]
+    return OWN.format(equations=lines, parameters="".join(values)), free
 
 
 def own_model(record: Record, names: dict[str, str], drives: tuple[str, ...] = ()) -> tuple[str, list[str]]:
@@ -207,8 +246,12 @@ def data_section(
     )
     if drives:
         stated_drive = f"drive = [{', '.join(quoted(d) for d in drives)}]   # drives the model, under its name\n"
+        stated_drive += (
+            "drive_degree = 3                  # a cubic spline through its samples; 0: held, 1: straight lines\n"
+        )
     return DATA.format(
         drive=stated_drive,
+        first=first,
         measures=f'# measures = {{{first} = "x - y"}}      # what a channel measures that is no state\n',
         noise=f"# noise = {{{first} = 0.01}}       # standard deviation, where known",
         file=quoted(file),

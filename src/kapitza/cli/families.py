@@ -1,0 +1,238 @@
+"""`kapitza follow`, `diagram`, `frequency-response`: families of motions of what a study fitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from kapitza.base.csv_tables import write_table
+from kapitza.base.files import replacing
+from kapitza.cli.console import answers, examples, table
+from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
+from kapitza.cli.simulate import assignments, initial_state
+from kapitza.errors import KapitzaError, ModelError, nearest_name
+
+if TYPE_CHECKING:
+    from kapitza.model import Model
+
+Along = Annotated[str, typer.Option("--parameter", "-p", help="Parameter along which motions are followed.")]
+Low = Annotated[float, typer.Option("--from", help="Its lower end.")]
+High = Annotated[float, typer.Option("--to", help="Its upper end.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="Another value, NAME=VALUE; repeatable.")]
+Start = Annotated[
+    list[str] | None, typer.Option(help="State near the first motion, NAME=VALUE; otherwise the model settles.")
+]
+Drive = Annotated[
+    str | None,
+    typer.Option(help="Measured drive to replace by NAME_level*cos(omega*t); needed only where there are several."),
+]
+Out = Annotated[Path | None, typer.Option(help="Write the points into this .csv file.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw them into this .png or .svg.")]
+Rest = Annotated[bool, typer.Option("--rest", help="Follow a rest state instead of a periodic motion.")]
+Period = Annotated[
+    float | None, typer.Option(help="Periods of the excitation; without excitation the period [s], roughly.")
+]
+
+
+def prepared_model(study: Path, name: str | None, set_: list[str] | None, drive: str | None) -> Model:
+    """The model that a study fitted, its measured drive replaced by a harmonic one."""
+    from kapitza.study import model_to_follow
+
+    return model_to_follow(chosen_fit(study, name), assignments(set_, "--set"), drive)
+
+
+def require_parameter(model: Model, name: str) -> None:
+    if name not in model.names:
+        known = ", ".join(model.names)
+        raise ModelError(f'{model.name} has no parameter "{name}"; it has {known}.{nearest_name(name, model.names)}')
+
+
+def range_of(low: float, high: float) -> tuple[float, float]:
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise KapitzaError(f"--from {low:g} --to {high:g}: give two numbers, the smaller first.")
+    return low, high
+
+
+def follow_command(
+    study: FitArgument,
+    parameter: Along,
+    low: Low,
+    high: High,
+    set_: Set = None,
+    start: Start = None,
+    drive: Drive = None,
+    rest: Rest = False,
+    period: Period = None,
+    out: Out = None,
+    plot: Plot = None,
+    name: Name = None,
+) -> None:
+    """Follow the periodic motion of the fitted model along a parameter: stability, bifurcations with intervals."""
+    from kapitza.continuation import follow
+    from kapitza.study import cycle_of
+
+    model = prepared_model(study, name, set_, drive)
+    require_parameter(model, parameter)
+    estimate = estimate_of(chosen_fit(study, name))
+    settings: dict[str, Any] = {"equilibrium": True} if rest else {"period": period}
+    # Intervals of bifurcations follow from the covariance of the fit, where there is one.
+    known = all(math.isfinite(error) for error in estimate.deviations.values()) and estimate.base is None
+    if known and parameter not in estimate.names and all(n in model.names for n in estimate.names):
+        settings["posterior"] = estimate
+    x0 = initial_state(model, assignments(start, "--start"))
+    cycle = cycle_of(chosen_fit(study, name)) if model.period is None and not rest and not model.is_map else None
+    if cycle is not None:
+        # Without excitation the motion of the recording is the best guess of the cycle.
+        x0 = cycle[0] if x0 is None else x0
+        settings["period"] = cycle[1] if period is None else period
+    branch = follow(model, x0, parameter, range_of(low, high), **settings)
+    page = answers()
+    page.print(Text(str(branch)))
+    if branch.bifurcations:
+        page.print(bifurcation_listing(branch.bifurcation_table(), parameter))
+    written(out, plot, branch.table, branch.plot)
+
+
+follow_command.__doc__ = (follow_command.__doc__ or "") + examples(
+    "kapitza follow run.toml --parameter omega --from 5 --to 14 --plot branch.png",
+    "kapitza follow run-results -p F_level --from 0.1 --to 2 --set omega=9.5 --out branch.csv",
+)
+
+
+def diagram_command(
+    study: FitArgument,
+    parameter: Along,
+    low: Low,
+    high: High,
+    depth: Annotated[int, typer.Option(min=0, help="Switches of branch, one after the other.")] = 2,
+    set_: Set = None,
+    start: Start = None,
+    drive: Drive = None,
+    out: Out = None,
+    plot: Plot = None,
+    name: Name = None,
+) -> None:
+    """Follow a branch of the fitted model, leave it at every bifurcation, and so on: the bifurcation diagram."""
+    from kapitza.continuation import diagram
+
+    model = prepared_model(study, name, set_, drive)
+    require_parameter(model, parameter)
+    x0 = initial_state(model, assignments(start, "--start"))
+    tree = diagram(model, x0, parameter, range_of(low, high), depth=depth)
+    page = answers()
+    branches = "1 branch" if len(tree) == 1 else f"{len(tree)} branches"
+    page.print(Text(f"{branches}, up to {max(tree.levels)} switches from the first."))
+    bifurcations = tree.table()
+    if len(bifurcations):
+        page.print(bifurcation_listing(bifurcations, parameter))
+    for point, reason in tree.failed:
+        page.print(Text(f"No branch was reached at {point.name}, {parameter} = {point.value:.6g}: {reason}"))
+    written(out, plot, tree.table, tree.plot)
+
+
+diagram_command.__doc__ = (diagram_command.__doc__ or "") + examples(
+    "kapitza diagram run.toml --parameter B --from 0.1 --to 0.3 --depth 3 --plot diagram.png"
+)
+
+
+def frequency_response_command(
+    study: FitArgument,
+    low: Annotated[float, typer.Option("--from", help="Lowest frequency of the drive, in Hz.")],
+    high: Annotated[float, typer.Option("--to", help="Highest frequency, in Hz.")],
+    frequency: Annotated[str, typer.Option(help="Name of the angular frequency of the drive [rad/s].")] = "omega",
+    force: Annotated[str | None, typer.Option(help="Name of the amplitude of the drive.")] = None,
+    level: Annotated[list[float] | None, typer.Option(help="Amplitude of the drive; repeatable.")] = None,
+    damping: Annotated[
+        list[str] | None, typer.Option(help="Damping parameters, set to zero for the backbone; repeatable.")
+    ] = None,
+    set_: Set = None,
+    drive: Drive = None,
+    out: Out = None,
+    plot: Plot = None,
+    name: Name = None,
+) -> None:
+    """Response of the fitted model to a harmonic drive over its frequency: folds, jumps, hysteresis, backbone."""
+    from kapitza.continuation import frequency_response
+
+    model = prepared_model(study, name, set_, drive)
+    force = force or next((n for n in model.names if n.endswith("_level")), None)
+    if force is None:
+        raise KapitzaError("Name the amplitude of the drive: --force B.")
+    for one in (frequency, force, *(damping or ())):
+        require_parameter(model, one)
+    turn = 2 * math.pi
+    limits = range_of(low, high)
+    found = frequency_response(
+        model, frequency, (turn * limits[0], turn * limits[1]), force=force, damping=damping or None,
+        levels=level or None,
+    )  # fmt: skip
+    page = answers()
+    for amount, branch in zip(found.forces, found.branches, strict=True):
+        page.print(Text(hysteresis_sentence(branch, force, amount)))
+    written(out, plot, lambda: response_table(found, force), found.plot)
+
+
+frequency_response_command.__doc__ = (frequency_response_command.__doc__ or "") + examples(
+    "kapitza frequency-response run.toml --from 5 --to 20 --level 0.5 --level 2 --plot response.png",
+    "kapitza frequency-response run.toml --from 1 --to 3 --force B --damping c --out response.csv",
+)
+
+
+def hysteresis_sentence(branch: Any, force: str, amount: float) -> str:
+    """One line on a response: its peak, and the jumps where it folds."""
+    coordinate = branch.model.coordinates[0].name
+    unit = branch.model.units.get(coordinate, "")
+    size = branch.amplitude(coordinate)
+    turn = 2 * math.pi
+    hertz = branch.values[:, 0] / turn
+    peak = int(size.argmax())
+    text = f"{force} = {amount:g}: largest {coordinate} {size[peak]:.4g} {unit}".rstrip()
+    text += f" at {hertz[peak]:.5g} Hz"
+    folds = sorted(b.value / turn for b in branch.of("fold"))
+    if len(folds) >= 2:
+        return f"{text}; hysteresis: two stable responses between {folds[0]:.5g} and {folds[-1]:.5g} Hz"
+    return f"{text}; one response at every frequency" if not folds else f"{text}; fold at {folds[0]:.5g} Hz"
+
+
+def response_table(found: Any, force: str) -> Any:
+    """Frequency [Hz], amplitude of every coordinate and stability of all responses, one below the other."""
+    import pandas as pd
+
+    tables = []
+    for amount, branch in zip(found.forces, found.branches, strict=True):
+        columns: dict[str, Any] = {force: amount, "frequency [Hz]": branch.values[:, 0] / (2 * math.pi)}
+        for coordinate in branch.model.coordinates:
+            unit = branch.model.units.get(coordinate.name, "")
+            columns[f"{coordinate.name} amplitude" + (f" [{unit}]" if unit else "")] = branch.amplitude(coordinate.name)
+        tables.append(pd.DataFrame({**columns, "stability": branch.stability}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def bifurcation_listing(rows: Any, parameter: str) -> Any:
+    """Bifurcations as a table for the terminal: kind, value, interval where there is one."""
+    bands = "low" in rows.columns
+    columns = ["bifurcation", parameter, *(("low", "high") if bands else ())]
+    listing = table(*columns, right=tuple(columns[1:]))
+    for row in rows.to_dict("records"):
+        ends = [row.get("low", math.nan), row.get("high", math.nan)] if bands else []
+        numbers = ("-" if math.isnan(value) else f"{value:.6g}" for value in (row[parameter], *ends))
+        listing.add_row(Text(str(row["kind"]), style="bold"), *numbers)
+    return listing
+
+
+def written(out: Path | None, plot: Path | None, rows: Callable[[], Any], draw: Callable[[], Any]) -> None:
+    """Write the table and the figure that were asked for, and say where."""
+    if out is not None:
+        if out.suffix.lower() != ".csv":
+            raise KapitzaError(f'Points are written as .csv, not as "{out.name}".')
+        write_table(rows(), out)
+        answers().print(Text(f"Points written to {out}"))
+    if plot is not None:
+        with replacing(plot) as draft:
+            draw().savefig(draft)
+        answers().print(Text(f"Figure written to {plot}"))

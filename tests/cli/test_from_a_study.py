@@ -1,0 +1,220 @@
+"""Commands that go on from a study that was run; expected values from closed forms and the true values."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kapitza as kz
+from kapitza.cli import main
+from kapitza.model import harmonic_drive
+from kapitza.study import model_to_follow
+
+STUDY = """
+[model]
+equations = ["x'' + c*x' + k*x = B*cos(omega*t)"]
+parameters = {c = 0.3, k = 3.0, B = 0.8, omega = 1.5}
+excitation = {period = "2*pi/omega"}
+[data]
+file = "run.csv"
+[fit]
+free = ["c", "k", "B"]
+method = "shooting"
+[output]
+report = false
+"""
+TRUTH = {"c": 0.2, "k": 4.0, "B": 1.0, "omega": 1.5}
+
+
+def run(capsys, *arguments) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([str(a) for a in arguments])
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = B*cos(omega*t)", parameters=TRUTH, period="2*pi/omega", start={"x": 0.5, "x'": 0.0}
+    )
+    record = kz.simulate(model, t=np.arange(300) * 0.1).select(["x"])
+    kz.write(kz.measure(record, noise=0.01, seed=2), folder / "run.csv")
+    (folder / "run.toml").write_text(STUDY)
+    kz.read_study(folder / "run.toml").run(kz.Silent())
+    return folder
+
+
+def test_the_frequency_response_is_that_of_the_oscillator(capsys, place):
+    """|x| = B / sqrt((k - ω²)² + (c ω)²), at the fitted values."""
+    out = place / "response.csv"
+    code, said, _ = run(
+        capsys, "frequency-response", place / "run.toml", "--from", 0.2, "--to", 0.45, "--force", "B", "--out", out,
+        "--plot", place / "response.png",
+    )  # fmt: skip
+    assert code == 0
+    assert "one response at every frequency" in " ".join(said.split())
+    table, values = pd.read_csv(out), kz.read_results(place / "run-results").best.values
+    omega = 2 * np.pi * table["frequency [Hz]"].to_numpy()
+    expected = values["B"] / np.hypot(values["k"] - omega**2, values["c"] * omega)
+    np.testing.assert_allclose(table["x amplitude"], expected, rtol=1e-3)
+    assert set(table["stability"]) == {"stable"}
+    assert (place / "response.png").stat().st_size > 1000
+
+
+def test_branches_of_the_fitted_model(capsys, place):
+    code, said, _ = run(capsys, "follow", place / "run.toml", "-p", "omega", "--from", 1.2, "--to", 1.8)
+    assert code == 0
+    assert "omega from 1.2 to 1.8" in said
+    code, said, _ = run(
+        capsys, "diagram", place / "run-results", "-p", "omega", "--from", 1.2, "--to", 1.6, "--depth", 0
+    )
+    assert code == 0
+    assert said.startswith("1 branch")
+    code, _, err = run(capsys, "follow", place / "run.toml", "-p", "omga", "--from", 1, "--to", 2)
+    assert code == 2
+    assert 'Did you mean "omega"?' in " ".join(err.split())
+    code, _, err = run(capsys, "follow", place / "run.toml", "-p", "omega", "--from", 2, "--to", 1)
+    assert "the smaller first" in " ".join(err.split())
+
+
+def test_how_sure_the_answer_is(capsys, place):
+    fit = kz.read_results(place / "run-results").best
+    code, _, _ = run(capsys, "profile", place / "run.toml", "-p", "c", "--points", 5, "--out", place / "c.csv")
+    assert code == 0
+    curve = pd.read_csv(place / "c.csv")
+    assert curve["value"][int(curve["rise"].idxmin())] == pytest.approx(fit.values["c"])
+    code, said, _ = run(capsys, "ensemble", place / "run.toml", "--runs", 6, "--out", place / "repeated.csv")
+    assert code == 0
+    assert "6 repetitions" in said
+    repeated = pd.read_csv(place / "repeated.csv")
+    # Six repetitions scatter by the stated error: chi-square of 5 degrees of freedom between 0.05 and 20.5 (0.999).
+    ratio = 5 * repeated["c"].var() / fit.deviations["c"] ** 2
+    assert 0.05 < ratio < 20.5
+
+
+def test_draws_of_the_posterior_have_the_deviation_of_the_fit(capsys, place):
+    pytest.importorskip("emcee")
+    fit = kz.read_results(place / "run-results").best
+    code, said, _ = run(capsys, "posterior", place / "run.toml", "--draws", 100, "--out", place / "draws.csv")
+    assert code == 0
+    assert "draws written" in said
+    draws = pd.read_csv(place / "draws.csv")
+    assert draws["k"].std() == pytest.approx(fit.deviations["k"], rel=0.25)
+
+
+def test_a_study_that_has_not_changed_keeps_its_results(capsys, tmp_path, place):
+    for name in ("run.csv", "run.toml"):
+        (tmp_path / name).write_bytes((place / name).read_bytes())
+    study, results = tmp_path / "run.toml", tmp_path / "run-results"
+    run(capsys, "identify", study, "-q")
+    before = (results / "result.json").stat().st_mtime_ns
+    code, out, err = run(capsys, "identify", study, "-q")
+    assert code == 0
+    assert "have not changed" in " ".join(err.split())
+    assert "k = " in out
+    assert (results / "result.json").stat().st_mtime_ns == before
+    study.write_text(STUDY.replace("c = 0.3", "c = 0.25"))
+    _, _, err = run(capsys, "identify", study, "-q")
+    assert "kept in run-results-1" in " ".join(err.split())
+    old = json.loads((tmp_path / "run-results-1" / "result.json").read_text())
+    assert old["parameters"]
+    assert kz.read_results(tmp_path / "run-results-1").best.start["c"] == 0.3
+    assert kz.read_results(results).best.start["c"] == 0.25
+    run(capsys, "identify", study, "-q", "--replace")
+    assert not (tmp_path / "run-results-2").exists()
+
+
+def test_sensors_columns_and_spans_of_a_study(tmp_path):
+    """A sensor with an offset reads x - base, where base is another column; two seconds are held back."""
+    time = np.arange(400) * 0.05
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 4.0})
+    motion = kz.simulate(model, x0=[1.0, 0.0], t=time)["x"]
+    random = np.random.default_rng(4)
+    base = 0.3 * np.sin(0.7 * time)
+    gap = motion - base + 0.5 + 0.005 * random.standard_normal(time.size)
+    kz.write(kz.Record.from_arrays(time, {"gap": gap, "base": base}), tmp_path / "run.csv")
+    (tmp_path / "run.toml").write_text(
+        """
+[model]
+equations = ["x'' + c*x' + k*x = 0"]
+parameters = {c = 0.2, k = 3.5}
+[data]
+file = "run.csv"
+measures = {gap = "x - base"}
+sensors = {gap = {unknown = "offset"}}
+hold_back = [[8.0, 10.0]]
+[fit]
+free = ["c", "k"]
+method = "shooting"
+[output]
+report = false
+"""
+    )
+    result = kz.read_study(tmp_path / "run.toml").run(kz.Silent())
+    fit = result.best
+    for name, true in {"c": 0.1, "k": 4.0, "gap_offset": 0.5}.items():
+        assert abs(fit.values[name] - true) < 4 * fit.deviations[name]
+    assert not ((fit.motion.sample_times >= 8.0) & (fit.motion.sample_times < 10.0)).any()
+    tested = result.chosen.validation
+    assert tested is not None
+    assert tested.record.time[0] == pytest.approx(8.0)
+    assert tested.record.time[-1] == pytest.approx(9.95)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('sensors = {x = {ofset = "offset"}}', 'has no "ofset"'),
+        ("hold_back = [[40.0, 50.0]]", "the recording spans"),
+        ("hold_back = [[2.0, 1.0]]", "the earlier time first"),
+    ],
+)
+def test_bad_sensors_and_spans_are_refused(place, tmp_path, line, message):
+    (tmp_path / "run.csv").write_bytes((place / "run.csv").read_bytes())
+    (tmp_path / "run.toml").write_text(STUDY.replace('file = "run.csv"', f'file = "run.csv"\n{line}'))
+    with pytest.raises(kz.StudyError, match=message):
+        kz.read_study(tmp_path / "run.toml")
+
+
+def test_a_measured_drive_becomes_a_harmonic_one():
+    """The amplitude of a driven oscillator at resonance is F / (c ω)."""
+    time = np.arange(200) * 0.05
+    signal = kz.Signal("F", time, np.cos(2.0 * time) * 3.0, 10.0)
+    model = kz.Model.from_equations("x'' + c*x' + k*x = F", parameters={"c": 0.1, "k": 4.0}, signals=[signal])
+    driven = harmonic_drive(model, "F").with_values(F_level=0.2, omega=2.0)
+    orbit = kz.solve_orbit(driven)
+    assert np.abs(orbit.profile.states[:, 0]).max() == pytest.approx(0.2 / (0.1 * 2.0), rel=1e-3)
+    with pytest.raises(kz.KapitzaError, match='no signal "G"'):
+        harmonic_drive(model, "G")
+
+
+def test_new_studies_take_a_drive_and_equations(capsys, tmp_path):
+    run(capsys, "example", "shaker", "--folder", tmp_path)
+    recording = tmp_path / "shaker.csv"
+    code, _, _ = run(capsys, "new", recording, "--drive", "F", "--equation", "m*x'' + c*x' + k*x + k3*x**3 = F")
+    assert code == 0
+    study = kz.read_study(tmp_path / "shaker.toml")
+    assert study.candidates[0].free == ("m", "c", "k", "k3")
+    assert [signal.name for signal in study.fitted[0].signals] == ["F"]
+    code, _, err = run(capsys, "example", "shaker", "--folder", tmp_path)
+    assert code == 2
+    assert "there already" in err
+    code, _, err = run(capsys, "example", "shakr")
+    assert 'Did you mean "shaker"?' in " ".join(err.split())
+
+
+def test_a_drive_that_is_not_measured_is_refused(place):
+    fit = kz.read_results(place / "run-results").chosen
+    with pytest.raises(kz.KapitzaError, match="not a measured drive"):
+        model_to_follow(fit, {}, "F")
+
+
+def test_a_column_takes_the_name_that_the_equation_gives_it(capsys, tmp_path):
+    run(capsys, "example", "shaker", "--folder", tmp_path)
+    arguments = ("--drive", "F", "--equation", "m*z'' + c*z' + k*z = F")
+    code, _, _ = run(capsys, "new", tmp_path / "shaker.csv", *arguments)
+    assert code == 0
+    assert kz.read_study(tmp_path / "shaker.toml").fitted[0].record.channels == ("z", "F")
