@@ -73,7 +73,7 @@ def follow_command(
     name: Name = None,
 ) -> None:
     """Follow the periodic motion of the fitted model along a parameter: stability, bifurcations with intervals."""
-    from kapitza.continuation import follow
+    from kapitza import follow
     from kapitza.study import cycle_of
 
     model = prepared_model(study, name, set_, drive)
@@ -118,7 +118,7 @@ def diagram_command(
     name: Name = None,
 ) -> None:
     """Follow a branch of the fitted model, leave it at every bifurcation, and so on: the bifurcation diagram."""
-    from kapitza.continuation import diagram
+    from kapitza import diagram
 
     model = prepared_model(study, name, set_, drive)
     require_parameter(model, parameter)
@@ -157,7 +157,7 @@ def frequency_response_command(
     name: Name = None,
 ) -> None:
     """Response of the fitted model to a harmonic drive over its frequency: folds, jumps, hysteresis, backbone."""
-    from kapitza.continuation import frequency_response
+    from kapitza import frequency_response
 
     model = prepared_model(study, name, set_, drive)
     force = force or next((n for n in model.names if n.endswith("_level")), None)
