@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kapitza.errors import KapitzaError
 from kapitza.solve import (
     Bordered,
     ByEffort,
@@ -111,3 +112,8 @@ def test_dense_factors_solve_both_ways_and_know_the_sign():
         assert factors.sign == np.sign(np.linalg.det(matrix))
     with pytest.raises(np.linalg.LinAlgError):
         DenseSolver(np.zeros((2, 2)))
+
+
+def test_efforts_beyond_any_corrector_are_refused():
+    with pytest.raises(KapitzaError, match="wanted"):
+        ByEffort(wanted=10**400)

@@ -48,6 +48,10 @@ class Halving:
         return step / 2 if effort is None else min(self.largest, step * self.growth)
 
 
+MOST_WANTED = 1000
+"""Iterations of a corrector that a step may be chosen for."""
+
+
 @dataclass(frozen=True)
 class ByEffort:
     """Steps that keep the corrector near `wanted` iterations: longer after fewer, shorter after more.
@@ -66,7 +70,7 @@ class ByEffort:
     def __post_init__(self):
         for name in ("first", "smallest", "largest", "growth", "shrink", "retreat"):
             checks.number(name, getattr(self, name), above=0, finite=name != "largest", error=KapitzaError)
-        checks.whole("wanted", self.wanted, least=1, error=KapitzaError)
+        checks.whole("wanted", self.wanted, least=1, most=MOST_WANTED, error=KapitzaError)
         if not self.smallest <= self.first <= self.largest:
             raise KapitzaError(
                 f"first = {self.first:g} lies outside of smallest = {self.smallest:g} … largest = {self.largest:g}."
