@@ -64,8 +64,8 @@ def test_every_parameter_is_checked(name):
 REFUSED = [
     (lambda: kz.simulate(kz.library.duffing(), perods=3), 'simulate has no argument "perods". Did you mean "periods"?'),
     (lambda: kz.simulate(), "simulate needs model"),
-    (lambda: kz.simulate(3, periods=1), "model is 3; give a Model."),
-    (lambda: kz.simulate(kz.Model, periods=1), "model is the class Model; give a Model."),
+    (lambda: kz.simulate(3, periods=1), "model = 3; give a Model or a Unit."),
+    (lambda: kz.simulate(kz.Model, periods=1), "model = the class Model; give a Model or a Unit."),
     (lambda: kz.simulate(kz.library.duffing(), periods="2"), "periods = '2'; give a whole number or None."),
     (lambda: kz.simulate(kz.library.duffing(), periods=True), "periods = True; give a whole number or None."),
     (lambda: kz.simulate(kz.library.duffing(), model=1), "model is given twice"),

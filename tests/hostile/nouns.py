@@ -113,6 +113,8 @@ def nouns() -> dict[str, list[Any]]:
         "Signal": [kz.Signal("s", np.linspace(0, 1, 5), np.sin(np.arange(5.0)), 1.25)],
         "Sensor": [kz.Sensor("x"), kz.Sensor("x", unknown="offset")],
         "Stepping": [kz.Stepping(max_points=5)],
+        "Choice": [kz.Choice({"B": 0.5}, duration=4.0, step=0.1, channels={"x": 0.01})],
+        "Search": [kz.Search(points=2, polish=0, draws=2, shown=2)],
     }
     for name in kz.__all__:
         # Settings of methods, as they are by default.

@@ -134,7 +134,6 @@ def test_a_free_orbit_tells_its_period():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"channels": {}}, "no channel is named"),
         ({"channels": {"x": 0.0}}, "above 0"),
         ({"duration": -1.0}, "both must be above 0"),
         ({"settle": -1.0}, "negative time"),
@@ -150,5 +149,7 @@ def test_unknown_names_are_refused_with_the_nearest(duffing):
     run = kz.Choice({"Fo": 0.3}, duration=10.0, step=0.1, channels={"x": 0.01})
     with pytest.raises(DataError, match='No parameter "Fo"'):
         kz.information(duffing, run, FREE)
+    with pytest.raises(DataError, match="No channel is named"):
+        kz.information(duffing, kz.Choice(duration=10.0, step=0.1), FREE)
     with pytest.raises(DataError, match="not measured"):
         kz.information(duffing, kz.Choice(duration=10.0, step=0.1, channels={"y": 0.01}), FREE)

@@ -360,7 +360,7 @@ def _described(kind: Any) -> str:
     name = kind.__name__ if isinstance(kind, type) else str(kind).rpartition(".")[2]
     if kind is Callable or name == "Callable":
         return "a function"
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    return f"{'an' if name[0] in 'AEIOU' and not name.startswith('Uni') else 'a'} {name}"
 
 
 def _instance(kinds: tuple[Any, ...], wanted: str) -> Callable[[str, Any], Any]:

@@ -31,7 +31,7 @@ class Choice:
     duration, step : float
         Length of the recording and time between samples [s].
     channels : mapping
-        What is measured → standard deviation of its noise.
+        What is measured → standard deviation of its noise. `plan(measure=...)` may name it instead.
     settle : float
         Time that passes between the start and the recording [s], for sweeps at every level.
     approach : "state", "from below" or "from above"
@@ -67,10 +67,10 @@ class Choice:
         if self.settle < 0:
             raise DataError(f"settle = {self.settle:g} s: a run cannot wait a negative time.")
         quiet = {name: noise for name, noise in self.channels.items() if not 0 < noise < np.inf}
-        if quiet or not self.channels:
+        if quiet:
             raise DataError(
-                f"Noise of the channels: {quiet or 'no channel is named'}. Give what is measured with the standard "
-                'deviation of its noise, above 0: channels={"x": 0.01}.'
+                f"Noise of the channels: {quiet}. Give what is measured with the standard deviation of its noise, above "
+                '0: channels={"x": 0.01}.'
             )
         if self.approach != "state" and self.sweep is None:
             raise DataError(f'approach="{self.approach}" needs the setting to sweep: sweep=("omega", 0.5, 2.0).')

@@ -222,6 +222,8 @@ class Runner:
 
     def _observation(self, choice: Choice) -> Observation:
         channels = tuple(choice.channels)
+        if not channels:
+            raise DataError('No channel is named: give what is measured with its noise, channels={"x": 0.01}.')
         if channels not in self._observations:
             known = {*self.model.states, *self.model.structure.outputs, *self._outputs}
             for name in channels:

@@ -1,6 +1,6 @@
 """Recordings that come with the package, for the first hour: `kapitza example NAME` copies one.
 
-Simulated by examples/make_recordings.py, so that the true values are known.
+Simulated by harness/make_recordings.py, so that the true values are known.
 """
 
 from __future__ import annotations

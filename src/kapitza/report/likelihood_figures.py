@@ -25,6 +25,7 @@ def plot_likelihood(estimate: Estimate, names: Sequence[str] | None = None, poin
 
 
 def draw_profiles(curves: Sequence[ProfileCurve], estimate: Estimate) -> Figure:
+    """Draw profile likelihoods side by side, with the parabola of the estimate."""
     with styled():
         figure = new_figure(2.7 * len(curves) + 0.4, 2.9)
         panels = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]

@@ -56,7 +56,14 @@ MOST_WANTED = 1000
 class ByEffort:
     """Steps that keep the corrector near `wanted` iterations: longer after fewer, shorter after more.
 
-    The factor is (wanted + 1) / (effort + 1), between `shrink` and `growth`; a failure divides by `retreat`.
+    The factor is (wanted + 1) / (effort + 1), between `shrink` and `growth`; a failure divides by `retreat`. first,
+    smallest, largest: step sizes along the branch, relative to the scales of its unknowns.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.ByEffort(wanted=4).following(0.1, 9)
+    0.06
     """
 
     first: float = 0.05

@@ -121,7 +121,7 @@ def test_what_fails_on_held_back_data_is_no_invariant():
         ({"tolerance": -1.0}, "positive"),
         ({"tolerance": "small"}, "give a number or a table"),
         ({"noise": "small"}, "give a number or a table"),
-        ({"held_back": "all"}, "give a number"),
+        ({"hold_back": "all"}, "give a number"),
         ({"terms": ["x", None]}, "entry 1, = None; give text or an Expr"),
         ({"tolerance": {"x": 0.1}}, "nothing of channel v"),
         ({"tolerance": {"x": 0.1, "v": 0.1, "w": 0.1}}, 'tolerance was given for "w"; the channels are x, v'),

@@ -38,7 +38,7 @@ def test_a_dead_channel_is_left_out_and_named():
     assert any('"c" does not change' in note for note in found.notes)
     with pytest.raises(DataError, match="no channel changes"):
         kz.inspect(record, channels=["c"])
-    with pytest.raises(DataError, match="works on a Record"):
+    with pytest.raises(DataError, match="works on records"):
         kz.inspect(np.zeros(5))
 
 

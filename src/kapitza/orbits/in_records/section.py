@@ -30,6 +30,10 @@ class SearchIndex:
     def __init__(self, unit: Array, follows: NDArray[np.bool_], circle: NDArray[np.bool_]):
         self._unit, self._follows, self._circle = unit, follows, circle
 
+    def belongs_to(self, unit: Array, follows: NDArray[np.bool_]) -> bool:
+        """Return whether it was made for these arrays: a changed copy of a section must not search the old points."""
+        return self._unit is unit and self._follows is follows
+
     @cached_property
     def tree(self) -> KDTree:
         from scipy.spatial import KDTree
@@ -105,7 +109,9 @@ class Section:
 
     @cached_property
     def _search(self) -> SearchIndex:
-        return SearchIndex(self.unit, self.follows, self.circle) if self.search is None else self.search
+        if self.search is not None and self.search.belongs_to(self.unit, self.follows):
+            return self.search
+        return SearchIndex(self.unit, self.follows, self.circle)
 
     @property
     def tree(self) -> KDTree:
