@@ -69,8 +69,8 @@ class Choice:
         quiet = {name: noise for name, noise in self.channels.items() if not 0 < noise < np.inf}
         if quiet:
             raise DataError(
-                f"Noise of the channels: {quiet}. Give what is measured with the standard deviation of its noise, above "
-                '0: channels={"x": 0.01}.'
+                f"Noise of the channels: {quiet}. Give what is measured with the standard deviation of its noise, "
+                'above 0: channels={"x": 0.01}.'
             )
         if self.approach != "state" and self.sweep is None:
             raise DataError(f'approach="{self.approach}" needs the setting to sweep: sweep=("omega", 0.5, 2.0).')
