@@ -193,6 +193,20 @@ def exponents() -> Figure:
     return kz.exponents(pendulum, plane, grid=(100, 80), length=1000.0, transient=500.0).plot()
 
 
+def planning() -> Figure:
+    """Widths to expect over force and frequency, after a weak first run of a hardening oscillator."""
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x + k3*x**3 = F*cos(w*t)",
+        parameters={"c": 0.1, "k": 1.0, "k3": 1.0, "F": 0.05, "w": 0.8},
+        period="2*pi/w",
+    )
+    states = kz.simulate(model, x0=[0.0, 0.0], t=np.arange(200) * 0.1)
+    record = kz.measure(states.select(["x"]), noise=0.01, seed=3)
+    fit = kz.identify(model, record, free=["c", "k", "k3"])
+    run = kz.Choice(duration=60.0, step=0.1, channels={"x": 0.01})
+    return kz.plan(fit, {"F": (0.02, 0.5), "w": (0.5, 2.0)}, run=run, limits={"abs(x)": 1.2}).plot()
+
+
 def tori() -> Figure:
     """Circles of the forced van der Pol oscillator, and its rotation number with locked intervals."""
     model = kz.Model.from_equations(
@@ -324,7 +338,7 @@ def security() -> Console:
 PICTURES: dict[str, Callable[[], Any]] = {
     f.__name__: f
     for f in (data, laws, force_surface, flows, events, periodic, shooting, missing_terms, choosing, invariants,
-              ensembles, exponents, tori, rig, identifiability, intervals, sensors, validation, long_work,
+              ensembles, exponents, planning, tori, rig, identifiability, intervals, sensors, validation, long_work,
               saving, security)
 }  # fmt: skip
 
