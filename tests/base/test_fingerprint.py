@@ -1,5 +1,6 @@
 """Fingerprints: equal for equal values in any process, whatever has been worked out from them; else different."""
 
+import copy
 import os
 import subprocess
 import sys
@@ -47,6 +48,24 @@ def test_what_was_worked_out_is_no_part_of_a_value():
     model, other = kz.library.parametric_pendulum(), kz.library.parametric_pendulum()
     kz.simulate(model, periods=2)
     assert fingerprint(model) == fingerprint(other)
+
+
+def test_a_curve_that_was_drawn_is_the_same():
+    """The curve between the points of an orbit keeps states where it was asked for them."""
+    model = kz.Model.from_equations("x'' - mu*(1 - x**2)*x' + x = 0", parameters={"mu": 1.0})
+    orbit = kz.solve_orbit(model, [2.0, 0.0], period=6.6)
+    before = fingerprint(orbit)
+    orbit.loop(np.linspace(0.0, 1.0, 7))
+    assert fingerprint(orbit) == before == fingerprint(copy.deepcopy(orbit))
+
+
+def test_a_record_that_travelled_is_the_same():
+    """A channel added to a dataset stands behind its coordinates, in the copy before them."""
+    record = kz.Record.from_arrays([0.0, 0.1, 0.2], {"x": [1.0, 0.5, 0.3]})
+    added = kz.Record(record.dataset.assign(y=record.dataset["x"] + 1.0))
+    assert fingerprint(copy.deepcopy(added)) == fingerprint(added)
+    other = kz.Record(record.dataset.assign(y=record.dataset["x"] + 2.0))
+    assert fingerprint(other) != fingerprint(added)
 
 
 def line(x, a=1.0):

@@ -248,6 +248,27 @@ def test_a_record_follows_changes_of_its_dataset():
     assert record.samples(slice(0, 2)).noise == {}
 
 
+@pytest.mark.parametrize(
+    "derive",
+    [
+        lambda record: record.with_attributes(name="a"),
+        lambda record: record.samples(slice(0, 2)),
+        lambda record: record.select(["x"]),
+        lambda record: record.renamed({"x": "y"}),
+        copy.copy,
+    ],
+)
+def test_records_made_from_a_record_do_not_follow_later_changes_of_its_dataset(derive):
+    record = Record.from_arrays(np.arange(3.0), {"x": np.arange(3.0)}, noise={"x": 0.1}, units={"x": "m"})
+    record.dataset.attrs["period"] = 2.0
+    made = derive(record)
+    record.dataset["x"].attrs.update(noise=0.5, unit="mm")
+    record.dataset.attrs["period"] = 3.0
+    assert list(made.noise.values()) == [0.1]
+    assert list(made.units.values()) == ["m"]
+    assert made.period == 2.0
+
+
 def test_the_dataset_of_a_record_has_all_that_the_record_has():
     made = Record.from_arrays(
         np.arange(4.0), {"x": np.arange(4.0)}, units={"x": "m"}, segment=np.array([0, 0, 1, 1]), period=1.5, note="a"

@@ -125,3 +125,30 @@ def test_fields_of_parts_are_attributes_of_the_estimate(fit):
     assert fit.with_(rows=None).motion is fit.motion
     with pytest.raises(TypeError, match="no field colour"):
         fit.with_(colour="red")
+
+
+def test_no_finding_of_one_kind_does_not_undo_one_of_another_kind(fit):
+    """The order in which changes are named says nothing."""
+    rows = OrbitMatches.__new__(OrbitMatches)
+    for changes in ({"matches": rows, "motion": None}, {"motion": None, "matches": rows}):
+        assert fit.with_(**changes).matches is rows
+        assert fit.with_(**changes).motion is None
+    assert fit.with_(level_sets=None).motion is fit.motion
+    assert fit.with_(motion=None).findings is None
+
+
+def test_findings_of_two_kinds_or_of_a_wrong_kind_are_refused(fit):
+    with pytest.raises(TypeError, match="findings"):
+        fit.with_(matches=fit.motion)
+    with pytest.raises(TypeError, match="findings"):
+        fit.with_(motion=fit.motion, matches=OrbitMatches.__new__(OrbitMatches))
+
+
+def test_subclasses_of_an_estimate_have_its_parts(fit):
+    class Own(kz.Estimate):
+        pass
+
+    own = Own(**{f.name: getattr(fit, f.name) for f in fields(fit)})
+    changed = own.with_(chain=("a",))
+    assert isinstance(changed, Own)
+    assert changed.chain == ("a",)

@@ -9,6 +9,7 @@ import pytest
 import kapitza as kz
 from kapitza.data import as_parts
 from kapitza.errors import DataError, KapitzaError, ModelError
+from kapitza.estimate import Accepts
 from kapitza.estimate.request import make_request
 
 METHODS = [kz.ShootingFit(), kz.HarmonicFit(), kz.Automatic()]
@@ -246,3 +247,17 @@ def test_questions_can_be_sent_to_worker_processes():
     request = make_request(model, as_parts(record), ["k"], kz.InvariantFit())
     again = pickle.loads(pickle.dumps(request))  # noqa: S301
     assert (again.names, again.outputs) == (("k",), {})
+
+
+def test_records_of_a_class_derived_from_ours_are_records():
+    class Own(kz.Record):
+        pass
+
+    record = Own.from_arrays(np.arange(3.0), {"x": np.arange(3.0)})
+    (part,) = as_parts(record)
+    assert part.label == "record 0"
+    with pytest.raises(DataError, match="BranchFit works on measured branches, not on a record: fit it by Shoo"):
+        kz.BranchFit.accepts.check("BranchFit", [part])
+    Accepts(sources=(Own,)).check("Mine", [part])
+    with pytest.raises(DataError, match="Mine works on Own, not on a record"):
+        Accepts(sources=(Own,)).check("Mine", as_parts(kz.Record(record.dataset)))

@@ -79,7 +79,9 @@ def _add_compound(digest: Digest, value: Any, seen: dict[int, Any]) -> None:
     elif isinstance(value, functools.partial):
         _add_all(digest, (value.func, value.args, value.keywords), seen)
     elif library == "xarray":
-        _add_all(digest, (value.to_dict(data=False), *(v.values for v in value.variables.values())), seen)
+        # Channels first: in which order channels and coordinates were added to each other says nothing.
+        ordered = [value.variables[name].values for name in (*value.data_vars, *value.coords)]
+        _add_all(digest, (value.to_dict(data=False), *ordered), seen)
     elif isinstance(value, Mapping):
         _add_all(digest, (part for item in value.items() for part in item), seen)
     elif isinstance(value, Set):
@@ -87,8 +89,10 @@ def _add_compound(digest: Digest, value: Any, seen: dict[int, Any]) -> None:
     elif isinstance(value, list | tuple):
         _add_all(digest, value, seen)
     elif is_dataclass(value):
-        # Fields alone: what an object has worked out and kept is no part of what it is.
-        _add_all(digest, [part for f in fields(value) for part in (f.name, getattr(value, f.name))], seen)
+        # Fields alone, and of these not such as are neither given nor compared: what an object has worked out and
+        # kept is no part of what it is.
+        names = [f.name for f in fields(value) if f.init or f.compare]
+        _add_all(digest, [part for name in names for part in (name, getattr(value, name))], seen)
     else:
         _add_all(digest, _reduced(value), seen)
 

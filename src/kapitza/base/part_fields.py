@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from inspect import getattr_static
 from typing import Any, Generic, TypeVar, cast
 
 from kapitza.base.lazy_fields import changed
@@ -45,11 +46,19 @@ def with_parts(instance: T, changes: Mapping[str, Any]) -> T:
     made: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():
-        place = vars(type(instance)).get(name)
+        place = getattr_static(type(instance), name, None)
         if isinstance(place, Inside):
             inner.setdefault(place.home, {})[name] = value
         elif isinstance(place, OfKind):
-            if value is not None or place.__get__(instance) is not None:
+            if value is None:
+                # No part of this kind: a part of another kind, held or given along with it, stays.
+                if place.__get__(instance) is not None:
+                    made.setdefault(place.home, None)
+            elif made.get(place.home) is not None or not isinstance(value, place.kinds):
+                raise TypeError(
+                    f"{place.home} of {type(instance).__name__} cannot take {type(value).__name__} as {name}"
+                )
+            else:
                 made[place.home] = value
         elif name in own:
             made[name] = value

@@ -46,7 +46,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        return f"{SOURCES[type(self.source)].split(' ', 1)[1]} {self.number}"
+        return f"{described(self.source).split(' ', 1)[-1]} {self.number}"
 
     @property
     def record(self) -> Record | None:
@@ -166,4 +166,4 @@ def plain_data(parts: Sequence[Part]) -> Any:
 
 def described(data: Any) -> str:
     """The kind of data in words."""
-    return SOURCES.get(type(data), type(data).__name__)
+    return next((words for kind, words in SOURCES.items() if isinstance(data, kind)), type(data).__name__)

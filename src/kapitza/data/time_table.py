@@ -43,8 +43,9 @@ class TimeTable:
     def of(cls, dataset: xr.Dataset) -> TimeTable:
         """Return the table of a dataset; arrays are shared, attributes are those of the dataset now."""
         variables = dataset.variables
-        channels = {str(n): Column(variables[n].values, variables[n].attrs) for n in dataset.data_vars}
-        coords = {str(n): Column(variables[n].values, variables[n].attrs) for n in dataset.coords}
+        # Attributes are copied: records made from this table must not follow later changes of the dataset.
+        channels = {str(n): Column(variables[n].values, dict(variables[n].attrs)) for n in dataset.data_vars}
+        coords = {str(n): Column(variables[n].values, dict(variables[n].attrs)) for n in dataset.coords}
         return cls(channels, coords, {str(key): value for key, value in dataset.attrs.items()})
 
     def to_dataset(self) -> xr.Dataset:

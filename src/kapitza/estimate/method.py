@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from kapitza.data import MeasuredBranch, Noise, Part, Record, described
+from kapitza.data import MeasuredBranch, Noise, Part, Record, StoredRecord, described
 from kapitza.errors import DataError
 from kapitza.orbits import OrbitSet, PeriodicOrbit
 
@@ -24,6 +24,7 @@ WORDS = {
 
 SUITED = {
     Record: 'fit it by ShootingFit() or method="auto"',
+    StoredRecord: "fit it by HarmonicFit(), part by part",
     PeriodicOrbit: "fit it by OrbitFit()",
     OrbitSet: "fit it by OrbitFit()",
     MeasuredBranch: "fit it by BranchFit()",
@@ -51,12 +52,11 @@ class Accepts:
 
     def check(self, who: str, parts: Sequence[Part]) -> None:
         """Refuse data that the method cannot work on."""
-        listed = " and ".join(WORDS[kind] for kind in self.sources)
         for part in parts:
             if not isinstance(part.source, self.sources):
-                raise DataError(
-                    f"{who} works on {listed}, not on {described(part.source)}: {SUITED[type(part.source)]}."
-                )
+                listed = " and ".join(WORDS.get(kind, kind.__name__) for kind in self.sources)
+                cure = next(words for kind, words in SUITED.items() if isinstance(part.source, kind))
+                raise DataError(f"{who} works on {listed}, not on {described(part.source)}: {cure}.")
             if isinstance(part.source, self.alone) and len(parts) > 1:
                 raise DataError(
                     f"{who} works on {described(part.source)} alone, not on {len(parts)} data: join the orbits, "
