@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.continuation.normal_forms import off_pole
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +162,9 @@ def test_a_branch_of_cycles_is_saved_and_followed_on(logistic, tmp_path):
 def test_what_a_map_cannot_be_asked(logistic, settings, message):
     with pytest.raises(kz.KapitzaError, match=message):
         kz.follow(logistic, {"x": 0.6}, "r", (2.0, 3.2), **settings)
+
+
+@pytest.mark.parametrize("matrix", [np.zeros((2, 2)), np.diag([1.0, 0.0]), np.array([[1.0, 1.0], [1.0, 1.0]])])
+def test_a_coefficient_at_its_pole_is_large_not_an_error(matrix):
+    """The last pivot of a singular matrix is 0 on one processor and a rounding error on another."""
+    assert np.abs(np.linalg.solve(off_pole(matrix), np.array([1.0, 2.0]))).max() > 1e14

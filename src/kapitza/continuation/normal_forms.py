@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -78,8 +78,8 @@ def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple
     (b_real, c_real), (b_imaginary, c_imaginary) = along(q.real.copy()), along(q.imag.copy())
     b_q = b_real + 1j * b_imaginary  # B(q, ·)
     try:
-        h_11 = np.linalg.solve(matrix, b_q @ np.conj(q))
-        h_20 = np.linalg.solve(2j * omega * one - matrix, b_q @ q)
+        h_11 = np.linalg.solve(off_pole(matrix), b_q @ np.conj(q))
+        h_20 = np.linalg.solve(off_pole(2j * omega * one - matrix), b_q @ q)
     except np.linalg.LinAlgError:
         return float("nan"), 0.0
     cubic = (c_real + c_imaginary) @ q  # C(q, q, q̄) = C(a, a, q) + C(b, b, q) for q = a + ib
@@ -137,7 +137,7 @@ def cubic_coefficient(inner: ShootingPoint, v: Array, w: Array) -> float:
     even, odd = pairs(v, 3)
     # Both differences are of fourth order: next to the zero of the cubic term the fifth derivative is what is left.
     cubic = (8 * odd[1] - 13 * odd[0] - odd[2]) / (8 * step**3)
-    shift = np.linalg.solve(np.eye(n) - matrix, second(even))
+    shift = np.linalg.solve(off_pole(np.eye(n) - matrix), second(even))
     size = float(np.linalg.norm(shift / sizes))
     mixed = np.zeros(n)
     if size > 0:
@@ -189,3 +189,18 @@ def return_map(inner: ShootingPoint) -> Callable[[Array], Array]:
         return closing @ state
 
     return returned
+
+
+Matrix = TypeVar("Matrix", Array, Complex)
+
+
+def off_pole(matrix: Matrix) -> Matrix:
+    """Return a matrix (n, n) that can be solved with, for a coefficient with a pole where it is singular.
+
+    At a fold-flip or a zero-Hopf point the matrix is singular: whether its last pivot is exactly 0 or a rounding error
+    differs between processors. A shift of the diagonal by one rounding makes the coefficient large in both cases.
+    """
+    if np.linalg.slogdet(matrix)[0] != 0:
+        return matrix
+    shift = np.finfo(float).eps * max(float(np.abs(matrix).max()), 1.0)
+    return matrix + shift * np.eye(len(matrix))

@@ -55,8 +55,8 @@ def predicted_table(
     missing = [signal.name for signal in estimate.model.signals if signal.name not in (drives or {})]
     if missing:
         raise KapitzaError(
-            f"{', '.join(missing)} was measured and ends with the recording: give what drives the model beyond it "
-            "with --drive, as a file or as a formula of t."
+            f"{', '.join(missing)} was measured and ends with the recording: give what drives the model beyond it, "
+            "--drive NAME=FILE or --drive NAME=FORMULA with a formula of t."
         )
     own = fitted_settings(estimate)[0][1] if fitted_settings(estimate) else {}
     model = with_drives(estimate.model, drives or {}, float(times[-1])).with_values(**{**own, **settings})
