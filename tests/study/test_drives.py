@@ -111,7 +111,7 @@ def test_predictions_under_a_file_equal_simulations_under_it(fit, tmp_path):
 
 
 def test_a_prediction_without_a_drive_says_how_to_give_one(fit):
-    with pytest.raises(KapitzaError, match="Force was measured.*--drive NAME=FILE"):
+    with pytest.raises(KapitzaError, match=r"Force was measured.*--drive NAME=FILE"):
         predicted_table(fit, TIME[:10], None, {})
     with pytest.raises(KapitzaError, match="not a measured drive"):
         predicted_table(fit, TIME[:10], None, {}, drives={"Force": drive_of("Force", "0"), "u": drive_of("u", "t")})
