@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.data import Part, as_parts
 
 MODEL = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.3, "k": 40.0})
 
@@ -52,3 +53,14 @@ def test_real_jitter_and_even_clocks_stay_as_they_are():
     assert even.without_rounding() is even
     gaps = kz.Record.from_arrays(np.delete(np.arange(100) * 0.01, 50), {"x": np.zeros(99) + np.arange(99)})
     assert gaps.without_rounding() is gaps
+
+
+def test_a_part_is_evened_like_its_record():
+    """A study, and a recording on disk, hand parts to the fit."""
+    record, _ = rounded(1 / 300, 3)
+    even = record.without_rounding()
+    for data in (record, Part(record), (Part(record), {"F": 1.0}), [Part(record)]):
+        (part,) = as_parts(data)
+        assert part.source.sampling().regular
+        assert np.array_equal(part.source.time, even.time)
+        assert as_parts(part)[0].source is part.source

@@ -98,7 +98,8 @@ def _flat(data: Any, values: Mapping[str, float], who: str) -> Iterator[Part]:
     if not isinstance(data, Record | Part) and is_frame(data):
         data = from_frame(data)
     if isinstance(data, Part):
-        yield replace(data, values={**values, **data.values}) if values else data
+        even = data.change(lambda record: record.without_rounding())
+        yield replace(even, values={**values, **even.values}) if values else even
     elif isinstance(data, Record):
         yield Part(data.without_rounding(), values)
     elif isinstance(data, OrbitSet):
