@@ -74,6 +74,8 @@ class Choice:
             )
         if self.approach != "state" and self.sweep is None:
             raise DataError(f'approach="{self.approach}" needs the setting to sweep: sweep=("omega", 0.5, 2.0).')
+        if self.approach != "state" and not self.settle:
+            raise DataError("A sweep needs the time that it stays at each level: settle=..., in seconds.")
         if self.sweep is not None and self.sweep[0] not in self.settings:
             raise DataError(f'The swept setting "{self.sweep[0]}" has no value in settings.')
 

@@ -95,6 +95,11 @@ def wanted(
         slopes.append(slope)
         if not np.isfinite([value, *slope]).all():
             raise DataError(f'"{label}" is {value} with slopes {slope} at the present values: it cannot be wanted.')
+        if not np.any(slope):
+            raise DataError(f'"{label}" does not depend on the free parameters {", ".join(names)}: it is known.')
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise DataError(f"Wanted twice: {', '.join(twice)}. Give functions names of their own.")
     quantities = np.array(found, float)
     aims = np.zeros(len(found)) if aim is None else aim * np.where(quantities != 0, np.abs(quantities), 1.0)
     return Wanted(tuple(labels), quantities, np.array(slopes, float).reshape(len(found), len(names)), aims)
@@ -107,8 +112,9 @@ def _quantity(model: Model, names: Sequence[str], values: Array, width: Array, w
             return want, at[want], np.array([float(n == want) for n in names])
         expression = parse_expression(want, model.names)
         known = {symbol(n): v for n, v in {**model.values, **at}.items()}
-        by = [complex(sp.N(sp.diff(expression, symbol(n)).xreplace(known))).real for n in names]
-        return want, complex(sp.N(expression.xreplace(known))).real, np.array(by)
+        found = [expression, *(sp.diff(expression, symbol(n)) for n in names)]
+        value, *by = (_real(complex(sp.N(one.xreplace(known)))) for one in found)
+        return want, value, np.array(by)
     label = want.__name__
     centre = float(want(model.with_values(**at)))
     slope = []
@@ -117,3 +123,8 @@ def _quantity(model: Model, names: Sequence[str], values: Array, width: Array, w
         ends = [float(want(model.with_values(**{**at, name: values[i] + sign * step}))) for sign in (1, -1)]
         slope.append((ends[0] - ends[1]) / (2 * step))
     return label, centre, np.array(slope)
+
+
+def _real(value: complex) -> float:
+    """The number, NaN where it is not real."""
+    return value.real if abs(value.imag) <= 1e-12 * abs(value) else float("nan")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kapitza.base.arrays import Array
 from kapitza.data import as_parts
 from kapitza.estimate import Estimate
 from kapitza.planning.choice import Choice
@@ -27,14 +28,15 @@ def done_by(fit: Estimate) -> tuple[Done, ...]:
         return ()
     parts = as_parts(fit.data)
     channels = tuple(fit.residuals)
-    found = []
+    found, begun = [], 0
     for piece in np.unique(motion.piece):
         here = motion.piece == piece
         times = motion.sample_times[here]
         number = int(motion.record[here][0]) if motion.record is not None else 0
+        node = begun
+        begun = _next_piece(motion.times, node, float(times[-1]))
         if times.size < 3:
             continue
-        node = int(np.argmin(np.abs(motion.times - times[0])))
         start = dict(zip(fit.model.states, motion.states[node].tolist(), strict=True))
         noise = motion.noise_by_record[min(number, len(motion.noise_by_record) - 1)]
         own = {n: v for n, v in parts[min(number, len(parts) - 1)].values.items() if n in fit.model.names}
@@ -50,3 +52,13 @@ def done_by(fit: Estimate) -> tuple[Done, ...]:
         size = {name: float(np.nanstd(measured[:, i])) for i, name in enumerate(channels)}
         found.append(Done(run, size))
     return tuple(found)
+
+
+def _next_piece(nodes: Array, first: int, end: float) -> int:
+    """Number of the first node behind the piece that begins at a node and ends at a time.
+
+    Nodes (J,) of all pieces follow each other, and those of two records may have the same times.
+    """
+    rest = nodes[first + 1 :]
+    behind = (rest > end) | (np.diff(nodes[first:]) <= 0)
+    return first + 1 + (int(behind.argmax()) if behind.any() else rest.size)

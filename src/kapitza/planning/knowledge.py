@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import sympy as sp
 
 from kapitza.base.arrays import Array
-from kapitza.errors import IdentifiabilityError
+from kapitza.errors import DataError, IdentifiabilityError
 from kapitza.estimate import Estimate, bounds_of, priors_of, truncated_gaussian
 from kapitza.model import Model
 
@@ -69,6 +70,20 @@ SINGULAR = 1e-13
 """Smallest eigenvalue of the scaled information that is told from rounding."""
 
 
+def outputs_of(source: Estimate | Model, channels: Container[str]) -> dict[str, str]:
+    """What the channels of a fit measure, in plain notation; sensors with their gain and what is unknown of them."""
+    if not isinstance(source, Estimate) or source.settings is None:
+        return {}
+    found = {}
+    for name, given in source.settings.outputs.items():
+        if name not in channels:
+            continue
+        if not isinstance(given, str | sp.Expr):
+            raise DataError(f'"{name}" of the fit reads {given}: plans take outputs that are expressions of states.')
+        found[name] = str(given)
+    return found
+
+
 def known_from(source: Estimate | Model, free: Sequence[str] | None, draws: Array | None, seed: int) -> Knowledge:
     """What a fit, or a model with priors, knows of its parameters.
 
@@ -82,6 +97,12 @@ def known_from(source: Estimate | Model, free: Sequence[str] | None, draws: Arra
             source.covariance,
             source.dof,
         )
+        derived = [name for name in names if name not in source.model.names]
+        if derived:
+            raise DataError(
+                f"The fit has {', '.join(derived)} free, which the model derives from others: a plan needs a fit of "
+                f"independent parameters ({', '.join(source.model.names)}), with priors where the data leave some open."
+            )
         if not np.isfinite(spread).all():
             lost = [n for n, s in zip(names, np.diag(spread), strict=True) if not np.isfinite(s)]
             raise IdentifiabilityError(

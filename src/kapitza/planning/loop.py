@@ -16,7 +16,7 @@ import pandas as pd
 from kapitza.base.argument_checks import Anything
 from kapitza.base.display import Shown
 from kapitza.base.locks import locked
-from kapitza.base.monitor import Interrupted, Monitor, checkpoint, watch
+from kapitza.base.monitor import Monitor, checkpoint, watch
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import Estimate, identify
@@ -27,7 +27,7 @@ from kapitza.planning.plan import plan
 from kapitza.planning.result import Plan
 from kapitza.planning.rigs import rig_measurer
 from kapitza.planning.search import Search
-from kapitza.planning.sheet import Entry, read_journal, write_journal, write_run
+from kapitza.planning.sheet import Entry, begin_journal, read_journal, write_journal, write_run
 from kapitza.rig import Rig
 
 Measure = Callable[[Choice], Record]
@@ -155,7 +155,7 @@ def experiment(
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
     asked = _Asked(source, dict(vary), run, want, dict(limits or {}), tuple(missing), aim, search or Search())
-    with locked(kept) if kept is not None else nullcontext(), watch(monitor, "experiment", budget):
+    with locked(kept) if kept is not None else nullcontext(), watch(monitor, "experiment", budget, partial=False):
         return _campaign(measure, asked, budget, kept)
 
 
@@ -186,9 +186,14 @@ class _Asked:
             return self.source
         before = [self.source.data] if isinstance(self.source, Estimate) else []
         data = [*before, *((record, dict(own)) for record, own in runs)]
-        # A setting may have no value in the model itself; each run has its own.
-        model = _model(self.source).with_values(**dict(runs[0][1]))
-        return identify(model, data, free=list(self.free))
+        # A setting may have no value in the model itself; each run has its own. Values that the model has are those
+        # of what was measured before: they stay.
+        model = _model(self.source)
+        model = model.with_values(**{n: v for n, v in runs[0][1].items() if np.isnan(model.values.get(n, np.nan))})
+        # Sensors and noise of the fit so far; methods for orbits or responses do not take these recordings.
+        source = self.source
+        method = source.settings if isinstance(source, Estimate) and source.motion is not None else None
+        return identify(model, data, free=list(self.free), method=method)
 
     def plan(self, known: Model | Estimate) -> Plan:
         return plan(
@@ -197,6 +202,8 @@ class _Asked:
 
 
 def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None) -> Campaign:
+    if folder is not None:
+        begin_journal(folder)
     entries, runs = read_journal(folder) if folder is not None else ([], [])
     fit: Estimate | None = asked.source if isinstance(asked.source, Estimate) else None
     made: Plan | None = None
@@ -232,7 +239,7 @@ def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None)
             runs.append((record, best.choice.settings))
             if folder is not None:
                 write_journal(folder, entries)
-    except Interrupted:
+    except KeyboardInterrupt:
         return Campaign(Ending.STOPPED, "", fit, tuple(entries), made)
     except KapitzaError as problem:
         return Campaign(Ending.FAILED, str(problem), fit, tuple(entries), made)

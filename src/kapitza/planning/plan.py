@@ -9,14 +9,14 @@ import numpy as np
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
-from kapitza.base.monitor import Monitor, watch
+from kapitza.base.monitor import Interrupted, Monitor, watch
 from kapitza.errors import DataError
 from kapitza.estimate import Estimate
 from kapitza.model import Model, with_laws
 from kapitza.planning.choice import Choice
 from kapitza.planning.criteria import Criterion, Want, Wanted, wanted
 from kapitza.planning.done import Done, done_by
-from kapitza.planning.knowledge import Knowledge, known_from
+from kapitza.planning.knowledge import Knowledge, known_from, outputs_of
 from kapitza.planning.result import Expected, Outcome, Plan, Tried
 from kapitza.planning.runs import Runner, limit_share
 from kapitza.planning.search import Search, best_points, distinct
@@ -99,7 +99,7 @@ def plan(
         wants = [want] if isinstance(want, str) or callable(want) else want
         sought = wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
         bounds = _limits(limits)
-        outputs = _outputs(source)
+        outputs = outputs_of(source, template.channels)
         task = _Task(
             where,
             knowledge,
@@ -127,6 +127,7 @@ def plan(
             tuple(d.choice for d in done),
             outputs,
         )
+    raise Interrupted  # half a search has no ranking
 
 
 @dataclass(frozen=True)
@@ -271,11 +272,6 @@ def _limits(limits: Mapping[str, float] | None) -> dict[str, float]:
     return dict(limits or {})
 
 
-def _outputs(source: Estimate | Model) -> dict[str, str]:
-    given = source.settings.outputs if isinstance(source, Estimate) and source.settings is not None else {}
-    return {name: text for name, text in given.items() if isinstance(text, str)}
-
-
 def _template(
     model: Model,
     source: Estimate | Model,
@@ -288,7 +284,7 @@ def _template(
     if run is not None:
         noise |= run.channels
     if measure is None:
-        channels = dict(run.channels) if run is not None else noise
+        channels = dict(run.channels) if run is not None and run.channels else noise
     elif isinstance(measure, Mapping):
         channels = {name: float(value) for name, value in measure.items()}
     else:

@@ -38,6 +38,9 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
     def measure(choice: Choice) -> Record:
         if any(choice.start.values()):
             raise RigError("A rig cannot be put into a given state: plan runs from rest or by a sweep.")
+        unread = [name for name in choice.channels if name not in rig.outputs]
+        if unread:
+            raise RigError(f"The rig does not measure {', '.join(unread)}; it measures {', '.join(rig.outputs)}.")
         settings = [dict(choice.settings)]
         if choice.approach != "state" and choice.sweep is not None:
             settings = [{**choice.settings, choice.sweep[0]: float(level)} for level in choice.levels]
@@ -62,9 +65,10 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
         return np.unwrap(np.concatenate(phases)), np.concatenate(values)
 
     def _test(values: np.ndarray) -> None:
-        if watched is None:
+        values = values[np.isfinite(values).all(axis=1)]  # samples that were lost
+        if watched is None or not len(values):
             return
-        peaks = np.nanmax(np.atleast_2d(watched(np.ascontiguousarray(values.T))), axis=1)
+        peaks = np.max(np.atleast_2d(watched(np.ascontiguousarray(values.T))), axis=1)
         for (text, bound), peak in zip(tests.items(), peaks.tolist(), strict=True):
             if peak > bound:
                 guarded.stop()
@@ -75,8 +79,10 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
         assert period is not None
         times = phases / (2 * np.pi) * period
         every = max(1, round(choice.step / guarded.sample_time))
-        columns = {name: values[::every, guarded.outputs.index(name)] for name in choice.channels}
-        return Record.from_arrays(times[::every], columns)
+        kept = values[::every, [guarded.outputs.index(name) for name in choice.channels]]
+        there = np.isfinite(kept).all(axis=1)  # the rig may lose samples
+        columns = {name: kept[there, i] for i, name in enumerate(choice.channels)}
+        return Record.from_arrays(times[::every][there], columns)
 
     return measure
 

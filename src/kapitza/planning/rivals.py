@@ -12,12 +12,13 @@ import pandas as pd
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
 from kapitza.base.display import Shown
-from kapitza.base.monitor import Monitor, checkpoint, watch
+from kapitza.base.monitor import Interrupted, Monitor, checkpoint, watch
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import Estimate, ShootingFit, identify
 from kapitza.model import Model
 from kapitza.planning.choice import Choice
+from kapitza.planning.knowledge import outputs_of
 from kapitza.planning.runs import Runner, limit_share
 from kapitza.planning.search import Search
 from kapitza.planning.space import space
@@ -32,10 +33,15 @@ class Rival:
 
     model: Model
     free: tuple[str, ...]
+    source: Estimate | None = None
 
     @property
     def draws(self) -> Array:
         return np.array([[self.model.values[name] for name in self.free]])
+
+    def outputs(self, run: Choice) -> dict[str, str]:
+        """What the channels of a run measure, where the rival is a fit that says so."""
+        return outputs_of(self.model if self.source is None else self.source, run.channels)
 
 
 @dataclass(frozen=True)
@@ -169,15 +175,17 @@ def tell_apart(
 
     power = max(1, int(np.ceil(np.log2(search.points))))
     points = qmc.Sobol(len(where.axes), rng=np.random.default_rng(search.seed)).random_base2(power)
-    choices = list({str(c): c for c in (where.choice(point) for point in points)}.values())
+    choices = list({repr(c): c for c in (where.choice(point) for point in points)}.values())
     bounds = dict(limits or {})
     shares = [
-        limit_share(Runner(r.model, r.free, tuple(bounds)).run(choices, r.draws), np.array([*bounds.values()]))
+        limit_share(
+            Runner(r.model, r.free, tuple(bounds), r.outputs(run)).run(choices, r.draws), np.array([*bounds.values()])
+        )
         for r in (first, second)
     ]
     share = np.maximum(*shares)
     contests, refused = [], []
-    with watch(monitor, "tell apart", len(choices)):
+    with watch(monitor, "tell apart", len(choices), partial=False) as task:
         for choice, used in zip(choices, share.tolist(), strict=True):
             checkpoint(steps=1.0)
             if used > 1.0:
@@ -188,16 +196,18 @@ def tell_apart(
                 refused.append(f"{choice}: {problem}")
                 continue
             contests.append(Contest(choice, ratios, used))
+    if task.interrupted:
+        raise Interrupted  # the best of some is not the best
     contests.sort(key=lambda one: -one.worst)
     return RivalPlan((first.model.name, second.model.name), tuple(contests), tuple(refused))
 
 
 def _ratio(true: Rival, other: Rival, choice: Choice) -> float:
     """½ min χ² of the other model on the noise-free motion of the true one."""
-    runner = Runner(true.model, true.free)
+    runner = Runner(true.model, true.free, outputs=true.outputs(choice))
     times, states = runner.motion(choice, true.draws[0])
     record = Record.from_arrays(times, {name: states[:, i] for i, name in enumerate(runner.channels(choice))})
-    method = ShootingFit(noise=dict(choice.channels), hold_back=0.0)
+    method = ShootingFit(outputs=other.outputs(choice), noise=dict(choice.channels), hold_back=0.0)
     fit = identify(other.model.with_values(**choice.settings), record, free=list(other.free), method=method)
     return 0.5 * float(fit.chi2)
 
@@ -211,6 +221,6 @@ def _two(rivals: Sequence[Any]) -> Sequence[Any]:
 def _rival(given: Any) -> Rival:
     if isinstance(given, Estimate):
         model = given.model.with_values(**{n: given.values[n] for n in given.names})
-        return Rival(model, given.names)
+        return Rival(model, given.names, given)
     model, free = given
     return Rival(model, tuple(free))

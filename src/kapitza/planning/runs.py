@@ -32,6 +32,15 @@ MEMBERS = 256
 PER_PERIOD = 24
 """Samples per excitation period at which limits are tested, where the recording has fewer."""
 
+DOUBLINGS = 4
+"""Of the samples on which limits are tested, at most: a state that rests or jumps asks for ever more."""
+
+SPARSE = 2.0
+"""Times fewer samples than `PER_PERIOD` that are borne: a peak is then missed by 3 %, within the margin of limits."""
+
+TINY = 1e-12
+"""Spread of a state below which it rests."""
+
 TOLERANCE = 1e-10
 """Of the integration: widths need three digits."""
 
@@ -155,11 +164,18 @@ class Runner:
         """States and clocks (B,) when the recording begins, and the peaks (B, l) until then.
 
         A sweep stays `settle` at each level, a whole number of periods: the drive goes on without a jump of its phase.
+        A drive without a period, such as a measured one, has gone on when the recording begins.
         """
         count = len(starts)
         clock, peaks = np.full(count, choice.begin), np.full((count, len(self._limited)), -np.inf)
         if not choice.settle:
             return starts, clock, peaks
+        drifting = self.model.excitation is None and not self.model.structure.is_autonomous
+        if drifting and levels.shape[1]:
+            raise DataError(
+                f'Model "{self.model.name}" depends on time and has no period: the phase of its drive is not known '
+                'after a step of a sweep. Give the model its period, such as period="2*pi/w".'
+            )
         sets = vectors.copy()
         steps = range(levels.shape[1]) if levels.shape[1] else (None,)
         for step in steps:
@@ -167,10 +183,10 @@ class Runner:
                 assert choice.sweep is not None
                 sets[:, self.model.names.index(choice.sweep[0])] = levels[:, step]
             waits = self._whole_periods(choice.settle, sets)
-            fine = choice.begin + np.linspace(0.0, 1.0, self._fine(choice, sets, choice.settle)) * waits[:, None]
-            passed = self._paths(starts, fine, sets)
+            fine, passed = self._finely(starts, np.full((count, 1), choice.begin), waits[:, None], sets, choice)
             peaks = np.fmax(peaks, self._limits(passed, fine, sets))
             starts = passed[:, -1]
+            clock = fine[:, -1] if drifting else clock
         return starts, clock, peaks
 
     def _whole_periods(self, wait: float, vectors: Array) -> Array:
@@ -201,10 +217,31 @@ class Runner:
     def _peaks(self, begin: Array, times: Array, vectors: Array, choice: Choice) -> Array:
         if not self._limited:
             return np.empty((len(begin), 0))
-        fine = times[:, :1] + np.linspace(0.0, 1.0, self._fine(choice, vectors, choice.duration)) * (
-            times[:, -1:] - times[:, :1]
-        )
-        return self._limits(self._paths(begin, fine, vectors), fine, vectors)
+        fine, states = self._finely(begin, times[:, :1], times[:, -1:] - times[:, :1], vectors, choice)
+        return self._limits(states, fine, vectors)
+
+    def _finely(
+        self, begin: Array, origin: Array, length: Array, vectors: Array, choice: Choice
+    ) -> tuple[Array, Array]:
+        """Times (B, m) and states (B, m, n) so dense that no peak of a limited expression lies between two of them.
+
+        Of x = a sin ωt, std(x')/std(x) = ω: where that asks for more than `PER_PERIOD` samples, they are doubled. A
+        recording that samples a fast motion once per period sees no motion and a large rate.
+        """
+        count, finest = self._fine(choice, vectors, float(length.max())), 0
+        while True:
+            times = origin + np.linspace(0.0, 1.0, count) * length
+            states = self._paths(begin, times, vectors)
+            good = np.isfinite(states).all(axis=(1, 2))
+            if not (self._limited and good.any()) or finest == DOUBLINGS:
+                return times, states
+            here, at = states[good], times[good]
+            flat = (here.reshape(-1, here.shape[2]), at.reshape(-1), np.repeat(vectors[good], count, axis=0))
+            rates = self.flow.rates(*flat).reshape(here.shape)
+            turn = (length[good] / (count - 1) * rates.std(axis=1) / np.maximum(here.std(axis=1), TINY)).max()
+            if not turn > SPARSE * 2 * np.pi / PER_PERIOD:
+                return times, states
+            count, finest = 2 * count - 1, finest + 1
 
     def _limits(self, states: Array, times: Array, vectors: Array) -> Array:
         """Largest value (B, l) of every limited expression along states (B, m, n)."""
@@ -274,8 +311,8 @@ class Runner:
             total[active] += _eliminated(rows.reshape(len(active), -1, rows.shape[-1]), states.shape[2])
             growth[active] = np.fmax(growth[active], np.where(used, size, 0.0).max(axis=1))
             reach[active] = np.where(over.any(axis=1), np.ceil(1.5 * last).astype(int), reach[active])
-            # The last sample of a window is the state of the next.
-            first[active] += np.where(first[active] + last >= m, m, last - 1)
+            # The next window begins at the next sample: one in both would count twice.
+            first[active] += last
         return total, growth
 
     def _rows(

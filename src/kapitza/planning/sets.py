@@ -6,7 +6,7 @@ unstable orbits of a pendulum have a correlation of -1 between two dampings, a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -16,7 +16,7 @@ import pandas as pd
 
 from kapitza.base.arrays import Array, Indices
 from kapitza.base.display import Shown
-from kapitza.base.monitor import Monitor, checkpoint, watch
+from kapitza.base.monitor import Interrupted, Monitor, checkpoint, watch
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import Estimate, observe_channels
 from kapitza.flow import Flow
@@ -25,7 +25,7 @@ from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.orbits.of_models import solve_orbit
 from kapitza.planning.choice import Choice
 from kapitza.planning.criteria import Criterion, Want, Wanted, wanted
-from kapitza.planning.knowledge import Knowledge, known_from
+from kapitza.planning.knowledge import Knowledge, known_from, outputs_of
 from kapitza.planning.runs import Runner
 from kapitza.planning.search import Search
 
@@ -176,14 +176,16 @@ def best_set(
     sought = wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, None)
     draws = knowledge.some(search.draws)
     told, lost = [], []
-    with watch(monitor, "best set", len(several)):
+    with watch(monitor, "best set", len(several), partial=False) as task:
         for number, item in enumerate(several):
             checkpoint(steps=1.0)
             try:
-                told.append(_told(model, knowledge, item, run, draws, size))
+                told.append(_told(source, knowledge, item, run, draws, size))
             except KapitzaError as problem:
                 lost.append(f"{_label(item, number)}: {problem}")
                 told.append(np.full((len(draws), draws.shape[1], draws.shape[1]), np.nan))
+    if task.interrupted:
+        raise Interrupted  # sets of the items so far would be ranked as if they were all
     information: Array = np.array(told)
     single = sought.score(knowledge.information + size * information, criterion)
     usable = np.flatnonzero(np.isfinite(single))
@@ -239,14 +241,19 @@ def _label(item: Item, number: int) -> str:
     return f"orbit {number}" + (f" ({item.repeats} {item.code})".replace(" )", ")") if item.repeats else "")
 
 
-def _told(model: Model, knowledge: Knowledge, item: Item, run: Choice | None, draws: Array, share: int) -> Array:
+def _told(
+    source: Estimate | Model, knowledge: Knowledge, item: Item, run: Choice | None, draws: Array, share: int
+) -> Array:
     """Information (D, k, k) of one item at every draw."""
+    model = source.model if isinstance(source, Estimate) else source
     if isinstance(item, Choice):
-        return Runner(model, knowledge.names).run([item], draws).information[0]
+        outputs = outputs_of(source, item.channels)
+        return Runner(model, knowledge.names, outputs=outputs).run([item], draws).information[0]
     if isinstance(item, Reading):
         return _of_reading(model, knowledge, item, draws)
     if run is None:
         raise DataError("Orbits need the time, sampling and channels of their measurement: run=Choice(...).")
+    outputs = outputs_of(source, run.channels)
     return (
         np.array(
             [
@@ -255,6 +262,7 @@ def _told(model: Model, knowledge: Knowledge, item: Item, run: Choice | None, dr
                     item,
                     knowledge.names,
                     run,
+                    outputs,
                 )
                 for row in draws
             ]
@@ -281,7 +289,13 @@ def _of_reading(model: Model, knowledge: Knowledge, item: Reading, draws: Array)
     return np.array(told)
 
 
-def orbit_information(model: Model, orbit: PeriodicOrbit, free: Sequence[str], run: Choice) -> Array:
+def orbit_information(
+    model: Model,
+    orbit: PeriodicOrbit,
+    free: Sequence[str],
+    run: Choice,
+    outputs: Mapping[str, str] | None = None,
+) -> Array:
     """Return the Fisher information (k, k) of a periodic orbit that is held and measured.
 
     Its points move with the parameters as dx/dθ = (1 - M)⁻¹ S, M the monodromy matrix and S the sensitivity of the
@@ -298,6 +312,8 @@ def orbit_information(model: Model, orbit: PeriodicOrbit, free: Sequence[str], r
         The parameters.
     run : Choice
         How long it is measured, the sampling, the channels with their noise, and settings.
+    outputs : mapping, optional
+        What channels measure, in plain notation, where they are not states or outputs of the model.
 
     Returns
     -------
@@ -324,7 +340,7 @@ def orbit_information(model: Model, orbit: PeriodicOrbit, free: Sequence[str], r
     shift, period = _moved(jacobians[-1], slopes[-1], rates[-1], at.excitation is None)
     along = jacobians @ shift + slopes
     channels = tuple(run.channels)
-    observation = observe_channels(at, channels, [False] * len(channels), {}, names)
+    observation = observe_channels(at, channels, [False] * len(channels), outputs or {}, names)
     _, by_state, direct = observation.linearise(states[:-1], times[:-1], at.vector)
     rows = by_state @ along[:-1] + direct
     weight = np.array([1 / run.channels[name] for name in observation.channels])
@@ -335,8 +351,14 @@ def orbit_information(model: Model, orbit: PeriodicOrbit, free: Sequence[str], r
         return flat.T @ flat * repeats * samples
     # After r periods the phase is off by r dT/dθ; the time of the beginning is one more unknown.
     moving = by_state @ rates[:-1, :, None]
-    turns = np.arange(max(1, int(np.floor(repeats))))
-    every = [np.concatenate([moving, rows - r * moving * period], axis=2) * weight[:, None] for r in turns]
+    turns = np.arange(max(1, int(np.ceil(repeats - 1e-9))))
+    every = [
+        # The last turn may be cut short by the end of the recording.
+        (np.concatenate([moving, rows - r * moving * period], axis=2) * weight[:, None])[
+            times[:-1] + r * found.period < run.duration * (1 + 1e-9)
+        ]
+        for r in turns
+    ]
     flat = np.concatenate(every).reshape(-1, 1 + k) * np.sqrt(samples)
     upper = np.asarray(np.linalg.qr(flat, mode="r"))[1:, 1:]  # any sign: RᵀR
     return upper.T @ upper

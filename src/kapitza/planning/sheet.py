@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LARGEST_JOURNAL = 16 * 2**20
 JOURNAL = "journal.toml"
+KIND = "kapitza campaign"
+"""First entry of a journal: other files of this name are left alone."""
 FIELDS = ("duration", "step", "settle", "approach", "begin")
 
 
@@ -171,6 +173,19 @@ def write_run(folder: Path, entry: Entry, record: Record) -> None:
     write(record, folder / entry.file)
 
 
+def begin_journal(folder: Path) -> None:
+    """Begin a journal where there is none; a folder with runs of something else is refused."""
+    if (folder / JOURNAL).exists():
+        return
+    others = sorted(place.name for place in folder.glob("run_*.csv"))
+    if others:
+        raise DataError(
+            f"The folder {checks.shown(str(folder))} has {others[0]} and no journal of a campaign: its runs would be "
+            "written over. Choose another folder."
+        )
+    write_journal(folder, [])
+
+
 def write_journal(folder: Path, entries: Sequence[Entry]) -> None:
     """Write the journal, complete or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +194,7 @@ def write_journal(folder: Path, entries: Sequence[Entry]) -> None:
         for e in entries
     ]
     with replacing(folder / JOURNAL) as draft:
-        draft.write_bytes(tomli_w.dumps({"run": rows}).encode())
+        draft.write_bytes(tomli_w.dumps({"kind": KIND, "run": rows}).encode())
 
 
 def read_journal(folder: Path) -> tuple[list[Entry], list[tuple[Record, Mapping[str, float]]]]:
@@ -188,6 +203,8 @@ def read_journal(folder: Path) -> tuple[list[Entry], list[tuple[Record, Mapping[
     if not place.is_file():
         return [], []
     _, tables = checks.toml_file("journal", place, LARGEST_JOURNAL)
+    if tables.get("kind") != KIND:
+        raise DataError(f"{checks.shown(str(place))} is not the journal of a campaign: choose another folder.")
     entries, runs = [], []
     for number, row in enumerate(checks.items("run", tables.get("run", ()), error=DataError), 1):
         table = checks.table("run", row, error=DataError)

@@ -60,17 +60,14 @@ class Space:
             elif axis.name == "channels":
                 fields["channels"] = {name: run.channels[name] for name in value}
             elif axis.name == "approach" and value == "rest":
-                start = {}
+                start, fields["approach"] = {}, "state"
             elif axis.name in OF_A_RUN:
                 fields[axis.name] = value
             elif axis.name in self.model.states:
                 start[axis.name] = value
             else:
                 settings[axis.name] = value
-        made = replace(
-            run, settings=settings, start=start, **({"approach": "state"} | fields if "approach" in fields else fields)
-        )
-        return made
+        return replace(run, settings=settings, start=start, **fields)
 
     @property
     def continuous(self) -> list[int]:

@@ -17,7 +17,7 @@ from kapitza.report.style import CYCLE, INK, axis_label, new_figure, styled
 if TYPE_CHECKING:
     import os
 
-    from kapitza.planning import Plan, PlanMap
+    from kapitza.planning import Choice, Plan, PlanMap
 
 CONTOURS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 """Relative widths [%] that are drawn as lines."""
@@ -82,19 +82,23 @@ def _plain(value: float, _: float) -> str:
 def _marks(axes: Axes, plan: Plan, names: tuple[str, str]) -> list[Line2D]:
     """Stars and numbers at experiments of the table, squares at runs measured before."""
     for rank, one in enumerate(plan.expected[:NAMED], 1):
-        values = {**one.choice.settings, **one.choice.start}
-        at = (values.get(names[0], 0.0), values.get(names[1], 0.0))
+        at = _place(plan, one.choice, names)
         axes.plot(*at, marker="*", ms=12, color="white", mec=INK, ls="none")
         axes.annotate(str(rank), at, xytext=(6, 5), textcoords="offset points", color="white", weight="bold")
-    measured = [{**choice.settings, **choice.start} for choice in plan.done]
-    known = {**plan.model.values, **dict.fromkeys(plan.model.states, 0.0)}
-    done = [(values.get(names[0], known[names[0]]), values.get(names[1], known[names[1]])) for values in measured]
+    done = [_place(plan, choice, names) for choice in plan.done]
     if done:
         axes.plot(*np.transpose(done), marker="s", ms=6, color=CYCLE[3], mec="white", ls="none")
     handles = [Line2D([], [], marker="*", ms=10, color="white", mec=INK, ls="none", label="planned, by rank")]
     return handles + (
         [Line2D([], [], marker="s", color=CYCLE[3], mec="white", ls="none", label="measured")] if done else []
     )
+
+
+def _place(plan: Plan, choice: Choice, names: tuple[str, str]) -> tuple[float, float]:
+    """Where an experiment lies on a map: settings and states not named are those of the model, and 0."""
+    known = {**plan.model.values, **dict.fromkeys(plan.model.states, 0.0), **choice.settings, **choice.start}
+    known |= {"duration": choice.duration, "step": choice.step, "settle": choice.settle}
+    return known[names[0]], known[names[1]]
 
 
 def _bars(plan: Plan) -> Figure:
