@@ -146,3 +146,13 @@ def test_a_sweep_looks_along_no_orbit_until_it_is_asked_to_and_then_once(name, m
     assert orbit.closure < 1e-12
     assert len(runs) == 1
     assert count_builds() == compiled
+
+
+def test_a_record_brings_its_period_along():
+    """The circle of radius 1 is the limit cycle, its period 2 pi."""
+    model = kz.Model.from_equations(["x' = x - y - x*(x**2 + y**2)", "y' = x + y - y*(x**2 + y**2)"])
+    time = np.arange(100) * 0.0625
+    record = kz.Record.from_arrays(time, {"x": 1.1 * np.cos(time), "y": np.sin(time)}, period=6.25)
+    assert kz.solve_orbit(model, record).period == pytest.approx(2 * np.pi, rel=1e-8)
+    with pytest.raises(KapitzaError, match="autonomous: give an approximate period"):
+        kz.solve_orbit(model, kz.Record.from_arrays(time, {"x": np.cos(time), "y": np.sin(time)}))

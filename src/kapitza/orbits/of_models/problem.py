@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -154,6 +155,18 @@ class FreeParameters:
         return (self.problem.repeats or 1) * float(self.problem.law(self.vector(x)) or self.problem.period)
 
 
+def _period_of(guess: Any) -> float | None:
+    """The period [s] that a guess brings along: of a loop, or of a record that states one."""
+    if isinstance(guess, Loop):
+        return float(guess.period)
+    if guess is None or isinstance(guess, (np.ndarray, list, tuple, Mapping)):
+        return None
+    # Loaded here: workers of a census, which never see a record, start in half the time without it.
+    from kapitza.data import Record
+
+    return guess.period if isinstance(guess, Record) else None
+
+
 def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition | None, wrt: tuple[str, ...]) -> Problem:
     """Make a problem from what the user gave, refusing what contradicts."""
     if model.is_map:
@@ -168,11 +181,11 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
         period = guess.period if excitation is None or guess.repeats is None else float(guess.repeats)
     if excitation is None:
         if period is None:
-            if not isinstance(guess, Loop):
+            period = _period_of(guess)
+            if period is None:
                 raise KapitzaError(
                     f'"{model.name}" is autonomous: give an approximate period in seconds, such as period=1.5.'
                 )
-            period = float(guess.period)
         period = checks.number("period", period, finite=False, error=KapitzaError)
         if not (np.isfinite(period) and period > 0):
             raise KapitzaError(f"The period must be positive, not {period}.")
