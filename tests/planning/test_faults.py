@@ -204,3 +204,16 @@ def test_a_map_over_the_duration_marks_experiments_where_they_lie():
     marks = [line for line in figure.axes[0].lines if line.get_marker() in "*s"]
     assert [line.get_ydata()[0] for line in marks[:-1]] == [one.choice.duration for one in found][:4]
     assert marks[-1].get_ydata()[0] == pytest.approx(19.9)
+
+
+@pytest.mark.parametrize("numbers", [{"points": 0}, {"draws": 0}, {"draws": 8, "shown": 4}])
+def test_searches_without_points_or_draws_are_refused(numbers):
+    with pytest.raises(DataError, match="at least"):
+        kz.Search(**numbers)
+
+
+def test_a_reading_alone_counts_once():
+    """Prior 0.05 and an error of 0.01: the width alone is (0.05⁻² + 0.01⁻²)^(-1/2)."""
+    items = [kz.Reading(f"k {i}", lambda model: model.values["k"], 0.01) for i in range(2)]
+    found = kz.best_set(resonator(), items, size=2, want=["k"])
+    assert np.exp(found.single) == pytest.approx([(0.05**-2 + 0.01**-2) ** -0.5] * 2, rel=1e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -115,7 +116,7 @@ def _quantity(model: Model, names: Sequence[str], values: Array, width: Array, w
         found = [expression, *(sp.diff(expression, symbol(n)) for n in names)]
         value, *by = (_real(complex(sp.N(one.xreplace(known)))) for one in found)
         return want, value, np.array(by)
-    label = want.__name__
+    label = want.func.__name__ if isinstance(want, partial) else want.__name__
     centre = float(want(model.with_values(**at)))
     slope = []
     for i, name in enumerate(names):

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 from kapitza.base.arrays import Array
 from kapitza.base.monitor import checkpoint
+from kapitza.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class Search:
     draws: int = 8
     shown: int = 32
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.points, self.draws) < 1 or self.polish < 0:
+            raise DataError(f"{self}: at least one point and one draw are needed, and no negative number.")
+        if self.shown < self.draws:
+            raise DataError(f"{self}: the table is made with at least as many draws as the search, shown >= draws.")
 
 
 Score = Callable[[Array, int], Array]

@@ -187,7 +187,9 @@ def best_set(
     if task.interrupted:
         raise Interrupted  # sets of the items so far would be ranked as if they were all
     information: Array = np.array(told)
-    single = sought.score(knowledge.information + size * information, criterion)
+    # An orbit alone has the time of all orbits of a set.
+    alone = np.array([size if isinstance(item, PeriodicOrbit) else 1 for item in several])
+    single = sought.score(knowledge.information + alone[:, None, None, None] * information, criterion)
     usable = np.flatnonzero(np.isfinite(single))
     ranked = _ranked(
         lambda rows: sought.score(knowledge.information + information[rows].sum(axis=1), criterion), usable, size
