@@ -72,7 +72,7 @@ def main() -> str:
             markdown_table(header, rows),
             f"Coverage of nominal 90 % over {len(hits)} runs: {share:.0f} %; of the {int(sure.sum())} trusted ones "
             f"{of_trusted:.0f} %; target 87 to 93 %: {'met' if 87 <= of_trusted <= 93 else '**missed**'}.",
-            "The number of runs was doubled after the first 13 of each motion had given 96 % of 51 trusted ones (missed); "
-            "these runs are among the present ones.",
+            "The number of runs was doubled after the first 13 of each motion had given 96 % of 51 trusted ones "
+            "(missed); these runs are among the present ones.",
         ]
     )
