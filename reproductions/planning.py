@@ -2,8 +2,8 @@
 
 A weak first run is fitted, a run is planned from that fit, the run is made at the true values, and both runs are fitted
 together. The hardening spring was in view while `kz.plan` was written; on the two wells the windows of chaotic runs
-were checked, on a pendulum with dry friction `kz.tell_apart`. The others were listed here before the first run of this page,
-and nothing was tuned on them. Set KAPITZA_SEEDS for more, KAPITZA_KEEP to make it in pieces.
+were checked, on a pendulum with dry friction `kz.tell_apart`. The others were listed here before the first run of this
+page, and nothing was tuned on them. Set KAPITZA_SEEDS for more, KAPITZA_KEEP to make it in pieces.
 """
 
 from __future__ import annotations
