@@ -32,6 +32,7 @@ from kapitza.cli.predict import predict_command
 from kapitza.cli.rig import rig_app
 from kapitza.cli.simulate import simulate_command
 from kapitza.cli.studies import check_command, compare_command, identify_command, new_command, report_command, schema
+from kapitza.cli.studio import studio_command
 from kapitza.cli.suggest import suggest_command
 from kapitza.cli.validate import validate_command
 from kapitza.errors import KapitzaError, LockedError
@@ -78,6 +79,7 @@ for name, command in {
     "export": export_command,
     "simulate": simulate_command,
     "schema": schema,
+    "studio": studio_command,
 }.items():
     app.command(name)(command)
 app.add_typer(rig_app)

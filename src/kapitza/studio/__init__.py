@@ -1,0 +1,16 @@
+"""The studio: a study looked at, edited and run in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def run_studio(target: Path, port: int = 0, browser: bool = True) -> None:
+    """Serve the page of a folder, study or recording until Ctrl-C."""
+    # Imported here: the worker is a module of this package and must start without the web server.
+    from kapitza.studio.serve import run
+
+    run(target, port, browser)
+
+
+__all__ = ["run_studio"]

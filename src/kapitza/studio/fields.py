@@ -1,0 +1,144 @@
+"""Fields that show and change one key of the study, with its problems beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nicegui import background_tasks, ui
+from nicegui.elements.mixins.value_element import ValueElement
+
+from kapitza.errors import KapitzaError
+from kapitza.studio.document import Change, Place, shown
+from kapitza.studio.session import Session, window
+
+PAUSE = 0.25
+"""Seconds without a key press after which what was typed goes into the study."""
+
+RECENT = 20.0
+"""Seconds after an edit of its own during which a window is told that another has changed the same field."""
+
+
+class Refused(ValueError):
+    """What was typed cannot be written into the study; the text says why."""
+
+
+def bind(
+    element: ValueElement,
+    session: Session,
+    place: Place,
+    to_study: Callable[[Any], Any] = lambda value: value,
+    from_study: Callable[[Any], Any] = lambda value: value,
+    problems: Sequence[Place] = (),
+) -> None:
+    """Tie an element to a key: typed values go into the study after a pause, other changes come back into it.
+
+    problems: further places whose problems stand at this field.
+    """
+    own, places = window(), (place, *problems)
+    state: dict[str, Any] = {"task": None, "setting": False, "edited": -math.inf, "refused": ""}
+
+    def show_problems() -> None:
+        messages = [text for one in places for text in session.problems_at(*one)]
+        if state["refused"]:
+            messages = [state["refused"]]
+        text = " ".join(dict.fromkeys(text.removeprefix(f"{shown(place)}: ") for text in messages))
+        if element.props.get("error-message", "") != text:
+            element.props["error"], element.props["error-message"] = bool(text), text
+            element.update()
+
+    def commit() -> None:
+        state["task"], state["refused"] = None, ""
+        try:
+            value = to_study(element.value)
+            if value != session.document.get(*place):
+                session.set(place, value, own)
+        except (Refused, KapitzaError, OSError) as problem:
+            state["refused"] = str(problem)
+        show_problems()
+
+    async def wait() -> None:
+        await asyncio.sleep(PAUSE)
+        commit()
+
+    def typed() -> None:
+        if state["setting"]:
+            return
+        state["edited"] = time.monotonic()
+        if state["task"] is not None:
+            state["task"].cancel()
+        state["task"] = background_tasks.create(wait(), name=f"field {shown(place)}")
+
+    def changed(change: Change) -> None:
+        # What is being typed is not overwritten: it goes into the study after its pause, and the later one wins.
+        if not change.touches(*place) or change.by == own or state["task"] is not None:
+            return
+        value = from_study(session.document.get(*place))
+        if value == element.value:
+            return
+        state["setting"] = True
+        element.value = value
+        state["setting"], state["refused"] = False, ""
+        if time.monotonic() - state["edited"] < RECENT:
+            where = "in another window" if change.by else "in the file"
+            ui.notify(f"{shown(place)} was changed {where}: {value}", position="bottom-right")
+
+    element.on_value_change(typed)
+    session.changed.subscribe(changed)
+    session.checked.subscribe(show_problems)
+    show_problems()
+
+
+def number_or_none(text: Any) -> float | None:
+    """Return the number that a text means, None for an empty one."""
+    written = str(text if text is not None else "").strip().replace(",", ".")
+    if not written:
+        return None
+    try:
+        return float(written)
+    except ValueError:
+        raise Refused(f'"{written}" is not a number: write 0.5, 1e-3 or inf.') from None
+
+
+def as_text(value: Any) -> str:
+    """Return a value of the study as a field shows it."""
+    if value is None:
+        return ""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def text_field(session: Session, place: Place, label: str, **props: Any) -> ui.input:
+    """Add a field for a text."""
+    field = _input(label, as_text(session.document.get(*place)), **props)
+    bind(field, session, place, lambda value: (value or "").strip() or None, as_text)
+    return field
+
+
+def number_field(session: Session, place: Place, label: str, **props: Any) -> ui.input:
+    """Add a field for a number; an empty one removes the key."""
+    field = _input(label, as_text(session.document.get(*place)), **props)
+    bind(field, session, place, number_or_none, as_text)
+    return field
+
+
+def choice_field(session: Session, place: Place, label: str, options: Any, default: Any) -> ui.select:
+    """Add a menu for a key with few values; the default is not written."""
+    given = session.document.get(*place, default=default)
+    field = ui.select(options, value=given if given in options else default, label=label).props("dense outlined")
+    bind(
+        field, session, place, lambda value: None if value == default else value,
+        lambda value: default if value is None or value not in options else value,
+    )  # fmt: skip
+    return field
+
+
+def _input(label: str, value: str, **props: Any) -> ui.input:
+    field = ui.input(label=label, value=value).props("dense outlined")
+    for name, one in props.items():
+        field.props[name.replace("_", "-")] = one
+    # The room below, where messages stand, is taken only when there is one.
+    field.props["hide-bottom-space"] = True
+    return field

@@ -1,0 +1,60 @@
+"""What a worker can do. Results go to disk; a job returns only what names them.
+
+A job is `job(arguments, emit, monitor) -> dict`: arguments are plain, `emit` writes one line of its own to the page,
+`monitor` goes to the verbs. No job imports the web server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kapitza.base.monitor import Monitor
+
+Emit = Callable[[Mapping[str, Any]], None]
+Job = Callable[[Mapping[str, Any], Emit, Monitor], Mapping[str, Any]]
+
+
+def preload() -> None:
+    """Import what jobs need: the first one does not wait for it."""
+    import kapitza
+
+    for name in kapitza.__all__:
+        getattr(kapitza, name)
+
+
+def identify(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
+    """Run a study as `kapitza identify` does; study: its path, resume: whether to go on after a stopped run."""
+    from kapitza.study import finished_before, keep_copy, read_study
+
+    study = read_study(Path(arguments["study"]))
+    warnings = study.warnings()
+    if warnings:
+        emit({"event": "warnings", "texts": list(warnings)})
+    if monitor.cancelled:
+        raise KeyboardInterrupt
+    before = None if arguments.get("replace") else finished_before(study)
+    if before:
+        return {"folder": str(study.folder), "unchanged": True}
+    kept = keep_copy(study.folder).name if before is False else ""
+    result = study.run(monitor, bool(arguments.get("resume")))
+    return {"folder": str(study.folder), "kept": kept, "sentence": result.sentence()}
+
+
+def inspect_recording(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
+    """Say what `kapitza inspect` says of the first recording of a study."""
+    del emit
+    from kapitza.base.cures import spoken
+    from kapitza.orbits.in_records import inspect
+    from kapitza.studio.loading import shown_record
+
+    record = shown_record(dict(arguments["data"]), Path(arguments["folder"]))
+    if arguments.get("from") is not None:
+        record = record.between(arguments["from"], arguments["to"])
+    found = inspect(record, monitor=monitor)
+    return {"lines": [spoken(line) for line in str(found).splitlines()]}
+
+
+JOBS: dict[str, Job] = {"identify": identify, "inspect": inspect_recording}
+"""Jobs by the name that the page gives them."""

@@ -1,0 +1,126 @@
+"""Recordings as the page shows them: all columns, gaps and spikes marked, extremes by blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kapitza.base.arrays import Array
+from kapitza.data import KINDS, Record, marks_of, read
+from kapitza.signal import without_bad_samples
+from kapitza.studio.pyramid import Pyramid
+
+READ_KEYS = ("time", "interval", "names", "segment", "group", "separator", "decimal", "units")
+"""Keys of [data] that change what is read; the others choose from it."""
+
+SEARCHED = 1_000_000
+"""Samples up to which spikes are looked for when a recording is shown: more take longer than a second."""
+
+MOST_MARKS = 200
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something to see in a recording: kind ("gap", "segment", "spike", "dropout", "saturated"), when, and what."""
+
+    kind: str
+    begin: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One recording, ready to be drawn. time: (N,) increasing; laid_out: pieces were put one behind the other."""
+
+    path: Path
+    record: Record
+    time: Array
+    pyramid: Pyramid
+    marks: tuple[Mark, ...]
+    laid_out: bool
+    key: tuple[Any, ...]
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return self.record.channels
+
+
+def shown_record(data: Mapping[str, Any], folder: Path) -> Record:
+    """Read all columns of the first file of a [data] table; rows with missing numbers become gaps."""
+    names = data.get("files") or [data.get("file", "")]
+    settings = {key: data[key] for key in READ_KEYS if key in data}
+    return read(folder / str(names[0]), missing="drop", **settings)
+
+
+def key_of(data: Mapping[str, Any], folder: Path) -> tuple[Any, ...]:
+    """Return what a shown recording depends on: the file as it is now, and how it is read."""
+    names = data.get("files") or [data.get("file", "")]
+    path = folder / str(names[0])
+    settings = tuple((key, repr(data.get(key))) for key in READ_KEYS)
+    return (str(path), state_of(path), settings)
+
+
+def state_of(path: Path) -> tuple[int, ...]:
+    """Return numbers that change when a file is written or replaced; none where there is no file."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def load(data: Mapping[str, Any], folder: Path) -> Shown:
+    """Return the recording of a [data] table as it is shown."""
+    key = key_of(data, folder)
+    record = shown_record(data, folder)
+    names = data.get("files") or [data.get("file", "")]
+    time, laid_out = _increasing(record)
+    cuts, marks = _interruptions(record, time)
+    if record.size <= SEARCHED:
+        marks += _bad(record, time)
+    pyramid = Pyramid(time, np.vstack([record[name] for name in record.channels]), cuts)
+    return Shown(folder / str(names[0]), record, time, pyramid, tuple(marks[:MOST_MARKS]), laid_out, key)
+
+
+def _increasing(record: Record) -> tuple[Array, bool]:
+    """Return times that increase: pieces whose clocks overlap are laid one behind the other."""
+    time = record.time
+    steps = np.diff(time)
+    if not steps.size or (steps > 0).all():
+        return time, False
+    usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
+    return time[0] + np.concatenate([[0.0], np.cumsum(np.where(steps > 0, steps, 10 * usual))]), True
+
+
+def _interruptions(record: Record, time: Array) -> tuple[Any, list[Mark]]:
+    """Return where lines are interrupted, and the marks of gaps and segments."""
+    begins = [piece.start for piece in record.segments()[1:]]
+    marks = [Mark("segment", float(time[at]), float(time[at]), f"segment {number} begins at {time[at]:.6g} s")
+             for number, at in enumerate(begins, start=2)]  # fmt: skip
+    gaps = record.sampling().gaps
+    for gap in gaps:
+        begin, end = float(time[gap.after]), float(time[gap.after + 1])
+        marks.append(Mark("gap", begin, end, f"gap of {gap.missing} samples, {begin:.6g} to {end:.6g} s"))
+    cuts = np.unique(np.array([*begins, *(gap.after + 1 for gap in gaps)], np.intp))
+    return cuts, marks
+
+
+def _bad(record: Record, time: Array) -> list[Mark]:
+    """Return marks of spikes, dropouts and saturated samples, runs of them as one."""
+    found: list[Mark] = []
+    marked = without_bad_samples(record)
+    for name in record.channels:
+        marks = marks_of(marked, name)
+        at = np.flatnonzero(marks)
+        for run in np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if at.size else ():
+            kind, begin, end = KINDS[marks[run[0]] - 1], float(time[run[0]]), float(time[run[-1]])
+            count = f", {run.size} samples" if run.size > 1 else ""
+            found.append(Mark(kind, begin, end, f"{kind} of {name} at {begin:.6g} s{count}"))
+            if len(found) >= MOST_MARKS:
+                return found
+    return found

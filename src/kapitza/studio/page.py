@@ -1,0 +1,186 @@
+"""The page: header, tabs, messages; one window each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request
+from nicegui import app, ui
+
+from kapitza.errors import KapitzaError
+from kapitza.studio import diagram, fit, home, model, orbits, recording, rig, sharing
+from kapitza.studio.session import Session, window
+from kapitza.studio.studio import Studio
+
+PANES: dict[str, tuple[str, str, Any]] = {
+    "recording": ("Recording", "show_chart", recording.build),
+    "model": ("Model", "functions", model.build),
+    "orbits": ("Orbits", "all_inclusive", orbits.build),
+    "fit": ("Fit", "straighten", fit.build),
+    "diagram": ("Diagram", "timeline", diagram.build),
+    "rig": ("Rig", "precision_manufacturing", rig.build),
+    "share": ("Report and files", "ios_share", sharing.build),
+}
+"""Tabs by their name in the address: title, icon, how they are built."""
+
+STATIC = Path(__file__).parent / "static"
+THEME = "kapitza-theme"
+"""Cookie that keeps dark or light; the server reads it before the first picture."""
+
+
+def add(studio: Studio) -> None:
+    """Add the page of a studio to the application."""
+    app.add_static_files("/static", STATIC)
+
+    @ui.page("/", response_timeout=20)
+    def main(request: Request, study: str = "", tab: str = "recording") -> None:  # pyright: ignore[reportUnusedFunction]
+        ui.add_head_html('<link rel="stylesheet" href="/static/studio.css">')
+        dark = ui.dark_mode({"dark": True, "light": False}.get(request.cookies.get(THEME, "")))
+        try:
+            session = studio.session(study) if study else None
+        except (KapitzaError, OSError) as problem:
+            ui.notify(str(problem), type="negative", timeout=0, close_button=True)
+            session = None
+        _header(studio, session, dark)
+        if session is None:
+            home.build(studio)
+        else:
+            _tabs(session, tab if tab in PANES else "recording")
+
+
+def open_study(name: str, tab: str = "recording") -> None:
+    """Go to a study in this window."""
+    ui.navigate.to("/?" + urlencode({"study": name, "tab": tab}))
+
+
+def _header(studio: Studio, session: Session | None, dark: ui.dark_mode) -> None:
+    with ui.header().classes("kz-header items-center q-px-md q-py-xs no-wrap"):
+        home_button = ui.button("Kapitza", on_click=lambda: ui.navigate.to("/")).props("flat dense no-caps")
+        home_button.classes("kz-brand").tooltip("Studies and recordings of this folder")
+        if session is not None:
+            ui.label(session.path.name).classes("kz-file ellipsis")
+            _history(session)
+            _problem_button(session)
+        ui.space()
+        if session is not None:
+            _work(session)
+        _theme(dark)
+        ui.button(icon="help_outline", on_click=home.tour).props('flat dense round aria-label="Tour"').tooltip("Tour")
+    del studio
+
+
+def _history(session: Session) -> None:
+    """Add undo and redo, as buttons and as Ctrl-Z and Ctrl-Shift-Z outside of fields."""
+    own = window()
+
+    def guarded(change: Any) -> None:
+        try:
+            change(own)
+        except (KapitzaError, OSError) as problem:
+            ui.notify(str(problem), type="negative")
+
+    undo = ui.button(icon="undo", on_click=lambda: guarded(session.undo))
+    undo.props('flat dense round aria-label="Undo"').tooltip("Undo (Ctrl Z)")
+    redo = ui.button(icon="redo", on_click=lambda: guarded(session.redo))
+    redo.props('flat dense round aria-label="Redo"').tooltip("Redo (Ctrl Shift Z)")
+
+    def show() -> None:
+        undo.set_enabled(session.document.can_undo)
+        redo.set_enabled(session.document.can_redo)
+
+    def pressed(event: Any) -> None:
+        if event.action.keydown and event.modifiers.ctrl and str(event.key).lower() == "z":
+            guarded(session.redo if event.modifiers.shift else session.undo)
+
+    ui.keyboard(on_key=pressed, ignore=["input", "textarea", "select"])
+    session.changed.subscribe(show)
+    show()
+
+
+def _problem_button(session: Session) -> None:
+    """Add a button that counts the problems and lists all of them."""
+    with ui.dialog() as dialog, ui.card().classes("kz-dialog"):
+        ui.label("What has to change before this study can run").classes("text-subtitle1")
+        listing = ui.column().classes("gap-1")
+        ui.button("Close", on_click=dialog.close).props("flat")
+    button = ui.button(on_click=dialog.open).props("flat dense no-caps").classes("kz-problems")
+
+    def show() -> None:
+        count = len(session.problems)
+        button.text = "checking" if session.checked_version < 0 else f"{count} to mend" if count else "ready to run"
+        button.props["icon"] = "hourglass_empty" if session.checked_version < 0 else "error" if count else "check"
+        button.props["color"] = "negative" if count else "positive"
+        button.update()
+        listing.clear()
+        with listing:
+            for problem in session.problems:
+                ui.label(str(problem)).classes("kz-problem")
+            for text in session.warnings:
+                ui.label(text).classes("kz-warning")
+            if not session.problems:
+                ui.label("Nothing: `kapitza check` finds no problem.")
+
+    session.checked.subscribe(show)
+    show()
+
+
+def _work(session: Session) -> None:
+    """Add what runs now, with a stop button that is in sight on every tab."""
+    with ui.row().classes("kz-work items-center gap-2 no-wrap") as row:
+        ui.spinner(size="sm")
+        said = ui.label().classes("ellipsis")
+        stop = ui.button("Stop", icon="stop").props("dense no-caps color=negative unelevated")
+    keys: list[str] = []
+
+    async def stop_all() -> None:
+        for key in list(keys):
+            await session.stop(key)
+
+    stop.on_click(stop_all)
+
+    def show() -> None:
+        keys[:] = [key for key, run in session.runs.items() if run.active]
+        row.set_visibility(bool(keys))
+        if keys:
+            run = session.runs[keys[0]]
+            inner = run.levels[max(run.levels)] if run.levels else {}
+            words = "stopping" if run.state == "stopping" else inner.get("text") or inner.get("title") or "starting"
+            said.text = f"{keys[0]}: {words}"
+            stop.set_enabled(run.state == "running")
+
+    session.ran.subscribe(show)
+    show()
+
+
+def _theme(dark: ui.dark_mode) -> None:
+    def turn() -> None:
+        dark.value = not dark.value
+        name = "dark" if dark.value else "light"
+        ui.run_javascript(f'document.cookie = "{THEME}={name}; path=/; max-age=31536000; samesite=strict"')
+
+    ui.button(icon="contrast", on_click=turn).props('flat dense round aria-label="Dark or light"').tooltip(
+        "Dark or light"
+    )
+
+
+def _tabs(session: Session, chosen: str) -> None:
+    def moved(event: Any) -> None:
+        place = urlencode({"study": session.path.name, "tab": str(event.value)})
+        ui.navigate.history.replace(f"/?{place}")
+
+    with ui.tabs(on_change=moved).props("align=left dense no-caps inline-label").classes("kz-tabs") as tabs:
+        for name, (title, icon, _) in PANES.items():
+            ui.tab(name, label=title, icon=icon)
+    with ui.tab_panels(tabs, value=chosen, animated=False, keep_alive=False).classes("kz-panels w-full"):
+        for name, (_, _, build) in PANES.items():
+            with ui.tab_panel(name).classes("q-pa-none"), ui.column().classes("kz-pane w-full"):
+                build(session)
+    own = window()
+
+    def told(text: str, by: str) -> None:
+        if by != own:
+            ui.notify(text, position="bottom-right", multi_line=True, timeout=8000)
+
+    session.told.subscribe(told)

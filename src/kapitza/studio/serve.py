@@ -1,0 +1,139 @@
+"""The server of the studio: loopback, a free port, a token in the link; its workers end with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import sys
+import webbrowser
+from pathlib import Path
+from urllib.parse import quote
+
+import uvicorn
+from fastapi import FastAPI, Response
+from nicegui import app, ui
+
+from kapitza.base.files import replacing
+from kapitza.base.suffixes import SUFFIXES
+from kapitza.errors import DataError, KapitzaError
+from kapitza.studio import page
+from kapitza.studio.gate import Gate
+from kapitza.studio.loading import Shown
+from kapitza.studio.studio import Studio
+
+HOST = "127.0.0.1"
+WIDEST = 8000
+"""Pixels of the widest picture that is asked for."""
+
+MOST_KEPT = 50
+
+
+def run(target: Path, port: int, browser: bool) -> None:
+    """Serve a folder, study or recording until Ctrl-C."""
+    studio = opened(target)
+    port, token = _address(target.resolve(), port)
+    sock = _socket(port)
+    port = sock.getsockname()[1]
+    _remember(target.resolve(), port, token)
+    api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    add_routes(api, studio)
+    page.add(studio)
+    app.on_startup(studio.workers.warm_up)
+    app.on_shutdown(studio.workers.close)
+    ui.run_with(api, title="Kapitza studio", favicon="🎐", dark=None, reconnect_timeout=10, show_welcome_message=False)
+    gate = Gate(api, port, token)
+    config = uvicorn.Config(
+        gate, ws="websockets-sansio", lifespan="on", log_level="warning", timeout_graceful_shutdown=2
+    )
+    link = f"http://{HOST}:{port}/?token={token}" + (f"&study={quote(studio.first)}" if studio.first else "")
+    # Before the link is printed: a visit at once must find a listener.
+    sock.listen(128)
+    print(f"Kapitza studio: {link}\nStop it with Ctrl-C.", flush=True)
+    if browser:
+        webbrowser.open(link)
+    uvicorn.Server(config).run(sockets=[sock])
+
+
+def opened(target: Path) -> Studio:
+    """Return the studio of a folder, a study or a recording."""
+    target = target.resolve()
+    if target.suffix.lower() in SUFFIXES and target.exists():
+        studio = Studio(target.parent)
+        studio.first = studio.new_study(target.name)
+        return studio
+    if target.is_dir():
+        return Studio(target)
+    if target.suffix == ".toml" and target.is_file():
+        return Studio(target.parent, target.name)
+    if target.exists():
+        raise DataError(f"{target.name} is neither a study (.toml) nor a recording ({' '.join(SUFFIXES)}).")
+    raise DataError(f"There is no {target}: give a recording, a study or a folder.")
+
+
+def add_routes(api: FastAPI, studio: Studio) -> None:
+    """Add the numbers behind the pictures; everything else goes through the page."""
+
+    @api.get("/data/view")
+    def view(study: str, number: int, begin: float, end: float, width: int) -> Response:  # pyright: ignore[reportUnusedFunction]
+        try:
+            recordings = studio.session(study).recordings
+        except (KapitzaError, OSError):
+            return Response(status_code=404)
+        found = recordings[number] if 0 <= number < len(recordings) else None
+        if not isinstance(found, Shown) or not begin < end:
+            return Response(status_code=404)
+        packed = found.pyramid.view(begin, end, min(max(width, 10), WIDEST)).packed()
+        return Response(packed, media_type="application/octet-stream", headers={"cache-control": "no-store"})
+
+
+def _socket(port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if sys.platform != "win32":
+        # A server that is started again takes the port of the one before at once.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((HOST, port))
+    except OSError:
+        sock.bind((HOST, 0))
+    return sock
+
+
+# -- the address of the last server of a target: a page that was open finds the next one by itself ---------------------
+
+
+def _kept() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "kapitza" / "studio.json"
+
+
+def _addresses() -> dict[str, list[object]]:
+    try:
+        found = json.loads(_kept().read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _address(target: Path, port: int) -> tuple[int, str]:
+    """Return port and token of the last server of this target; new ones where there was none."""
+    kept = _addresses().get(str(target))
+    match kept:
+        case [int(old), str(token)] if len(token) >= 32 and (not port or port == old):
+            return old, token
+    return port, secrets.token_urlsafe(32)
+
+
+def _remember(target: Path, port: int, token: str) -> None:
+    """Keep port and token in a file that only the user can read; without such a place they are new each time."""
+    kept = {key: value for key, value in _addresses().items() if key != str(target)}
+    kept = dict(list(kept.items())[-MOST_KEPT:]) | {str(target): [port, token]}
+    try:
+        _kept().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with replacing(_kept()) as draft:
+            draft.touch(mode=0o600)
+            draft.chmod(0o600)
+            draft.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    except (OSError, KapitzaError):
+        return

@@ -1,0 +1,251 @@
+"""What all windows of one study share.
+
+A pane is a module with `build(session: Session) -> None`, called once per window inside its tab. It keeps no state of
+its own: it reads the session, subscribes to its events, and changes the study through it.
+
+What a pane reads
+    session.document      the study as it is on disk: `get(*place)`, `tables("model")`, `text`, `version`
+    session.study         the last `Study` that was read without problems, None before; of `session.study_version`
+    session.problems      what is wrong with the text now; `session.problems_at(*place)` those of one field
+    session.recordings    what is drawn of each [data] table: `Shown` (record, pyramid, marks), None while it is read
+    session.runs[key]     the last `Run` of each kind of work ("fit", "orbits", "branch", "rig", ...)
+    await session.result()    the `StudyResult` of the results folder, None where there is none; read again when the
+                              folder has changed. Results come from disk, never from a run.
+
+What a pane calls
+    session.set(place, value, by)     one key of the study; None removes it. `by` is `window()`, so that a window knows
+                                      its own changes. `set_all({place: value, ...}, by)` is one step of the history.
+    session.undo(by), session.redo(by)
+    await session.start(key, job, arguments)    a job of jobs.py in a worker; one of each key at a time
+    await session.stop(key)                     seen at once in `run.state`; killed after 5 s
+    session.tell(text, by)            a message to all windows (but `by`)
+
+Events (subscribe inside `build`; NiceGUI unsubscribes with the window)
+    session.changed(change)    the study has another text: `change.touches("model", 0, "equations")`, `change.by`
+    session.checked()          problems, study and warnings are those of the present text
+    session.loaded()           recordings have been read
+    session.ran(key)           a line of a run has arrived, or it has ended: look at `session.runs[key]`
+    session.told(text, by)     something to show for a moment
+
+Places are tuples as in `Problem.place`: ("model", 0, "equations"), ("fit", "free"). A pane puts the problems of a
+place beside its field (`fields.py` does so by itself); the page lists all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nicegui import Event, context, run
+
+from kapitza.errors import DataError, KapitzaError
+from kapitza.studio.document import Change, Document, Place
+from kapitza.studio.loading import Shown, key_of, load, state_of
+from kapitza.studio.runs import Run, Runs
+from kapitza.study import Problem, Study, StudyError, StudyResult, read_results, read_study
+
+WATCH = 0.4
+"""Seconds between two looks at the file on disk: a change outside is seen within a second."""
+
+Unread = tuple[str, str]
+"""Why a recording is not shown: file and message."""
+
+
+def window() -> str:
+    """Return the name of the window that is being built or has sent the event."""
+    return context.client.id
+
+
+class Session:
+    """One study file, open in any number of windows."""
+
+    def __init__(self, path: Path, workers: Runs):
+        self.path = path.resolve()
+        self.document = Document(self.path)
+        self.study: Study | None = None
+        self.study_version = -1
+        self.problems: tuple[Problem, ...] = ()
+        self.warnings: tuple[str, ...] = ()
+        self.checked_version = -1
+        self.recordings: list[Shown | Unread | None] = []
+        self.runs: dict[str, Run] = {}
+        self.changed: Event[Change] = Event()
+        self.checked: Event[[]] = Event()
+        self.loaded: Event[[]] = Event()
+        self.ran: Event[str] = Event()
+        self.told: Event[str, str] = Event()
+        self._workers = workers
+        self._result: tuple[Any, StudyResult | None] = (None, None)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._checking = False
+        self._loading = False
+
+    # -- changing --------------------------------------------------------------------------------------------------
+
+    def set(self, place: Place, value: Any, by: str = "") -> None:
+        """Set one key of the study; None removes it."""
+        self.set_all({place: value}, by)
+
+    def set_all(self, values: Mapping[Place, Any], by: str = "") -> None:
+        """Set several keys as one step of the history."""
+        self._take(self.document.version, self.document.set_all(values, by))
+
+    def replace_text(self, text: str, by: str = "") -> None:
+        """Take another text of the study as a whole."""
+        self._take(self.document.version, self.document.replace(text, by))
+
+    def undo(self, by: str = "") -> None:
+        self._take(self.document.version, self.document.undo(by))
+
+    def redo(self, by: str = "") -> None:
+        self._take(self.document.version, self.document.redo(by))
+
+    def _take(self, before: int, change: Change) -> None:
+        if self.document.version == before:
+            return
+        self.changed.emit(change)
+        if change.message:
+            self.tell(change.message)
+        self.check_soon()
+
+    def tell(self, text: str, by: str = "") -> None:
+        """Show a message in all windows but one."""
+        self.told.emit(text, by)
+
+    def problems_at(self, *place: str | int) -> list[str]:
+        """Return the messages of a place and everything inside it."""
+        return [p.message for p in self.problems if p.place[: len(place)] == place]
+
+    # -- watching, checking, loading -------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Check the study, load its recordings and watch its file; called once, in the loop of the server."""
+        self.check_soon()
+        self._keep(self._watch())
+
+    def check_soon(self) -> None:
+        """Check the present text in a thread; one check at a time, the last text wins."""
+        if not self._checking:
+            self._checking = True
+            self._keep(self._check())
+        if not self._loading:
+            self._loading = True
+            self._keep(self._load())
+
+    async def _check(self) -> None:
+        try:
+            while self.checked_version != self.document.version:
+                version = self.document.version
+                read = await run.io_bound(_read, self.path)
+                if read is None:
+                    return
+                study, problems = read
+                if study is not None:
+                    self.study, self.study_version = study, version
+                self.problems, self.checked_version = problems, version
+                self.checked.emit()
+        finally:
+            self._checking = False
+
+    async def _load(self) -> None:
+        folder = self.path.parent
+        try:
+            while True:
+                tables = self.document.tables("data")
+                self.recordings[len(tables) :] = []
+                wanted = [(n, t) for n, t in enumerate(tables) if self._stale(n, key_of(t, folder))]
+                if not wanted:
+                    return
+                number, table = wanted[0]
+                self.recordings += [None] * (number + 1 - len(self.recordings))
+                self.recordings[number] = await run.io_bound(_loaded, table, folder)
+                self.loaded.emit()
+        finally:
+            self._loading = False
+
+    def _stale(self, number: int, key: tuple[Any, ...]) -> bool:
+        if number >= len(self.recordings):
+            return True
+        found = self.recordings[number]
+        if isinstance(found, Shown):
+            return found.key != key
+        return found is None or found[0] != repr(key)
+
+    async def _watch(self) -> None:
+        seen = ""
+        while True:
+            await asyncio.sleep(WATCH)
+            try:
+                before = self.document.version
+                if self.document.refresh():
+                    self._take(before, Change(message=f"{self.path.name} was changed outside and is shown anew."))
+                if seen:
+                    seen = ""
+                    self.tell(f"{self.path.name} is readable again.")
+            except (DataError, OSError) as problem:
+                if str(problem) != seen:
+                    seen = str(problem)
+                    self.tell(seen)
+
+    # -- work ------------------------------------------------------------------------------------------------------
+
+    async def start(self, key: str, job: str, arguments: Mapping[str, Any]) -> Run | None:
+        """Start a job in a worker; None where one of this key is still at work."""
+        running = self.runs.get(key)
+        if running is not None and running.active:
+            return None
+        made = await self._workers.start(job, arguments, lambda _: self.ran.emit(key))
+        self.runs[key] = made
+        self.ran.emit(key)
+        return made
+
+    async def stop(self, key: str) -> None:
+        """Stop the job of a key; what does not stop in time is killed."""
+        running = self.runs.get(key)
+        if running is not None:
+            await self._workers.stop(running, lambda _: self.ran.emit(key))
+
+    async def result(self) -> StudyResult | None:
+        """Return what the results folder holds, None where there is nothing readable."""
+        folder = self.results_folder
+        state = (str(folder), state_of(folder / "result.json"))
+        if self._result[0] != state:
+            self._result = (state, await run.io_bound(_results, folder))
+        return self._result[1]
+
+    @property
+    def results_folder(self) -> Path:
+        """The folder that the study writes, whether it is there or not."""
+        name = self.document.get("output", "folder", default=f"{self.path.stem}-results")
+        return self.path.parent / str(name)
+
+    def _keep(self, work: Any) -> None:
+        # The loop holds tasks weakly: one that nobody holds may vanish.
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _read(path: Path) -> tuple[Study | None, tuple[Problem, ...]]:
+    try:
+        return read_study(path), ()
+    except StudyError as error:
+        return None, error.problems
+    except (KapitzaError, OSError) as error:
+        return None, (Problem((), 0, str(error)),)
+
+
+def _loaded(table: Mapping[str, Any], folder: Path) -> Shown | Unread:
+    try:
+        return load(table, folder)
+    except (KapitzaError, OSError) as error:
+        return (repr(key_of(table, folder)), str(error))
+
+
+def _results(folder: Path) -> StudyResult | None:
+    try:
+        return read_results(folder)
+    except KapitzaError:
+        return None

@@ -1,0 +1,12 @@
+"""The pane of what leaves the studio: report, study file, exported model, the same in Python."""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from kapitza.studio.session import Session
+
+
+def build(session: Session) -> None:
+    """Build the pane in one window."""
+    ui.label(session.path.name)

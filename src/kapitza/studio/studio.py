@@ -1,0 +1,75 @@
+"""The folder that a server shows, its studies and its workers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kapitza.base.suffixes import SUFFIXES
+from kapitza.errors import DataError
+from kapitza.recordings import copy_recording
+from kapitza.studio.runs import Runs
+from kapitza.studio.session import Session
+from kapitza.study import is_study, write_new_study
+
+MOST_FILES = 500
+
+
+class Studio:
+    """One server: sessions by the name of their study, which lies in the folder."""
+
+    def __init__(self, folder: Path, first: str = ""):
+        self.folder, self.first = folder.resolve(), first
+        self.workers = Runs()
+        self._sessions: dict[Path, Session] = {}
+
+    def session(self, name: str) -> Session:
+        """Return the session of a study of the folder, opened when it is first asked for."""
+        path = self.inside(name)
+        if path not in self._sessions:
+            made = Session(path, self.workers)
+            made.begin()
+            self._sessions[path] = made
+        return self._sessions[path]
+
+    def inside(self, name: str) -> Path:
+        """Return a file of the folder; names that lead out of it are refused."""
+        path = (self.folder / name).resolve()
+        if not name or not path.is_relative_to(self.folder) or path == self.folder:
+            raise DataError(f'"{name}" is not a file in {self.folder.name}.')
+        return path
+
+    def studies(self) -> list[str]:
+        """Return the studies of the folder, by name."""
+        found = sorted(p for p in self.folder.glob("*.toml") if p.is_file())[:MOST_FILES]
+        return [path.name for path in found if is_study(path)]
+
+    def recordings(self) -> list[str]:
+        """Return the recordings of the folder, by name."""
+        found = sorted(p for p in self.folder.iterdir() if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
+        return [path.name for path in found[:MOST_FILES]]
+
+    def new_study(self, recording: str) -> str:
+        """Write a study for a recording of the folder; one that is there for it is opened instead."""
+        path = self.inside(recording)
+        there = path.with_suffix(".toml")
+        if there.exists():
+            if is_study(there):
+                return there.name
+            there = there.with_name(f"{path.stem}-study.toml")
+        return there.name if there.exists() else write_new_study(path, there).relative_to(self.folder).as_posix()
+
+    def free_name(self, wanted: str) -> Path:
+        """Return a place in the folder for a file that is dropped; one that is there is not replaced."""
+        plain = re.sub(r"[\x00-\x1f/\\]", "_", Path(wanted).name).lstrip(".") or "recording.csv"
+        path, number = self.folder / plain, 2
+        while path.exists():
+            path = self.folder / f"{Path(plain).stem}-{number}{Path(plain).suffix}"
+            number += 1
+        return path
+
+    def example(self, name: str = "pendulum") -> str:
+        """Copy a recording of the package into the folder, where it is not yet; return its name."""
+        if not (self.folder / f"{name}.csv").exists():
+            copy_recording(name, self.folder)
+        return f"{name}.csv"
