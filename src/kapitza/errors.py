@@ -115,6 +115,10 @@ class RigError(KapitzaError, RuntimeError):
     """An experiment cannot do what was asked, or has failed; it is left in its safe state."""
 
 
+class RigArgumentError(ArgumentError, RigError):
+    """An argument that no rig can be made, set or measured with. Nothing was sent."""
+
+
 class RigLimitError(RigError, ValueError):
     """A demand or parameter lies outside the declared limits of a rig; it was not sent."""
 

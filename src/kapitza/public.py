@@ -219,6 +219,9 @@ FOLDERS = (
 )
 """Parts of the package that are loaded when first used as kapitza.PART."""
 
+NAMESPACES = ("library", "report", "rig")
+"""Those of them whose own names users call; each puts the check of arguments in front of them (`check_names`)."""
+
 RESULTS = (
     "Basins",
     "Bifurcation",

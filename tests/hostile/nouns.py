@@ -116,9 +116,9 @@ def nouns() -> dict[str, list[Any]]:
         "Choice": [kz.Choice({"B": 0.5}, duration=4.0, step=0.1, channels={"x": 0.01})],
         "Search": [kz.Search(points=2, polish=0, draws=2, shown=2)],
     }
-    for name in kz.__all__:
+    made |= rig_nouns()
+    for name, kind in {name: getattr(home, name) for home in (kz.rig, kz) for name in home.__all__}.items():
         # Settings of methods, as they are by default.
-        kind = getattr(kz, name)
         if isinstance(kind, type) and name not in made and not issubclass(kind, Exception):
             try:
                 made[name] = [kind()]
@@ -127,6 +127,32 @@ def nouns() -> dict[str, list[Any]]:
     made["Estimator"] = [made[n][0] for n in ("ShootingFit", "HarmonicFit", "OrbitFit", "InvariantFit")]
     made["Method"] = [made[n][0] for n in ("Shooting", "MultipleShooting", "Collocation", "HarmonicBalance")]
     return made
+
+
+def rig_nouns() -> dict[str, list[Any]]:
+    """Return the nouns of `kapitza.rig`: a small rig, what is set on it and what it returns."""
+    from kapitza import rig
+
+    shaker = rig.duffing_rig(sample_time=1e-2)
+    wave = rig.FourierSeries(1.2, [0.0, 0.3, 0.1])
+    found = rig.settle_and_measure(shaker, {"x": wave}, {"omega": 1.2, "B": 0.3})
+    test = rig.Experiment(shaker, frequency="omega", modes=2, scales={"x": 1.0}, values={"B": 0.3, "omega": 1.2})
+    branch = test.follow({"x": rig.FourierSeries(1.2, [0.0, 0.9, 0.15])}, "omega", (1.19, 1.22))
+    return {
+        "SimulatedRig": [shaker],
+        "Rig": [shaker],
+        "LimitedRig": [rig.LimitedRig(shaker)],
+        "Experiment": [test],
+        "FourierSeries": [wave],
+        "Measurement": [found],
+        "RigBranch": [branch],
+        "RigPoint": list(branch.points),
+        "PeriodicInput": list(shaker.inputs),
+        "RigParameter": [rig.RigParameter("B", 0.3, bounds=(0.0, 1.0))],
+        "SecondOrder": [rig.SecondOrder(10.0)],
+        "DelayStability": [rig.delay_stability(0.2, 0.1, 200.0, 0.05, 0.01)],
+        "LiveTable": [rig.LiveTable("B", "x")],
+    }
 
 
 def thread_pool() -> ThreadPoolExecutor:

@@ -41,6 +41,7 @@ from kapitza.errors import (
     DataArgumentError,
     KapitzaError,
     ModelArgumentError,
+    RigArgumentError,
     TooLargeError,
     no_such,
 )
@@ -98,7 +99,10 @@ class Check:
     known: bool = True
 
 
-Anything = Annotated[Any, Check("anything", lambda value: True, lambda what, value: value)]
+CHECKED_INSIDE = Check("anything", lambda value: True, lambda what, value: value)
+"""Mark of a parameter whose own check inside the function says more: `Annotated[float, CHECKED_INSIDE]`."""
+
+Anything = Annotated[Any, CHECKED_INSIDE]
 """On purpose not checked here: the function has no use of its own for the value, or checks what it means itself."""
 
 Reals = Annotated[ArrayLike, Check("numbers", lambda v: _may_be_array(v), lambda what, v: _array(what, v, np.float64))]
@@ -163,7 +167,7 @@ def _real(limits: Range) -> Check:
         if math.isnan(number):
             if limits.nan:
                 return number
-            raise ArgumentError(f"{what} = nan; give a finite number.")
+            raise ArgumentError(f"{what} = nan; give a {'' if limits.inf else 'finite '}number.")
         if math.isinf(number) and not limits.inf:
             raise ArgumentError(f"{what} = {number}; give a finite number.")
         if plain or limits == FREE:
@@ -557,7 +561,7 @@ def checks_of(function: Callable[..., Any], free: bool = False) -> dict[str, Che
 
 # Calls
 
-ERRORS = {"kapitza.model": ModelArgumentError, "kapitza.data": DataArgumentError}
+ERRORS = {"kapitza.model": ModelArgumentError, "kapitza.data": DataArgumentError, "kapitza.rig": RigArgumentError}
 """What is raised, by package; `ArgumentError` elsewhere."""
 
 
@@ -671,11 +675,16 @@ def checked(function: F, *, title: str = "", method: bool = False, free: bool = 
     return typing.cast(F, call)
 
 
-def check_functions(namespace: dict[str, Any]) -> None:
-    """Put the check in front of the functions that a module lists in `__all__`, in place."""
+def check_names(namespace: dict[str, Any], results: Iterable[str] = ()) -> None:
+    """Put the check in front of the functions and classes that a module lists in `__all__`, in place.
+
+    results: the classes whose numbers may be missing (NaN) or infinite.
+    """
     for name in namespace["__all__"]:
         if inspect.isfunction(namespace[name]):
             namespace[name] = checked(namespace[name], home=namespace["__name__"])
+        elif inspect.isclass(namespace[name]):
+            check_methods(namespace[name], free=name in results)
 
 
 def check_methods(kind: type, free: bool = False) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from kapitza.base.argument_checks import Anything
 from kapitza.data import MeasuredBranch, Noise, Part, Record, StoredRecord, described
 from kapitza.errors import DataError
 from kapitza.orbits import OrbitSet, PeriodicOrbit
@@ -85,6 +86,6 @@ class Estimator:
         """Return the estimate that answers a `Request`."""
         raise NotImplementedError
 
-    def with_outputs(self, outputs: Mapping[str, Any]) -> Self:
+    def with_outputs(self, outputs: Mapping[str, Anything]) -> Self:
         """Return the settings with other outputs."""
         return replace(self, outputs=outputs)  # pyright: ignore[reportArgumentType, reportCallIssue]

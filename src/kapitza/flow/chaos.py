@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import difference
+from kapitza.base.argument_checks import Count, Index, NotNegative, Seed, checked
 from kapitza.errors import FlowError
 from kapitza.flow.flow import Flow
 from kapitza.model import Model
@@ -26,17 +27,18 @@ LOOK_BACK = 24
 """Periods over which a motion must repeat itself to count as settled."""
 
 
+@checked
 def chaotic_record(
     model: Model,
-    periods: int,
-    samples_per_period: int = 1,
-    seed: int | None = None,
+    periods: Count,
+    samples_per_period: Count = 1,
+    seed: Seed | None = None,
     *,
     spread: Mapping[str, float] | None = None,
-    transient: int = 20,
-    shortest: int = 60,
-    longest_cycle: int = 12,
-    tolerance: float = 5e-3,
+    transient: Index = 20,
+    shortest: Count = 60,
+    longest_cycle: Count = 12,
+    tolerance: NotNegative = 5e-3,
 ) -> Record:
     """A record of `periods` excitation periods of chaotic motion, in segments.
 

@@ -7,7 +7,7 @@ solvers inside a Bayesian estimator; HYBRID, control-based continuation of a hyb
 
 from collections.abc import Callable
 
-from kapitza.base.argument_checks import check_functions
+from kapitza.base.argument_checks import check_names
 from kapitza.errors import ModelError, nearest_name
 from kapitza.library.double_pendulums import base_excited_double_pendulum, planar_double_pendulum
 from kapitza.library.duffing import duffing
@@ -86,4 +86,4 @@ def model_named(name: str) -> Model:
     return makers[name]()
 
 
-check_functions(globals())
+check_names(globals())

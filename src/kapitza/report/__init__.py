@@ -1,6 +1,6 @@
 """Figures, and reports as single HTML files."""
 
-from kapitza.base.argument_checks import check_functions
+from kapitza.base.argument_checks import check_names
 from kapitza.report.branch_figures import (
     plot_branch,
     plot_diagram,
@@ -65,4 +65,4 @@ __all__ = [
     "write_study_report",
 ]
 
-check_functions(globals())
+check_names(globals())

@@ -17,10 +17,10 @@ from kapitza.base import checks
 from kapitza.base.files import replacing
 from kapitza.errors import KapitzaError
 from kapitza.report.branch_curves import BranchLine, place_names
-from kapitza.report.style import CYCLE, FAINT, INK, axes_for, axis_label, figure_of, styled
+from kapitza.report.style import CYCLE, FAINT, INK, Color, axes_for, axis_label, figure_of, styled
 
 if TYPE_CHECKING:
-    from kapitza.continuation import Branch, Diagram
+    from kapitza.continuation import Branch, Diagram, FrequencyResponse
 
 Array = NDArray[np.float64]
 
@@ -43,7 +43,11 @@ STYLES = {"stable": "-", "unstable": "--", "unknown": ":"}
 
 
 def plot_branch(
-    branch: Branch, of: str | None = None, measure: str = "amplitude", ax: Axes | None = None, color: str | None = None
+    branch: Branch,
+    of: str | None = None,
+    measure: str = "amplitude",
+    ax: Axes | None = None,
+    color: Color | None = None,
 ) -> Figure:
     """A branch over its parameter: solid where stable, dashed where unstable, dotted where unknown.
 
@@ -84,7 +88,7 @@ def _legend(axes: Axes, lines: Sequence[tuple[str, str]] = ()) -> None:
         axes.legend(list(order.values()), list(order), loc="best")
 
 
-def _draw_curve(axes: Axes, branch: Branch, color: str | None) -> None:
+def _draw_curve(axes: Axes, branch: Branch, color: Color | None) -> None:
     """A curve of bifurcations in its two parameters, its points of codimension two by name."""
     others = sum(not str(line.get_label()).startswith("_") for line in axes.lines)
     # The second colour is that of the marks.
@@ -101,7 +105,7 @@ def _draw_curve(axes: Axes, branch: Branch, color: str | None) -> None:
     place_names(axes, names)
 
 
-def _draw(axes: Axes, branch: Branch, of: str | None, measure: str, color: str | None) -> None:
+def _draw(axes: Axes, branch: Branch, of: str | None, measure: str, color: Color | None) -> None:
     if len(branch.parameters) == 2:
         _draw_curve(axes, branch, color)
         return
@@ -274,7 +278,7 @@ show(0);
 """
 
 
-def plot_frequency_response(response: Any, of: str | None = None, ax: Axes | None = None) -> Figure:
+def plot_frequency_response(response: FrequencyResponse, of: str | None = None, ax: Axes | None = None) -> Figure:
     """Amplitude over frequency for each force level, stable solid and unstable dashed, the backbone in grey."""
     with styled():
         axes = axes_for(ax)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
+from kapitza.base.argument_checks import Count
 from kapitza.errors import KapitzaError
+from kapitza.estimate import Estimate
 from kapitza.report.style import axes_for
 
 
-def plot_residues(fit: Any, equation: int = 1, axes: Any = None) -> Any:
+def plot_residues(fit: Estimate, equation: Count = 1, axes: Axes | None = None) -> Axes:
     """Residue of every sub-harmonic against the predicted value (HARMONIC, figures 14 and 15).
 
     Dropped sub-harmonics are drawn as crosses; the identification error ε stands in the title.

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from kapitza.data import Record
-from kapitza.errors import KapitzaError
+from kapitza.errors import ArgumentError, KapitzaError, refuse_unknown
 from kapitza.estimate import Estimate, ProfileCurve, profile_curve
 from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_figure, styled
 from kapitza.signal import half_cycles
@@ -26,6 +26,9 @@ def plot_likelihood(estimate: Estimate, names: Sequence[str] | None = None, poin
 
 def draw_profiles(curves: Sequence[ProfileCurve], estimate: Estimate) -> Figure:
     """Draw profile likelihoods side by side, with the parabola of the estimate."""
+    if not curves:
+        raise ArgumentError("curves is empty; give one or more of `profile_curve`.")
+    refuse_unknown("The estimate", [curve.name for curve in curves], estimate.values, "parameter")
     with styled():
         figure = new_figure(2.7 * len(curves) + 0.4, 2.9)
         panels = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]

@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 import sympy as sp
 
+from kapitza.base.argument_checks import Anything
 from kapitza.data import Record
+from kapitza.errors import ArgumentError
 from kapitza.estimate import Estimate, Prediction
 from kapitza.model import Model
 from kapitza.orbits import OrbitSet, PeriodicOrbit
@@ -25,7 +27,7 @@ MOST_ROWS = 40
 """Rows of a table in a notebook; the rest is counted."""
 
 
-def as_html(noun: Any) -> str:
+def as_html(noun: Anything) -> str:
     """A noun as a fragment of HTML for a notebook cell.
 
     >>> import kapitza as kz
@@ -35,7 +37,7 @@ def as_html(noun: Any) -> str:
     return f'<div class="kapitza">{_maker(noun)[0](noun)}</div>'
 
 
-def as_latex(noun: Any) -> str:
+def as_latex(noun: Anything) -> str:
     """A noun for a paper: the equations of a model as an align environment, everything else as a booktabs table.
 
     >>> import kapitza as kz
@@ -51,7 +53,9 @@ def _maker(noun: Any) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
     for kind, makers in MAKERS.items():
         if isinstance(noun, kind):
             return makers
-    raise TypeError(f"{type(noun).__name__} has no table for notebooks.")
+    raise ArgumentError(
+        f"noun is a {type(noun).__name__}; give one that has a table: {', '.join(k.__name__ for k in MAKERS)}."
+    )
 
 
 def html_table(frame: pd.DataFrame) -> str:

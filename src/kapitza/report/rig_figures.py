@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from kapitza.errors import RigError
+from kapitza.errors import ArgumentError, RigError
 from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, new_figure, styled
 from kapitza.rig import DelayStability, RigBranch
 
@@ -83,6 +83,8 @@ def plot_rig_branch(branch: RigBranch, output: str | None = None, ax: Axes | Non
 
 def plot_growing_branch(points: NDArray[np.float64], parameter: str, output: str) -> Figure:
     """Points (N, 2) of a branch while it is followed, the last one marked."""
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ArgumentError(f"points has the shape {points.shape}; give (N, 2): parameter and peak of each point.")
     with styled():
         axes = axes_for(None)
         axes.plot(points[:, 0], points[:, 1], "o-", ms=3, lw=0.8, color=CYCLE[0])

@@ -6,12 +6,17 @@ import io
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.colors import is_color_like
 from matplotlib.figure import Figure
+
+from kapitza.base import checks
+from kapitza.base.argument_checks import Check
+from kapitza.errors import ArgumentError
 
 INK = "#22223b"
 ACCENT = "#c1272d"
@@ -59,6 +64,15 @@ class Picture(Figure):
         stream = io.BytesIO()
         self.savefig(stream, format="png", dpi=SETTINGS["figure.dpi"])
         return stream.getvalue()
+
+
+def _admit_color(what: str, value: Any) -> str:
+    if not isinstance(value, str) or not is_color_like(value):
+        raise ArgumentError(f"{what} = {checks.shown(value)}; give a color of Matplotlib, such as 'tab:red'.")
+    return value
+
+
+Color = Annotated[str, Check("a color", lambda value: isinstance(value, str), _admit_color)]
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -1,5 +1,6 @@
 """Experiments as objects: rigs, measurements on them, stability of hybrid tests with delay."""
 
+from kapitza.base.argument_checks import check_names
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
 from kapitza.rig.continuation import follow_rig
 from kapitza.rig.corrector import RigStepping, TooFewModesError
@@ -82,3 +83,19 @@ __all__ = [
     "spring_part",
     "watching",
 ]
+
+RESULTS = (
+    "Compensation",
+    "DelayStability",
+    "GainAdvice",
+    "MeasuredMultipliers",
+    "Measurement",
+    "RigBifurcation",
+    "RigBranch",
+    "RigCurve",
+    "RigPoint",
+    "Samples",
+)
+"""Classes that measurements and searches return: their numbers may be missing (NaN) or infinite."""
+
+check_names(globals(), RESULTS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kapitza.base.argument_checks import Anything, Count
 from kapitza.data import MeasuredBranch
-from kapitza.errors import RigError, Status
+from kapitza.errors import RigError, Status, no_such
 from kapitza.orbits import OrbitSet, PeriodicOrbit, Profile
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.measure import Measurement
@@ -133,7 +134,9 @@ class RigBranch:
             rows.append(row)
         return pd.DataFrame(rows)
 
-    def orbits(self, output: str | tuple[str, ...], samples: int = 64, indices: Any = None) -> OrbitSet:
+    def orbits(
+        self, output: str | tuple[str, ...], samples: Count = 64, indices: Iterable[int] | None = None
+    ) -> OrbitSet:
         """The motions as orbits with covariance, for `identify(model, orbits, ...)`.
 
         output: the measured channels, names of states of the model; their rates follow from the series.
@@ -142,25 +145,22 @@ class RigBranch:
         `measure_orbit` first (`with_points`).
         """
         names = (output,) if isinstance(output, str) else tuple(output)
-        for name in names:
-            if name not in self.outputs:
-                raise RigError(f'The rig has no output "{name}"; it has: {", ".join(self.outputs)}.')
-        chosen = self.points if indices is None else [self.points[i] for i in indices]
+        if not names:
+            raise RigError(f"output is empty; give one or more of: {', '.join(self.outputs)}.")
+        chosen = self._chosen(indices, names)
         orbits = tuple(
             _orbit(p, names, self.repeats, {**self.values, self.parameter: p.value}, samples) for p in chosen
         )
         return OrbitSet(orbits, angles=(False,) * (2 * len(names)), message="orbits followed on a rig")
 
-    def measured(self, output: str, state: str | None = None, indices: Any = None) -> MeasuredBranch:
+    def measured(self, output: str, state: str | None = None, indices: Iterable[int] | None = None) -> MeasuredBranch:
         """The points as data for `identify(model, branch.measured("x"), free=[...])`: amplitudes, phases, their noise.
 
         output: the measured channel; state: its name in the model, where it differs. Each point has its own noise:
         of the parameter, at which the control would vanish, and of amplitude and phase, from the sensor and from what
         is left of the control. Phases are those of the first harmonic beside the drive, cos of the excitation phase.
         """
-        if output not in self.outputs:
-            raise RigError(f'The rig has no output "{output}"; it has: {", ".join(self.outputs)}.')
-        chosen = list(self.points) if indices is None else [self.points[i] for i in indices]
+        chosen = self._chosen(indices, (output,))
         rows = np.array([_response(p, output, self.repeats) for p in chosen])
         least = 1e-9 * max(float(np.abs(rows[:, 0]).max()), 1e-300)
         return MeasuredBranch(
@@ -168,19 +168,32 @@ class RigBranch:
             rows[:, 3], phases=rows[:, 4], phase_noise=rows[:, 5],
         )  # fmt: skip
 
+    def _chosen(self, indices: Iterable[int] | None, outputs: tuple[str, ...]) -> list[RigPoint]:
+        """Return the points of these numbers, all of them for None; refuse unknown outputs and an empty choice."""
+        for name in outputs:
+            if name not in self.outputs:
+                raise RigError(no_such("The rig", "output", name, self.outputs))
+        numbers = range(len(self)) if indices is None else list(indices)
+        _check_numbers("indices", numbers, len(self), "points")
+        if not numbers:
+            raise RigError("No point is chosen; give the numbers of one or more points as indices.")
+        return [self.points[i] for i in numbers]
+
     def with_points(self, points: Mapping[int, RigPoint]) -> RigBranch:
         """The branch with some of its points replaced, such as those that `measure_orbit` returned."""
+        _check_numbers("points", points, len(self), "points", low=0)
         return replace(self, points=tuple(points.get(i, p) for i, p in enumerate(self.points)))
 
     def with_folds(self, folds: Mapping[int, RigBifurcation]) -> RigBranch:
         """The branch with some of its folds (by their number) replaced by those that `measure_fold` returned."""
+        _check_numbers("folds", folds, sum(b.kind == "fold" for b in self.bifurcations), "folds", low=0)
         number, kept = -1, []
         for bifurcation in self.bifurcations:
             number += bifurcation.kind == "fold"
             kept.append(folds.get(number, bifurcation) if bifurcation.kind == "fold" else bifurcation)
         return replace(self, bifurcations=tuple(kept))
 
-    def plot(self, **settings: Any) -> Any:
+    def plot(self, **settings: Anything) -> Any:
         from kapitza.report import plot_rig_branch
 
         return plot_rig_branch(self, **settings)
@@ -194,6 +207,13 @@ class RigBranch:
         if self.message:
             lines.append(f"  {self.message}")
         return "\n".join(lines)
+
+
+def _check_numbers(what: str, numbers: Iterable[int], count: int, of: str, low: int | None = None) -> None:
+    """Refuse numbers of points or folds that the branch does not have; low: the least, -count by default."""
+    for number in numbers:
+        if not (-count if low is None else low) <= number < count:
+            raise RigError(f"{what} has the number {number}; the branch has {count} {of}, counted from 0.")
 
 
 def _orbit(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.argument_checks import Anything
 from kapitza.base.monitor import Monitor, Task
 from kapitza.base.monitor import watch as work
 from kapitza.errors import RigError, RigLimitError, Status
@@ -166,7 +167,7 @@ class _Walk:
 
 def follow_rig(
     experiment: Experiment,
-    start: Any = None,
+    start: Anything = None,
     parameter: str | None = None,
     bounds: tuple[float, float] | None = None,
     *,

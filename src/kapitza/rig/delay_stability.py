@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from kapitza.base import checks
+from kapitza.base.argument_checks import Anything
 from kapitza.errors import RigError
 from kapitza.rig.characteristic import Characteristic, rightmost
 from kapitza.rig.parts import SecondOrder
@@ -121,7 +122,7 @@ class DelayStability:
         }
         return pd.DataFrame([row])
 
-    def plot(self, **settings: Any) -> Any:
+    def plot(self, **settings: Anything) -> Any:
         """Roots in the complex plane, and the rate against the delay."""
         from kapitza.report import plot_delay_stability
 

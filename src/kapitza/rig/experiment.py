@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.argument_checks import Anything, Count, Index, NotNegative
 from kapitza.base.monitor import checkpoint
-from kapitza.errors import FlowError, RigError, RigLimitError, nearest_name
+from kapitza.errors import FlowError, RigError, RigLimitError, nearest_name, no_such
 from kapitza.model import Model
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
@@ -72,15 +73,15 @@ class Experiment:
     numerical: Model | None = None
     force: str = "F"
     frequency: str | float | None = None
-    repeats: int = 1
-    modes: int = 6
-    extra: int = 4
-    most_modes: int = 12
+    repeats: Count = 1
+    modes: Count = 6
+    extra: Index = 4
+    most_modes: Count = 12
     scales: Mapping[str, float] = field(default_factory=dict)
-    resolution: float = 1e-4
-    average: int = 2
-    patience: int = 1
-    longest: int = 60
+    resolution: NotNegative = 1e-4
+    average: Count = 2
+    patience: Index = 1
+    longest: Count = 60
     values: dict[str, float] = field(default_factory=dict)
     journal: Journal = field(default_factory=Journal, repr=False)
 
@@ -121,7 +122,7 @@ class Experiment:
         found: float | None
         if isinstance(self.frequency, str):
             self.check(self.frequency)
-            found = values[self.frequency]
+            found = values.get(self.frequency, self.values[self.frequency])
         elif self.frequency is not None:
             found = float(self.frequency)
         else:
@@ -140,6 +141,9 @@ class Experiment:
             )
 
     def scale(self, name: str) -> float:
+        """Return the typical size of an input."""
+        if name not in self._scales:
+            raise RigError(no_such("The experiment", "input", name, list(self._scales)))
         return self._scales[name]
 
     @property
@@ -151,19 +155,30 @@ class Experiment:
         return np.repeat([self._scales[i.name] for i in self.inputs], 2 * self.modes + 1)
 
     def force_scale(self) -> float:
-        assert self.part is not None
+        """Return the force that moves the numerical part by its scale."""
+        if self.part is None:
+            raise RigError("The experiment has no numerical part, so no force acts on one; give numerical=Model... .")
         stiffness = self.part.stiffness(self.base_frequency(self.values), 1, self.values)[0, 0]
         return max(abs(stiffness), 1e-12) * self._scales[self.part.coordinate]
 
     def demands(self, coefficients: Array, values: Mapping[str, float]) -> dict[str, FourierSeries]:
         """The series of each input from the vector of unknowns."""
         frequency, count = self.base_frequency(values), 2 * self.modes + 1
+        if np.shape(coefficients) != (self.unknowns,):
+            raise RigError(
+                f"coefficients has the shape {np.shape(coefficients)}; give {self.unknowns} numbers, {count} for "
+                f"each of {', '.join(part.name for part in self.inputs)}."
+            )
         return {
             part.name: FourierSeries(frequency, coefficients[k * count : (k + 1) * count])
             for k, part in enumerate(self.inputs)
         }
 
     def pack(self, demands: Mapping[str, FourierSeries]) -> Array:
+        """Return the vector of unknowns from the series of each input."""
+        missing = [part.name for part in self.inputs if part.name not in demands]
+        if missing:
+            raise RigError(f"demands has no series for {', '.join(missing)}; give one for each input.")
         return np.concatenate([demands[i.name].with_modes(self.modes).coefficients for i in self.inputs])
 
     # -- measuring
@@ -303,13 +318,14 @@ class Experiment:
 
     def follow(
         self,
-        start: Any = None,
+        start: Anything = None,
         parameter: str | None = None,
         bounds: tuple[float, float] | None = None,
-        **settings: Any,
+        **settings: Anything,
     ) -> RigBranch:
         """What `kz.follow(experiment, start, parameter, bounds)` does; see `kapitza.rig.follow_rig`."""
-        from kapitza.rig.continuation import follow_rig
+        # The public name, whose arguments are checked.
+        from kapitza.rig import follow_rig
 
         return follow_rig(self, start, parameter, bounds, **settings)
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.argument_checks import CHECKED_INSIDE, Index, Positive, Reals
 from kapitza.errors import RigError
 
 Array = NDArray[Any]
@@ -36,7 +37,7 @@ class FourierSeries:
     array(1.)
     """
 
-    frequency: float
+    frequency: Annotated[float, CHECKED_INSIDE]
     coefficients: Array
 
     def __post_init__(self):
@@ -60,7 +61,7 @@ class FourierSeries:
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     @classmethod
-    def zero(cls, frequency: float, modes: int = 1) -> FourierSeries:
+    def zero(cls, frequency: float, modes: Index = 1) -> FourierSeries:
         return cls(frequency, np.zeros(2 * modes + 1))
 
     @property
@@ -85,7 +86,7 @@ class FourierSeries:
         moving = np.cos(phase) @ (scale * self.coefficients[1::2]) + np.sin(phase) @ (scale * self.coefficients[2::2])
         return moving + (0.0 if derivative else self.coefficients[0])
 
-    def derivative(self, order: int = 1) -> FourierSeries:
+    def derivative(self, order: Index = 1) -> FourierSeries:
         pairs = self.coefficients[1::2] - 1j * self.coefficients[2::2]
         turned = pairs * (1j * self.frequency * np.arange(1, self.modes + 1)) ** order
         return FourierSeries(self.frequency, _packed(0.0, turned))
@@ -96,15 +97,20 @@ class FourierSeries:
         turned = pairs * np.exp(-1j * self.frequency * delay * np.arange(1, self.modes + 1))
         return FourierSeries(self.frequency, _packed(self.coefficients[0], turned))
 
-    def with_modes(self, modes: int) -> FourierSeries:
+    def with_modes(self, modes: Index) -> FourierSeries:
         """The same signal with zeros for further modes, or cut off at `modes`."""
         values = np.zeros(2 * modes + 1)
         count = min(values.size, self.coefficients.size)
         values[:count] = self.coefficients[:count]
         return FourierSeries(self.frequency, values)
 
-    def at_base(self, frequency: float) -> FourierSeries:
+    def at_base(self, frequency: Positive) -> FourierSeries:
         """The same signal written with a lower base frequency, of which its own is a whole multiple."""
+        if frequency > self.frequency * (1 + 1e-9) or not commensurate(self.frequency, frequency):
+            raise RigError(
+                f"frequency = {frequency:g} rad/s; give one of which {self.frequency:g}, that of the series, is a "
+                f"whole multiple, at most {MOST_MULTIPLE} times."
+            )
         ratio = round(self.frequency / frequency)
         if ratio == 1:
             return self
@@ -112,7 +118,7 @@ class FourierSeries:
         pairs[ratio - 1 :: ratio] = self.coefficients[1:].reshape(-1, 2)
         return FourierSeries(frequency, np.concatenate([self.coefficients[:1], pairs.ravel()]))
 
-    def peak(self, derivative: int = 0) -> float:
+    def peak(self, derivative: Index = 0) -> float:
         """Least upper bound of |value| (or |derivative|) over a period, proven, and at most SHARP of it too high.
 
         Between two points a distance h apart a signal stays below the larger of both by h²/8 times a bound of its
@@ -153,8 +159,9 @@ class FourierSeries:
             ends = np.abs(self(np.stack([left, left + width]), derivative))
         return float((ends.max(axis=0) + largest * step**2 / 8).max())
 
-    def taylor(self, times: Array, degree: int) -> Array:
+    def taylor(self, times: Reals, degree: Index) -> Array:
         """(N, degree + 1) Taylor coefficients about each time, ascending."""
+        times = np.atleast_1d(times)
         rates = self.frequency * np.arange(1, self.modes + 1)
         pairs = (self.coefficients[1::2] - 1j * self.coefficients[2::2]) * np.exp(1j * np.multiply.outer(times, rates))
         powers = np.ones((self.modes, degree + 1), complex)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kapitza.base.argument_checks import Anything
 from kapitza.errors import DataError
 
 FORMAT = "kapitza rig journal 1"
@@ -54,7 +55,7 @@ class Journal:
             raise DataError(f'{self.path} is not a record of a rig ("{FORMAT}"); choose another file.')
         return found
 
-    def add(self, kind: str, content: Mapping[str, Any]) -> None:
+    def add(self, kind: str, content: Mapping[str, Anything]) -> None:
         entry = {"kind": kind, **content}
         self.entries.append(entry)
         if self.path is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from kapitza.base.argument_checks import Anything
 from kapitza.base.files import replacing
 from kapitza.rig.branch import RigPoint
 
@@ -25,7 +25,7 @@ class LiveTable:
     output: str
     scale: float = 1.0
     stop: Callable[[RigPoint], bool] | None = None
-    console: Any = None
+    console: Anything = None
     count: int = 0
 
     def __call__(self, point: RigPoint) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.errors import RigError
+from kapitza.base.argument_checks import Count, Index, NotNegative
+from kapitza.errors import RigError, no_such
 from kapitza.rig.fourier import FourierSeries, columns, project
 from kapitza.rig.limits import limited
 from kapitza.rig.protocol import Rig, sound_samples
@@ -34,6 +35,11 @@ class NoiseLevel:
 
     def update(self, sets: Array, white: Array) -> Array:
         """Take up settled sets (periods, channels, coefficients) and the white variances (channels, coefficients)."""
+        if np.ndim(sets) != 3 or np.shape(sets)[1:] != np.shape(white) or len(sets) < 2:
+            raise RigError(
+                f"sets has the shape {np.shape(sets)}, white {np.shape(white)}; give (periods, channels, coefficients) "
+                "of two periods or more, and (channels, coefficients)."
+            )
         change = np.diff(sets, axis=0) ** 2 / 2
         variance = self.variance
         if variance is None or variance.shape != white.shape:
@@ -79,6 +85,8 @@ class Measurement:
 
     def series(self, output: str) -> FourierSeries:
         """The measured motion of one output, all modes."""
+        if output not in self.outputs:
+            raise RigError(no_such("The measurement", "output", output, self.outputs))
         return FourierSeries(self.frequency, self.coefficients[self.outputs.index(output)])
 
     @property
@@ -91,14 +99,14 @@ def settle_and_measure(
     rig: Rig,
     demands: Mapping[str, FourierSeries],
     parameters: Mapping[str, float] | None = None,
-    modes: int | None = None,
+    modes: Count | None = None,
     *,
-    extra: int = 4,
-    average: int = 2,
-    patience: int = 1,
-    longest: int = 60,
+    extra: Index = 4,
+    average: Count = 2,
+    patience: Index = 1,
+    longest: Count = 60,
     scales: Mapping[str, float] | None = None,
-    resolution: float = 1e-4,
+    resolution: NotNegative = 1e-4,
     noise: NoiseLevel | None = None,
 ) -> Measurement:
     """Set demands, let the rig run until it repeats within its noise, and return the mean of the last periods.
@@ -245,7 +253,7 @@ class _Window:
             size = self.scales[i]
             if math.isnan(size):
                 size = float(np.sqrt(np.sum(self.sets[-1][i] ** 2)))
-            allowed = np.sqrt(2 * variance[i] + (self.resolution * size) ** 2)
+            allowed = np.hypot(np.sqrt(2 * variance[i]), self.resolution * size)
             worst = max(worst, float(np.sqrt(np.mean((change[i] / np.maximum(allowed, 1e-300)) ** 2))))
         return worst < 1.5
 

@@ -6,17 +6,21 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self, cast, runtime_checkable
+from typing import Annotated, Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import unwrap
+from kapitza.base.argument_checks import CHECKED_INSIDE, Anything
 from kapitza.errors import RigError
 from kapitza.rig.fourier import FourierSeries
 
 Array = NDArray[Any]
+
+Number = Annotated[float, CHECKED_INSIDE]
+"""A number that is checked together with the name of its input or parameter."""
 
 JITTER = 0.3
 """Largest deviation of the phase between two samples from its mean, in samples."""
@@ -34,10 +38,10 @@ class PeriodicInput:
 
     name: str
     unit: str = ""
-    limit: float = math.inf
-    rate_limit: float = math.inf
+    limit: Number = math.inf
+    rate_limit: Number = math.inf
     feedback: str = ""
-    ramp: float | None = None
+    ramp: Number | None = None
 
     def __post_init__(self):
         if self.ramp is not None:
@@ -52,9 +56,9 @@ class RigParameter:
     """A number that can be set while the rig runs, such as the amplitude of a shaker, within bounds."""
 
     name: str
-    value: float
+    value: Number
     unit: str = ""
-    bounds: tuple[float, float] = (-math.inf, math.inf)
+    bounds: Annotated[tuple[float, float], CHECKED_INSIDE] = (-math.inf, math.inf)
 
     def __post_init__(self):
         what = f'The bounds of "{self.name}"'
@@ -194,10 +198,10 @@ class Guarded(ABC):
 
     def follow(
         self,
-        start: Any = None,
+        start: Anything = None,
         parameter: str | None = None,
         bounds: tuple[float, float] | None = None,
-        **settings: Any,
+        **settings: Anything,
     ) -> Any:
         """What `kz.follow(rig, start, parameter, bounds)` does: settings of `Experiment` and of `follow_rig`."""
         from kapitza.rig.experiment import Experiment

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from kapitza.base.argument_checks import Anything
 from kapitza.library import pendulum_on_spring
 from kapitza.model import Model, Parameter
 from kapitza.rig.experiment import Experiment
@@ -34,7 +34,7 @@ def spring_part() -> Model:
 
 
 def pendulum_test(
-    rig: Rig | None = None, modes: int = 6, Omega: float = 13.0, a: float = 2.0, **settings: Any
+    rig: Rig | None = None, modes: int = 6, Omega: float = 13.0, a: float = 2.0, **settings: Anything
 ) -> Experiment:
     """The test of HYBRID: the pendulum rig coupled with the simulated mass on a spring, over two forcing periods."""
     return Experiment(

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kapitza.base import checks
+from kapitza.base.argument_checks import Anything
 from kapitza.errors import KapitzaError, RigError
 from kapitza.rig.limits import LimitedRig
 from kapitza.rig.network import messages
@@ -244,6 +245,6 @@ def _terminated_by(end: threading.Event) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def serve_rig(rig: Rig, address: str = "tcp://127.0.0.1:*", **settings: Any) -> RigServer:
+def serve_rig(rig: Rig, address: str = "tcp://127.0.0.1:*", **settings: Anything) -> RigServer:
     """A server for a rig, running in a thread of this process; close it with .close()."""
     return RigServer(rig, address, **settings).start()
