@@ -88,12 +88,13 @@ def run(
     part = part or Part()
     before, commits = kept_outcomes(part.kept)
     ends = list(before.values())
-    commit, begun = commit_name(), time.monotonic()
+    commit = commit_name()
     chosen = [
         case
         for case in cases(count, seed, part.only)
         if part.number in (None, case.number) and (case.family, case.number) not in before
     ]
+    begun = time.monotonic()  # to draw 20,000 cases takes a minute
     with ExitStack() as stack:
         file = part.kept and stack.enter_context(part.kept.open("a", encoding="utf-8"))
         for end in outcomes(chosen, processes):
