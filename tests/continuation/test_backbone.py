@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import ellipk
 
 import kapitza as kz
-from kapitza.continuation import Kind
+from kapitza.continuation import End, Kind
 
 
 def oscillator():
@@ -167,6 +167,16 @@ def test_the_mode_in_opposite_phase_branches_where_lames_equation_says():
     np.testing.assert_allclose(run.y[:, -1], left.points[-1], atol=1e-8)
     # In phase x - y follows v'' + (1 + 2k + 3X²) v = 0 and never meets an edge.
     assert not kz.backbone(model, mode=0, bounds=(0.9, 1.5)).bifurcations
+
+
+def test_other_vibrations_are_not_traced_twice():
+    """They end at the family on which they were born, and not after a second round on the same orbits."""
+    model = kz.Model.from_equations(["x'' = -2*x + y - 0.5*x**3", "y'' = x - 2*y"], name="two masses")
+    (point,) = kz.backbone(model, "w", bounds=(0.9, 1.3)).bifurcations
+    other = kz.switch_branch(point, (0.9, 3.0), stepping=kz.Stepping(max_points=200))
+    assert other.ends[1] is End.MERGED
+    places = [round(b.value, 6) for b in other.bifurcations]
+    assert len(places) == len(set(places)) == 2
 
 
 def test_a_response_beside_its_natural_frequency_has_its_backbone():

@@ -61,6 +61,17 @@ def test_a_saddle_loop_is_named_with_its_place():
     assert "saddle at x = " in cycles.end_messages[1]
 
 
+@pytest.mark.parametrize(("angles", "end"), [(["x"], End.HOMOCLINIC), (None, End.HETEROCLINIC)])
+def test_saddles_a_turn_apart_are_one_on_the_circle(angles, end):
+    """x'' = -sin x + 0.3 x' (m - H) has the cycle H = m: from m = -1, the rest state, to the saddles at m = 1."""
+    model = kz.Model.from_equations(
+        "x'' = -sin(x) + 0.3*x'*(m - (x'**2/2 - cos(x)))", parameters={"m": 0.0}, angles=angles or [], name="swing"
+    )
+    branch = kz.follow(model, {"x": np.pi / 2, "x'": 0.0}, "m", (-1.5, 1.5), period=7.4)
+    assert branch.ends == (End.HOPF, end)
+    assert branch.values[[0, -1], 0] == pytest.approx([-1.0, 1.0], abs=1e-6)
+
+
 def test_a_saddle_node_on_a_circle_is_not_a_saddle_loop():
     """r' = r (1 - r²), φ' = m - r sin φ: on r = 1 the period is 2π/√(m² - 1)."""
     model = planar("x*(1 - x**2 - y**2) - y*(m - y)", "y*(1 - x**2 - y**2) + x*(m - y)", "circle", m=1.5)

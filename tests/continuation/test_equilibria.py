@@ -16,6 +16,7 @@ def test_a_pitchfork_of_equilibria_is_left_to_both_sides(side):
     """x' = px - x³: x = ±√p leave x = 0 at p = 0."""
     rest = kz.follow(line("p*x - x**3", p=-0.5), {"x": 0.0}, "p", (-1.0, 1.0), equilibrium=True)
     (point,) = rest.bifurcations
+    assert point.verified
     assert point.value == pytest.approx(0.0, abs=1e-8)
     other = kz.switch_branch(point, (-1.0, 1.0), side=side)
     assert other.subject == "equilibrium"
@@ -30,10 +31,61 @@ def test_a_transcritical_point_is_left_from_either_branch(start, left):
     """x' = px - x²: the branches x = 0 and x = p cross, and each leads to the other."""
     rest = kz.follow(line("p*x - x**2", p=-0.5), {"x": start}, "p", (-1.0, 1.0), equilibrium=True)
     (point,) = rest.of(Kind.BRANCH_POINT)
+    assert point.verified
     assert point.value == pytest.approx(0.0, abs=1e-7)
     for side in (1, -1):
         other = kz.switch_branch(point, (-1.0, 1.0), side=side)
         assert other.points[:, 0] == pytest.approx(left(other.values[:, 0]), abs=1e-9)
+
+
+def test_folds_of_one_state_are_verified_and_meet_in_their_cusp():
+    """x' = a + bx - x³: 27a² = 4b³. The only eigenvalue vanishes at a fold, so that none other says what is small."""
+    branch = kz.follow(line("a + b*x - x**3", a=0.0, b=1.0), {"x": 1.0}, "a", (-1.0, 1.0), equilibrium=True)
+    assert [fold.verified for fold in branch.of(Kind.FOLD)] == [True, True]
+    assert [fold.value for fold in branch.of(Kind.FOLD)] == pytest.approx([(4 / 27) ** 0.5, -((4 / 27) ** 0.5)])
+    curve = kz.follow(branch.bifurcations[0], ("a", "b"), {"a": (-1.0, 1.0), "b": (-1.0, 2.0)})
+    assert 27 * curve.values[:, 0] ** 2 == pytest.approx(4 * curve.values[:, 1] ** 3, abs=1e-9)
+    (cusp,) = curve.bifurcations
+    assert (cusp.kind, cusp.verified) == (Kind.CUSP, True)
+
+
+@pytest.mark.parametrize(
+    ("rates", "arms"),
+    [
+        # Symmetric like a square: x² = p or x² = y² = p/3.
+        (
+            ("p*x - x**3 - 2*x*y**2", "p*y - y**3 - 2*y*x**2"),
+            lambda x, y, p: [x**2 + y**2 - p, x**2 + y**2 - 2 * p / 3],
+        ),
+        # Symmetric like a triangle: p ± r = r² in three directions.
+        (
+            ("p*x + x**2 - y**2 - x*(x**2 + y**2)", "p*y - 2*x*y - y*(x**2 + y**2)"),
+            lambda x, y, p: [p + s * np.hypot(x, y) - x**2 - y**2 for s in (1, -1)],
+        ),
+    ],
+)
+def test_eigenvalues_that_vanish_together_are_one_branch_point(rates, arms):
+    """By symmetry both eigenvalues are p, and no product of them changes its sign."""
+    model = kz.Model.from_equations([f"x' = {rates[0]}", f"y' = {rates[1]}"], parameters={"p": -1.0})
+    rest = kz.follow(model, {"x": 0.0, "y": 0.0}, "p", (-2.0, 2.0), equilibrium=True)
+    (point,) = rest.bifurcations
+    assert (point.kind, point.verified) == (Kind.BRANCH_POINT, True)
+    assert point.value == pytest.approx(0.0, abs=1e-8)
+    assert "2 eigenvalues" in point.note
+    other = kz.switch_branch(point, (-2.0, 2.0))
+    x, y, p = *other.points.T, other.values[:, 0]
+    assert np.hypot(x, y)[-1] > 0.5
+    assert np.abs(arms(x, y, p)).max(axis=1).min() < 1e-8
+
+
+def test_cycles_leave_a_hopf_point_that_is_at_zero_to_rounding():
+    """x' = y, y' = b + cx + x² - xy with c = -1 has its Hopf point at b = 0, found as about 1e-15."""
+    model = kz.Model.from_equations(["x' = y", "y' = b + c*x + x**2 - x*y"], parameters={"b": -0.05, "c": -1.0})
+    (hopf,) = kz.follow(model, {"x": -0.05, "y": 0.0}, "b", (-1.0, 0.1), equilibrium=True).of(Kind.HOPF)
+    assert abs(hopf.value) < 1e-12
+    cycles = kz.switch_branch(hopf)
+    assert cycles.values[-1, 0] == pytest.approx(-0.045)
+    assert kz.follow(hopf, ("b", "c")).ends[0] is End.CODIMENSION_TWO
 
 
 def test_the_origin_of_lorenz_leads_to_both_wings():

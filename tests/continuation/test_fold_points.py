@@ -24,6 +24,21 @@ TURNING = ("u' = a*u - 0.3*v", "v' = 0.3*u + a*v")
 """Multipliers e^{2π(a ± 0.3i)}."""
 
 
+def test_folds_at_the_origin_have_a_curve():
+    """u' = m + u² and u = 0 at the fold: the states there are rounding errors, and no size for steps."""
+    model = kz.Model.from_equations(
+        ["u' = m + u**2 + 0.1*y**2 + 0*cos(t)", "y' = (a + u)*y - y**3"],
+        parameters={"m": -0.04, "a": -0.3},
+        period="2*pi",
+    )
+    branch = kz.follow(model, {"u": -0.2, "y": 0.0}, "m", (-0.2, 0.1))
+    (fold,) = branch.of("fold")
+    assert np.abs(fold.point).max() < 1e-9
+    curve = kz.follow(fold, ("m", "a"), {"m": (-0.2, 0.1), "a": (-0.5, -0.1)})
+    assert [end.name for end in curve.ends] == ["BOUND", "BOUND"]
+    assert np.abs(curve.values[:, 0]).max() < 1e-12
+
+
 @pytest.mark.parametrize(
     ("equations", "kind"),
     [

@@ -120,6 +120,18 @@ def test_a_cycle_of_two_steps_has_its_curve():
     np.testing.assert_allclose(r / 2 - r**2 / 4 - r * c, -1.25, atol=1e-9)
 
 
+@pytest.mark.parametrize(("sign", "kind"), [(1, "branch point"), (-1, "period doubling")])
+def test_multipliers_that_cross_together_are_one_point(sign, kind):
+    """Both multipliers are ±(1 + p): neither the product over them nor the tangent changes its sign."""
+    model = kz.Model.from_map(
+        {"x": f"{sign}*((1 + p)*x - x**3 - x*y**2)", "y": f"{sign}*((1 + p)*y - y**3 - 2*y*x**2)"},
+        parameters={"p": -0.5}, start={"x": 0.0, "y": 0.0},
+    )  # fmt: skip
+    (point,) = kz.follow(model, [0.0, 0.0], "p", (-0.9, 0.5), period=1).bifurcations
+    assert (point.kind.value, point.verified) == (kind, True)
+    assert point.value == pytest.approx(0.0, abs=1e-8)
+
+
 def test_points_that_cross_a_border_are_named():
     """The tent min(rx, r(1 - x)) + c: its fixed point c/(1 - r) crosses x = 1/2 at c = (1 - r)/2."""
     model = kz.Model.from_map({"x": "r*Min(x, 1 - x) + c"}, parameters={"r": 0.5, "c": 0.1})

@@ -238,7 +238,7 @@ def _point(at: CurvePoint, kind: Kind, node: Node, critical: complex, distance: 
         own[:n].copy() if orbit is None else orbit.section_point(),
         0.0 if orbit is None else orbit.full_period, None if orbit is None else orbit.full_repeats,
         node.readings.multipliers, critical, verified, float("nan"), distance, np.real(at.v[:n]),
-        values=values, note=where if verified else where + doubt,
+        values=values, note=where if verified else where + doubt, sizes=family.state_sizes,
     )  # fmt: skip
 
 

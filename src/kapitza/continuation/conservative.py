@@ -8,7 +8,7 @@ An autonomous model gets both from us: a damping d x' (or d ∇H) that is not in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import ORBIT_TESTS, unknown_spectrum
 from kapitza.continuation.family import Node, PlainPoint, Readings, Sample, Subject, Test
 from kapitza.continuation.frame import Complex, FreeParameter, orbit_frame, parameter_size, state_sizes
+from kapitza.continuation.images import same_curve
 from kapitza.continuation.motion import Section, ShootingFamily, ShootingPoint
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import corrected_at, tangent_through
@@ -188,6 +189,13 @@ class BackbonePoint(DensePoint, PlainPoint):
         jacobian[-1, : family.size] = other.direction
         return other, BackbonePoint(self.residual, jacobian, other, point)
 
+    def inner_orbit(self, z: Array) -> ShootingPoint:
+        return self.inner.orbit(z)
+
+    def images(self, z: Array) -> Callable[[Node], bool]:
+        # Without force and damping nothing depends on the clock.
+        return same_curve(self.inner.orbit(z), lambda node: node.at.inner_orbit(node.z))
+
     def sample(self, z: Array, readings: Readings) -> Sample:
         period = self.inner.orbit(z).full_period
         return Sample(z[-1:], z[: self.family.size], period, readings.multipliers)
@@ -317,7 +325,7 @@ def _first_trace(
     _require_conservative(free, node.z)
     tangent = node.tangent if float(row @ node.tangent) >= 0 else -node.tangent
     stepping = as_stepping(stepping, ByEffort(0.05, 1e-7, 0.2, wanted=6))
-    return Trace(Node(family, node.z, tangent, node.at), limits, stepping)
+    return Trace(Node(family, node.z, tangent, node.at), limits, stepping, node.at.images(node.z))
 
 
 def other_vibration(model: Model, point: Bifurcation, limits: Bounds, amplitude: float, side: int) -> Node:

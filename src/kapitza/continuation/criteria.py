@@ -61,11 +61,60 @@ def eigenvalues_by_size(matrix: Array) -> Complex:
     return np.array(found)
 
 
-def several_pairs(before: Readings, after: Readings) -> list[RankedTest]:
-    """Return tests for pairs that cross together.
+def several_real(
+    before: Readings, after: Readings, kind: Kind, target: float, watched: Sequence[Kind]
+) -> list[RankedTest]:
+    """Return tests for real values that cross a target together.
 
-    The product over pairs keeps its sign within such a step.
+    In a model with symmetries two or more may do so at once, and the products keep their sign. watched: tests that
+    change their sign where single values cross.
     """
+    if any((before.tests[each] < 0) != (after.tests[each] < 0) for each in watched):
+        return []
+    real = [real_values(r.multipliers, target) for r in (before, after)]
+    if real[0].size != real[1].size:
+        return []
+    least = [REAL * _size(r.multipliers, target) for r in (before, after)]
+    beyond = [int((r > low).sum()) for r, low in zip(real, least, strict=True)]
+    if abs(beyond[0] - beyond[1]) < 2:
+        return []
+    return [(kind, _beyond_target(rank, target), rank) for rank in range(min(beyond), max(beyond))]
+
+
+def real_values(values: Complex, target: float) -> Array:
+    """Return how far real values are beyond a target, largest first; downwards for one below zero."""
+    real = values.real[np.abs(values.imag) <= REAL * _size(values, target)]
+    return np.sort(target - real if target < 0 else real - target)[::-1]
+
+
+def _size(values: Complex, target: float) -> float:
+    """Return what eigenvalues are compared with: the largest of them; multipliers are compared with 1."""
+    return 1.0 if target else float(np.abs(values).max(initial=0.0))
+
+
+def _beyond_target(rank: int, target: float) -> Callable[[Readings], float]:
+    def away(r: Readings) -> float:
+        found = real_values(r.multipliers, target)
+        return float(found[rank]) if rank < found.size else float("nan")
+
+    return away
+
+
+def several_pairs(before: Readings, after: Readings) -> list[RankedTest]:
+    """Return tests for multipliers that cross together.
+
+    The products over multipliers keep their sign within such a step.
+    """
+    together = several_real(before, after, Kind.DOUBLING, -1.0, (Kind.DOUBLING,))
+    return (
+        together
+        + several_real(before, after, Kind.BRANCH_POINT, 1.0, (Kind.BRANCH_POINT, Kind.FOLD))
+        + _pairs(before, after)
+    )
+
+
+def _pairs(before: Readings, after: Readings) -> list[RankedTest]:
+    """Return tests for complex pairs that cross the circle together."""
     counts = [int((np.abs(r.multipliers) > 1 + REAL).sum()) for r in (before, after)]
     if abs(counts[1] - counts[0]) < 4:
         return []

@@ -20,14 +20,14 @@ from kapitza.continuation.cycles import along_cycle, cycle_family
 from kapitza.continuation.ends import Ending, hopf_on_curve
 from kapitza.continuation.equilibria import resting_family
 from kapitza.continuation.family import Node
-from kapitza.continuation.frame import FreeParameter, free_parameters, orbit_frame, state_sizes
+from kapitza.continuation.frame import FreeParameter, free_parameters, orbit_frame, sizes_at
 from kapitza.continuation.locate import Stretch
 from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import ChordNewton, corrected_at
 from kapitza.continuation.symmetry import symmetry_of
 from kapitza.continuation.trace import Stepping, Trace, as_stepping
-from kapitza.continuation.walker import Walker, checked_bounds, require_effect, signs, walked
+from kapitza.continuation.walker import Walker, checked_bounds, reach_of, require_effect, signs, walked
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -77,7 +77,7 @@ def follow_curve(
         bifurcation.model.check(name)
         require_effect(bifurcation.model, name)
     family, z = curve_family(bifurcation, names, bounds)
-    limits, others = curve_ranges(family.model, names, bounds)
+    limits, others = curve_ranges(family.model, names, bounds, bifurcation.model)
     corrector = ChordNewton(chords=0, tolerance=1e-9, max_iterations=8)
     stepping = as_stepping(stepping, ByEffort(0.02, 1e-7, 0.15, wanted=7), corrector)
     row = np.zeros(z.size)
@@ -176,8 +176,13 @@ def _first_again(trace: Trace, found: tuple[int, Bifurcation]) -> bool:
     return place == len(trace.nodes) - 2 and any(np.allclose(b.values, label.values, rtol=1e-6) for b in near)
 
 
-def curve_ranges(model: Model, names: tuple[str, ...], bounds: Anything) -> list[tuple[float, float]]:
-    """The range of each parameter: as given, or three times its value to either side."""
+def curve_ranges(
+    model: Model, names: tuple[str, ...], bounds: Anything, begun: Model | None = None
+) -> list[tuple[float, float]]:
+    """The range of each parameter: as given, or three times its value to either side.
+
+    begun: where the branch began, for values that are zero to rounding.
+    """
     given: list[Anything] = [None] * len(names)
     if isinstance(bounds, Mapping):
         named = cast(Mapping[str, Anything], bounds)
@@ -193,7 +198,7 @@ def curve_ranges(model: Model, names: tuple[str, ...], bounds: Anything) -> list
     ranges: list[tuple[float, float]] = []
     for name, pair in zip(names, given, strict=True):
         value = model.values[name]
-        reach = 3 * abs(value) if value else 3.0
+        reach = 3 * reach_of(value, 0.0 if begun is None else begun.values[name])
         ranges.append(checked_bounds(model, name, (value - reach, value + reach) if pair is None else pair))
     return ranges
 
@@ -227,14 +232,14 @@ def curve_family(bifurcation: Bifurcation, names: tuple[str, ...], bounds: Anyth
         bifurcation.model.check(name)
     values = dict(zip(bifurcation.model.names, np.asarray(bifurcation.values).tolist(), strict=True))
     model = bifurcation.model.with_values(**values)
-    ranges = curve_ranges(model, names, bounds)
+    ranges = curve_ranges(model, names, bounds, bifurcation.model)
     free = free_parameters(model, names, ranges)
     at_values = np.array([model.values[n] for n in names])
     none, kind = np.zeros((0, 0)), bifurcation.kind
     if bifurcation.period == 0.0 or kind is Kind.HOPF:
         inner = resting_family(model, names, bifurcation.point, free.sizes, free.reach)
         own = np.concatenate([bifurcation.point, at_values])
-        square, rate = bifurcation.frequency**2, float(np.abs(bifurcation.multipliers).max())
+        square, rate = bifurcation.frequency**2, inner.linearise(own).rate()
     else:
         inner, own = _orbit_inner(bifurcation, model, free)
         square, rate = float(np.cos(bifurcation.frequency)), 1.0
@@ -259,7 +264,7 @@ def _orbit_inner(bifurcation: Bifurcation, model: Model, free: FreeParameter) ->
         raise KapitzaError(
             "Curves of pitchforks are followed on the half map: find the point with follow(..., half_map=True)."
         )
-    sizes = state_sizes(model, point[None], rates[None], bifurcation.period)
+    sizes = sizes_at(model, bifurcation, rates, bifurcation.period)
     reference = np.stack([point, rates]) if repeats is None else None
     frame = orbit_frame(model, free, repeats, sizes, period)
     family = ShootingFamily(frame, section=Section(span, closing, reference=reference))

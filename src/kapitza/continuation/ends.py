@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kapitza.base.angles import difference
 from kapitza.base.arrays import Array
 from kapitza.continuation.curve_family import CurveFamily
 from kapitza.continuation.equilibria import EquilibriumFamily, resting_family
@@ -43,6 +44,9 @@ p - p∞ falls at most as the square of the distance, so that it is about 3e-4 w
 
 NEARING = 0.3
 """Least share of the rate with which a saddle loop is neared: samples of an orbit miss its nearest point."""
+
+BESIDE = 0.1
+"""Distance of an orbit from a saddle, relative to its size, within which it is on one passage of it."""
 
 SAMPLES = 512
 """Places of an orbit at which its speed is taken."""
@@ -202,10 +206,14 @@ def endless(nodes: Sequence[Node]) -> Ending | None:
     near = [found for place in slow if (found := _saddle_near(orbit, states, int(place), size)) is not None]
     distinct: list[tuple[Array, Complex]] = []
     for saddle in near:
-        if all(np.abs((saddle[0] - other[0]) / sizes).max() > 1e-3 * size for other in distinct):
+        gaps = (difference(saddle[0], other[0], orbit.frame.model.angles) / sizes for other in distinct)
+        if all(np.abs(gap).max() > 1e-3 * size for gap in gaps):
             distinct.append(saddle)
     if distinct:
-        return _at_saddles(nodes, distinct, moved, grown, period)
+        gaps = difference(states, distinct[0][0], orbit.frame.model.angles) / sizes
+        beside = np.linalg.norm(gaps, axis=1) < BESIDE * size
+        passages = max(int((beside & ~np.roll(beside, 1)).sum()), 1)
+        return _at_saddles(nodes, distinct, moved, grown, period, passages)
     return _at_saddle_node(nodes, states[int(np.argmin(speed))], size)
 
 
@@ -225,8 +233,17 @@ def _saddle_near(orbit: Orbit, states: Array, place: int, size: float) -> tuple[
 
 
 def _at_saddles(
-    nodes: Sequence[Node], saddles: list[tuple[Array, Complex]], moved: float, grown: float, period: float
+    nodes: Sequence[Node],
+    saddles: list[tuple[Array, Complex]],
+    moved: float,
+    grown: float,
+    period: float,
+    passages: int,
 ) -> Ending | None:
+    """The end at saddles.
+
+    passages: how often the orbit passes a single one in a period; each takes its share of the period.
+    """
     node = nodes[-1]
     family = node.family
     name, value = family.free[0], node.value
@@ -237,7 +254,7 @@ def _at_saddles(
     point, values = saddles[0]
     growing, falling = values[values.real > 0], values[values.real < 0]
     # A parameter that stands still is a sign of canards too, and their slope may fall by chance as at a loop.
-    if not _nears(nodes, point, float(growing.real.min()), float(-falling.real.max())):
+    if not _nears(nodes, point, float(growing.real.min()) / passages, float(-falling.real.max()) / passages):
         return None
     leading = [growing[np.argmin(growing.real)], falling[np.argmax(falling.real)]]
     leader = min(leading, key=lambda x: abs(x.real))
@@ -245,7 +262,7 @@ def _at_saddles(
     if abs(leader.imag) > 1e-9 * abs(leader):
         text = f"{name} → {value:.8g}, saddle-focus at {where}, the period has reached {period:.4g}"
         return Ending(node, End.HOMOCLINIC, text) if stopped else None
-    rate = abs(float(leader.real))
+    rate = abs(float(leader.real)) / passages
     slope, before = _by_period(node), _by_period(nodes[-2])
     lapse = period - _orbit_of(nodes[-2]).full_period
     if slope * before <= 0 or lapse <= 0:

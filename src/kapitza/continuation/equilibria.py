@@ -13,6 +13,7 @@ from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array, Numbers
+from kapitza.continuation.criteria import several_real
 from kapitza.continuation.family import Node, PlainPoint, RankedTest, Readings, Sample, Subject, Test, test_of
 from kapitza.continuation.frame import Complex, FreeParameter, grown
 from kapitza.continuation.normal_forms import lyapunov_coefficient
@@ -120,6 +121,15 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         found = eigenvalues(self.matrix())
         return found[np.argsort(-found.real, kind="stable")]
 
+    def rate(self) -> float:
+        """Return the size of f_x [1/s]: its largest eigenvalue.
+
+        Where all of them vanish, as at the fold of one state, the parameters tell how fast states move.
+        """
+        scaled = np.abs(self.jacobian) * self.family.scale / self.family.sizes[:, None]
+        largest, typical = float(np.abs(eigenvalues(self.matrix())).max()), float(scaled.max())
+        return largest if largest > REAL**0.5 * typical else typical
+
     def readings(self, node: Node) -> Readings:
         values = self.eigenvalues()
         first, second = np.triu_indices(values.size, 1)
@@ -144,12 +154,13 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         return TESTS
 
     def several(self, before: Readings, after: Readings) -> list[RankedTest]:
-        """Tests for pairs that cross the axis within one step, so that the product of sums keeps its sign."""
+        """Tests for eigenvalues that cross the axis within one step, so that products over them keep their sign."""
         # A node may lie at the crossing itself, where the real parts are rounding errors.
         least = [REAL * float(np.abs(r.multipliers).max()) for r in (before, after)]
         counts = [int((r.multipliers.real > low).sum()) for r, low in zip((before, after), least, strict=True)]
-        if abs(counts[1] - counts[0]) < 4:
-            return []
+        together = several_real(before, after, Kind.BRANCH_POINT, 0.0, (Kind.BRANCH_POINT, Kind.FOLD))
+        if abs(counts[1] - counts[0]) < 4 or together:
+            return together
         pairs = [_pairs(r.multipliers) for r in (before, after)]
         ahead = [int((p.real > low).sum()) for p, low in zip(pairs, least, strict=True)]
         if pairs[0].size != pairs[1].size:
@@ -160,7 +171,9 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         """The bifurcation at a zero of a test function; rank: which of the pairs, ordered by real part, crosses."""
         family = self.family
         values, vectors = eigenvectors(self.matrix())
-        size = float(np.abs(values).max())
+        # At a fold of one state, or where all eigenvalues vanish together, those beside the point tell what is small.
+        beside = (np.abs(end.readings.multipliers).max() for end in (first, last))
+        size = float(max(np.abs(values).max(), *beside))
         if kind is Kind.HOPF:
             pairs = [i for i in np.argsort(-values.real, kind="stable") if values[i].imag > REAL * size]
             if not pairs:
@@ -172,6 +185,7 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         else:
             index = int(np.argmin(np.abs(values)))
             distance, frequency = abs(values[index]), float("nan")
+        zeros = int((np.abs(values) < 1e-6 * size).sum())
         defect = 1e-15 * size * values.size
         allowed = max(10 * defect, (1e-4 if kind is Kind.BRANCH_POINT else 1e-8) * size)
         order = np.argsort(-np.real(values), kind="stable")
@@ -184,6 +198,8 @@ class EquilibriumPoint(DensePoint, PlainPoint):
             values=family.values(node.z),
             coefficient=lyapunov_coefficient(family, node.z, frequency**2) if hopf else float("nan"),
             tangent=tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
+            note=f"{zeros} eigenvalues vanish together" if kind is Kind.BRANCH_POINT and zeros > 1 else "",
+            sizes=family.sizes,
         )  # fmt: skip
 
     def _label(self, kind: Kind, node: Node, vector: Numbers) -> Kind:

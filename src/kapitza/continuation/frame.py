@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.arrays import Array
+from kapitza.continuation.nouns import Bifurcation
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbits.of_models import Compiled, Problem
@@ -173,6 +174,16 @@ def cycle_sizes(model: Model, nodes: Array) -> Array:
     size = np.maximum(size, max(1e-2 * float(size.max()), 1e-3))
     size[np.array(model.angles, bool)] = 1.0
     return size
+
+
+AT_ORIGIN = 1e-2
+"""Of the sizes along a branch: least sizes of the states at a bifurcation of it, whose own may be rounding errors."""
+
+
+def sizes_at(model: Model, bifurcation: Bifurcation, rates: Array, period: float) -> Array:
+    """Return sizes of the states (n,) at a bifurcation."""
+    own = state_sizes(model, bifurcation.point[None], rates[None], period)
+    return own if bifurcation.sizes is None else np.maximum(own, AT_ORIGIN * bifurcation.sizes)
 
 
 def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before: Array | None = None) -> Array:

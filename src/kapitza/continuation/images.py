@@ -15,7 +15,7 @@ from kapitza.continuation.symmetry import linear_symmetries
 def images_of(start: Orbit) -> Callable[[Node], bool]:
     """Return a test for images of an orbit."""
     if start.frame.autonomous:
-        return _same_curve(start)
+        return same_curve(start, lambda node: node.orbit)
     copies, angles = _copies(start), start.frame.problem.angles
 
     def same(node: Node) -> bool:
@@ -46,13 +46,13 @@ def _copies(start: Orbit) -> list[Array]:
     return copies
 
 
-def _same_curve(start: Orbit) -> Callable[[Node], bool]:
-    """Autonomous orbits have no clock: the start must lie on the curve, and the periods must agree."""
+def same_curve(start: Orbit, orbit_of: Callable[[Node], Orbit | None]) -> Callable[[Node], bool]:
+    """Return a test for images of an orbit without a clock: its start is on their curve, and their periods agree."""
     begun, period = start.start(), start.full_period
     mirrored = [begun, *(s.matrix @ begun for s in linear_symmetries(start.frame.model))]
 
     def same(node: Node) -> bool:
-        orbit = node.orbit
+        orbit = orbit_of(node)
         if orbit is None or abs(orbit.full_period / period - 1) > 1e-6:
             return False
         return any(distance_from(orbit, copy) < 1e-5 for copy in mirrored)

@@ -34,7 +34,7 @@ def judged_orbit(
     if not all(_orientation_kept(each, orbit) for each in (*spectra, exact.multipliers)):
         return None
     critical = _critical(kind, exact.multipliers, autonomous)
-    if rank is not None:
+    if rank is not None and kind is Kind.NEIMARK_SACKER:
         pair = upper_pairs(exact.multipliers)[rank]
         critical = int(np.argmin(np.abs(exact.multipliers - pair))), 0j
     if critical is None:
@@ -73,6 +73,7 @@ def judged_orbit(
         values=orbit.values,
         note="" if verified else _doubt(defect, distance, allowed, clear),
         tangent=tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
+        sizes=orbit.frame.sizes,
     )
 
 

@@ -185,9 +185,15 @@ def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
         changed = [test for test in changed if test[0] not in {each[0] for each in several}]
         stretch = stretch or Stretch(first, last)
         for kind, function, rank in several:
-            node = stretch.zero(function)
+            node = stretch.zero(function, exact=BRANCHING if kind is Kind.BRANCH_POINT else ROOT)
             label = None if node is None else node.at.judged(kind, node, first, last, rank)
-            if node is not None and label is not None:
+            if node is None or label is None:
+                continue
+            # Pairs that cross together are as many points; real values that do so make one, with several directions.
+            again = kind in (Kind.BRANCH_POINT, Kind.DOUBLING) and _near(
+                node.arclength, [s for s, other in found if other.kind is label.kind], SAME_PLACE
+            )
+            if not again:
                 found.append((node.arclength, label))
     for kind, function in changed:
         assert stretch is not None

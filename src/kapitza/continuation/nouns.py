@@ -83,6 +83,7 @@ class Bifurcation:
     span, offset: excitation periods of its map and where that begins. note: why it is not verified.
     coefficient: first Lyapunov coefficient of a Hopf point, negative where it is supercritical. tangent: (N,) of the
     branch at a branch point, in its unknowns. unfolding: the damping that unfolds a family of free vibrations.
+    sizes: (n,) of the states along the branch, for points that are at the origin themselves.
 
     Examples
     --------
@@ -120,6 +121,7 @@ class Bifurcation:
     coefficient: float = float("nan")
     tangent: Array | None = field(default=None, repr=False)
     unfolding: str = ""
+    sizes: Array | None = field(default=None, repr=False)
 
     @property
     def criticality(self) -> str:

@@ -13,7 +13,7 @@ from kapitza.continuation.conservative import other_vibration
 from kapitza.continuation.cycles import along_cycle, cycle_family
 from kapitza.continuation.equilibria import resting_family
 from kapitza.continuation.family import Node
-from kapitza.continuation.frame import FreeParameter, branch_flow, free_parameters, orbit_frame, state_sizes
+from kapitza.continuation.frame import FreeParameter, branch_flow, free_parameters, orbit_frame, sizes_at
 from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import corrected_at
@@ -26,6 +26,12 @@ from kapitza.solve import ByEffort, singular_vectors
 
 NEXT_TO = 1e-3
 """Of the size of the parameter: largest distance of the first orbit from its Hopf point."""
+
+VANISHED = 1e-6
+"""Of the largest singular value at a branch point of equilibria: below, a direction is one of the null space."""
+
+AWAY = 1e-2
+"""Of the tangent: how far from a branch point the size of the Jacobian is taken."""
 
 SWITCHES = (Kind.DOUBLING, Kind.PITCHFORK, Kind.BRANCH_POINT, Kind.HOPF)
 
@@ -94,11 +100,12 @@ def switch_walker(
         )
     model = bifurcation.model.with_values(**{bifurcation.parameter: bifurcation.value})
     model = _with_all(model, bifurcation)
-    limits = checked_bounds(model, bifurcation.parameter, bounds)
+    limits = checked_bounds(model, bifurcation.parameter, bounds, bifurcation.model.values[bifurcation.parameter])
     stepping = as_stepping(stepping, ByEffort(max(amplitude, 1e-3), 1e-9, max(amplitude, 0.2), wanted=4))
     if bifurcation.unfolding:
         # An internal resonance: the other family of free vibrations.
-        return Walker(Trace(other_vibration(model, bifurcation, limits, amplitude, side), limits, stepping))
+        first = other_vibration(model, bifurcation, limits, amplitude, side)
+        return Walker(Trace(first, limits, stepping, first.at.images(first.z)))
     free = free_parameters(model, (bifurcation.parameter,), (limits,))
     if bifurcation.kind is Kind.HOPF:
         node = _born_at_hopf(model, bifurcation, free, amplitude)
@@ -156,7 +163,7 @@ def _new_orbit(model: Model, bifurcation: Bifurcation, free: FreeParameter) -> t
     point = bifurcation.point
     flow = branch_flow(model, (bifurcation.parameter,))
     rates = flow.rates(point, 0.0)
-    sizes = state_sizes(model, point[None], rates[None], period)
+    sizes = sizes_at(model, bifurcation, rates, period)
     reference = np.stack([point, rates]) if repeats is None else None
     frame = orbit_frame(model, free, repeats, sizes, period, flow)
     family = ShootingFamily(frame, section=Section(float(repeats or 1), reference=reference))
@@ -190,26 +197,45 @@ def _other_equilibrium(
     value, size = bifurcation.value, free.sizes[0]
     family = resting_family(model, free.names, bifurcation.point, free.sizes, free.reach)
     z = np.append(bifurcation.point, value)
-    scaled = family.linearise(z).jacobian * family.scale
-    plane = singular_vectors(scaled)[2][-2:]
+    _, sizes, right = singular_vectors(family.linearise(z).jacobian * family.scale)
     known = np.append(np.real(bifurcation.vector), 0.0) if bifurcation.tangent is None else bifurcation.tangent
-    shares = plane @ (known / family.scale)
-    across = np.array([-shares[1], shares[0]]) @ plane
-    across /= np.linalg.norm(across)
-    if float(across[:-1] @ (np.real(bifurcation.vector) / family.sizes)) < 0:
-        across = -across
-    ahead = side * across * family.scale
-    row = ahead * family.metric
-    for factor in (1.0, 10.0, 30.0, 0.1):
-        step = amplitude * factor
-        outcome = corrected_at(family, z + step * ahead, row[None], np.array([float(row @ z) + step]), 1e-11)
-        if outcome.point is not None and abs(outcome.point.value - value) < 0.5 * size:
-            node = outcome.point
-            tangent = node.tangent if float(row @ node.tangent) >= 0 else -node.tangent
-            return Node(family, node.z, tangent, node.at)
+    # The whole Jacobian may vanish here: beside the point it tells what is small.
+    beside = np.abs(family.linearise(z + AWAY * known).jacobian * family.scale).max()
+    null = 1 + int((sizes <= VANISHED * max(float(beside), float(sizes.max()))).sum())
+    critical = np.append(np.real(bifurcation.vector), 0.0) / family.scale
+    for across in _directions(right[-max(null, 2) :], known / family.scale, critical):
+        ahead = side * across * family.scale
+        row = ahead * family.metric
+        for factor in (1.0, 10.0, 30.0, 0.1):
+            step = amplitude * factor
+            outcome = corrected_at(family, z + step * ahead, row[None], np.array([float(row @ z) + step]), 1e-11)
+            if outcome.point is not None and abs(outcome.point.value - value) < 0.5 * size:
+                node = outcome.point
+                tangent = node.tangent if float(row @ node.tangent) >= 0 else -node.tangent
+                return Node(family, node.z, tangent, node.at)
     raise ConvergenceError(
         f"No other equilibria were reached at {bifurcation}: try another amplitude than {amplitude:g}."
     )
+
+
+def _directions(null: Array, known: Array, critical: Array) -> list[Array]:
+    """Return unit vectors of a null space (k, N) at right angles to the known tangent, in scaled unknowns.
+
+    One where two null vectors meet. Where more do, branches may leave along any of them: several are tried, the
+    critical direction first.
+    """
+    shares = null @ known
+    aside = critical @ null.T - shares * float(critical @ null.T @ shares) / float(shares @ shares)
+    if len(null) == 2:
+        aside = np.array([-shares[1], shares[0]])
+    first = aside @ null
+    first = first / np.linalg.norm(first) * (1.0 if float(first[:-1] @ critical[:-1]) >= 0 else -1.0)
+    if len(null) == 2:
+        return [first]
+    away = null - np.outer(null @ known, known) / float(known @ known) - np.outer(null @ first, first)
+    second = singular_vectors(away)[2][0]
+    angles = np.linspace(0, np.pi, 12, endpoint=False)
+    return [np.cos(each) * first + np.sin(each) * second for each in angles]
 
 
 def _at_section(flow: Flow, bifurcation: Bifurcation) -> Array:

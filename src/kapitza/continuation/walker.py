@@ -133,15 +133,26 @@ def assembled(forward: Trace, backward: Trace | None, method: str) -> Branch:
     )
 
 
-def checked_bounds(model: Model, parameter: object, bounds: Bounds | None) -> Bounds:
-    """Return the range of a parameter, or refuse it."""
+def reach_of(value: float, other: float = 0.0) -> float:
+    """Return the size of a parameter, for ranges that are not given.
+
+    other: another value of it, for one that is zero to rounding.
+    """
+    return abs(value) if abs(value) > NARROW * abs(other) else abs(other) or 1.0
+
+
+def checked_bounds(model: Model, parameter: object, bounds: Bounds | None, other: float = 0.0) -> Bounds:
+    """Return the range of a parameter, or refuse it.
+
+    other: where the branch began that led to a bifurcation, whose own value may be zero to rounding.
+    """
     if not isinstance(parameter, str):
         raise KapitzaError(f'Name the parameter to follow, such as "omega"; {parameter!r} is no name.')
     model.check(parameter)
     value = model.values[parameter]
     low, high = model.parameter(parameter).bounds
     if bounds is None:
-        reach = abs(value) if value else 1.0
+        reach = reach_of(value, other)
         bounds = (max(low, value - 0.9 * reach), min(high, value + 9 * reach))
     # The walk goes both ways: (14, 5) says the same as (5, 14).
     first, last = sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())

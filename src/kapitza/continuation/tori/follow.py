@@ -94,7 +94,7 @@ def tori(
         named = zip(model.names, np.asarray(bifurcation.values).tolist(), strict=True)
         model = model.with_values(**dict(named))
     _require_smooth(model)
-    limits = checked_bounds(model, bifurcation.parameter, bounds)
+    limits = checked_bounds(model, bifurcation.parameter, bounds, bifurcation.model.values[bifurcation.parameter])
     node = _born(model, bifurcation, limits, amplitude)
     trace = TorusTrace(node, (limits,), _stepping(stepping), most)
     message = f"{bifurcation.parameter} = {bifurcation.value:.8g}"
