@@ -73,8 +73,12 @@ def half_cycles(time: Array, values: Array, rest: float | None = None) -> Decay 
         return None
     # the first and the last half cycle are cut by the ends of the recording
     begin, end = bounds[1:-2], bounds[2:-1]
-    at = np.array([b + int(np.argmax(np.abs(x[b:e]))) for b, e in zip(begin, end, strict=True)])
-    amplitude = np.abs(x[at])
+    size = np.abs(x[bounds[1] : bounds[-2]])
+    amplitude = np.maximum.reduceat(size, begin - bounds[1])
+    cycle = np.repeat(np.arange(begin.size), end - begin)
+    top = np.flatnonzero(size == amplitude[cycle])
+    # The first of several samples at the maximum.
+    at = bounds[1] + top[np.flatnonzero(np.diff(cycle[top], prepend=-1))]
     middle = time[at]
     edge = _crossing_times(time, x, bounds[1:-1])
     frequency = 1.0 / (2.0 * np.diff(edge))

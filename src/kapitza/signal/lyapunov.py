@@ -63,7 +63,9 @@ def largest_lyapunov(
         )
     chosen = usable[np.linspace(0, len(usable) - 1, min(references, len(usable))).astype(int)]
     count = min(len(usable), 2 * theiler + 6)
-    distance, position = KDTree(states[usable]).query(states[chosen], k=count, workers=-1)
+    distance, position = KDTree(states[usable], balanced_tree=False, compact_nodes=False).query(
+        states[chosen], k=count, workers=-1
+    )
     near = usable[np.asarray(position, np.intp)]
     apart = (np.abs(near - chosen[:, None]) > theiler) & (np.asarray(distance) > 0)
     found = apart.any(axis=1)

@@ -47,16 +47,12 @@ def paths_between(record: Record, piece: slice, crossing: Array) -> tuple[Array,
 def between_samples(values: Array, sample: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
     """Values and slopes per sample (M, c) at s + share: the polynomial through samples s-2 … s+3 of columns (N, c)."""
     knots = np.arange(-2.0, 4.0)
-    rows = np.clip(sample[:, None] + knots.astype(np.intp), 0, len(values) - 1)
-    gaps = knots[:, None] - knots[None, :] + np.eye(knots.size)
-    factor = np.where(np.eye(knots.size, dtype=bool), 1.0, (share[:, None, None] - knots) / gaps)
-    weight = factor.prod(axis=2)
-    slope = np.zeros_like(weight)
-    for k in range(knots.size):
-        # The product rule: one factor differentiated at a time.
-        others = np.where(np.arange(knots.size) == k, 1.0, factor).prod(axis=2)
-        slope += np.where(np.arange(knots.size) == k, 0.0, others / gaps[:, k])
-    return np.einsum("mk,mkc->mc", weight, values[rows]), np.einsum("mk,mkc->mc", slope, values[rows])
+    # Column k: coefficients, lowest power first, of the polynomial that is 1 at knot k and 0 at the others.
+    basis = np.linalg.inv(np.vander(knots, increasing=True))
+    powers = np.vander(share, knots.size, increasing=True)
+    rates = np.column_stack([np.zeros_like(share), powers[:, :-1] * np.arange(1.0, knots.size)])
+    near = values[np.clip(sample[:, None] + knots.astype(np.intp), 0, len(values) - 1)]
+    return np.einsum("mk,mkc->mc", powers @ basis, near), np.einsum("mk,mkc->mc", rates @ basis, near)
 
 
 def crossings_of(section: Section, fits: LocalFits, uncertainty: Uncertainty, points: Array) -> Crossings | None:

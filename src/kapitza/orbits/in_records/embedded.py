@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kapitza.base.monitor import checkpoint
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits.in_records.character import Character, describe_section
@@ -32,7 +33,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class CutSettings:
-    """How to cut: what the user gave (None: by the data), the longest period asked for, the tolerance of returns."""
+    """How to cut: what the user gave (None: by the data), the longest period asked for, the tolerance of returns.
+
+    paths: whether the channels between the crossings are kept, which orbits need and the character does not.
+    """
 
     phase: float | None = None
     delay: int | None = None
@@ -41,6 +45,7 @@ class CutSettings:
     noise: Any = None
     max_period: int = 8
     tolerance: float = 0.01
+    paths: bool = True
 
 
 def best_cut(record: Record, names: tuple[str, ...], settings: CutSettings) -> Cut:
@@ -50,13 +55,15 @@ def best_cut(record: Record, names: tuple[str, ...], settings: CutSettings) -> C
     Delays given by the user are taken as they are.
     """
     section = make_cut(record, names, settings, settings.dimension)
+    checkpoint()
     first = Cut(section, describe_section(section, settings.max_period, settings.tolerance), settings.delay)
     if settings.dimension is not None or settings.delay is not None or first.character.kind != "noise":
         return first
     found: list[Cut] = []
     # Whether neighbours agree is seen without the noise, whose estimate takes longest.
-    quick = replace(settings, noise=0.0)
+    quick = replace(settings, noise=0.0, paths=False)
     for dimension in _dimensions(record, names):
+        checkpoint()
         try:
             section = make_cut(record, names, quick, dimension)
         except DataError:
@@ -90,7 +97,7 @@ def make_cut(record: Record, names: tuple[str, ...], settings: CutSettings, dime
     if record.period is None:
         return turning_section(
             record, names, delay=settings.delay, dimension=3 if dimension is None else dimension, kind=settings.kind,
-            noise=settings.noise,
+            noise=settings.noise, paths=settings.paths,
         )  # fmt: skip
     return strobe_record(
         record, names, phase=settings.phase, delay=settings.delay, dimension=1 if dimension is None else dimension,

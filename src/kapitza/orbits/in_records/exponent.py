@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from kapitza.base.monitor import checkpoint
 from kapitza.errors import DataError
 from kapitza.orbits.in_records.local_fit import fit_local
 from kapitza.orbits.in_records.polynomials import term_count
@@ -65,6 +66,7 @@ def _mean_stretch(section: Section, rows: NDArray[np.intp], degree: int, per_ter
     centres = section.unit[rows].reshape(-1, n)
     parts = []
     for first in range(0, len(centres), 500):
+        checkpoint()
         here = centres[first : first + 500]
         fits = fit_local(
             section,

@@ -174,7 +174,8 @@ def inspect(
     section, noise, spectra, delays, delay, dimension, returns, lyapunov = None, {}, {}, {}, None, None, None, None
     character, decays = None, []
     with watch(monitor, "inspecting the record", 6) as task:
-        cut = _attempt(notes, "Section", lambda: best_cut(record, names, CutSettings(max_period=max_period)))
+        settings = CutSettings(max_period=max_period, paths=False)
+        cut = _attempt(notes, "Section", lambda: best_cut(record, names, settings))
         section = None if cut is None else cut.section
         notes += [cut.note] if cut is not None and cut.note else []
         noise = _noise(chosen, section, strobed, notes)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN, turns
+from kapitza.base.monitor import checkpoint
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits.in_records.coordinates import independent_columns
@@ -59,6 +60,7 @@ def turning_section(
     dimension: int = 3,
     kind: str | None = None,
     noise: Any = None,
+    paths: bool = True,
 ) -> Section:
     """Points where the first of the `channels` turns, each with the time to the next.
 
@@ -67,7 +69,7 @@ def turning_section(
     the smoothing window in samples, by default the first minimum of the mutual information. kind: "maxima", "minima",
     or "outward" (maxima above the mean, minima below); by default "outward" when the signal circles two centres, else
     "maxima". noise: standard deviation of the samples of each channel (number, one each, or by name); known noise of
-    the record, else estimated from the section.
+    the record, else estimated from the section. paths: whether the channels between the crossings are kept.
     """
     names = chosen_channels(record, channels)
     require_count("dimension", dimension, 2, 5)
@@ -80,6 +82,7 @@ def turning_section(
     if delay is not None:
         require_count("delay", delay, 1)
     half = delay or window_half_width(main, segments)
+    checkpoint()
     pieces = [piece for piece in segments if piece.stop - piece.start > 4 * half + 2]
     if not pieces:
         raise DataError(
@@ -106,12 +109,14 @@ def turning_section(
         points, follows, states, (False,) * points.shape[1], float(np.nanmedian(duration)),
         sample=np.concatenate([c.sample for _, c in chosen]), duration=duration, extent=(high - low)[columns],
     )  # fmt: skip
-    parts = [paths_between(record, piece, c.time) for piece, c in chosen]
-    section = replace(
-        section, channels=record.channels, paths=np.concatenate([path for path, _ in parts]),
-        rates=np.concatenate([rates for _, rates in parts]),
-        signal=main[max(pieces, key=lambda piece: piece.stop - piece.start)],
-    )  # fmt: skip
+    section = replace(section, signal=main[max(pieces, key=lambda piece: piece.stop - piece.start)])
+    if paths:
+        checkpoint()
+        parts = [paths_between(record, piece, c.time) for piece, c in chosen]
+        section = replace(
+            section, channels=record.channels, paths=np.concatenate([path for path, _ in parts]),
+            rates=np.concatenate([rates for _, rates in parts]),
+        )  # fmt: skip
     if deviation is not None:
         deviation = coordinate_noise(deviation, np.concatenate([c.slip for _, c in chosen]), half, dimension)[columns]
     return with_noise(section, deviation)
