@@ -6,9 +6,9 @@ Every message says what conflicts, with the numbers, and the usual cure.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 from kapitza.base.cures import Cure, cures_of
 
@@ -56,11 +56,33 @@ class KapitzaError(Exception):
 
 
 class ModelError(KapitzaError, ValueError):
-    """The equations, parameters or excitation contradict each other."""
+    """The equations, parameters or excitation contradict each other.
+
+    place: keys of the model file that lead to it, such as ("equations", 1); () where it concerns the whole.
+    column: of the text at that place, counted from 1; 0 where it is not text or the column is not known.
+    """
+
+    def __init__(self, *words: object, place: Sequence[str | int] = (), column: int = 0):
+        super().__init__(*words)
+        self.place, self.column = tuple(place), column
+
+    def within(self, what: str, *place: str | int) -> Self:
+        """Return the same error with a head before its message, and with these keys before its place."""
+        return type(self)(f"{what}: {self}", place=(*place, *self.place), column=self.column)
 
 
 class ParseError(ModelError):
-    """Text of an equation was refused; the message points at the column."""
+    """Text of an equation was refused; the message points at the column.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> try:
+    ...     kz.Model.from_equations("x'' + k x = 0", parameters={"k": 1.0})
+    ... except kz.ModelError as error:
+    ...     print(error.place, error.column)
+    ('equations', 0) 9
+    """
 
 
 class ArgumentError(KapitzaError, ValueError, TypeError):

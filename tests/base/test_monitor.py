@@ -1,5 +1,6 @@
 """Monitors: what is shown, cancelling, nesting, and a real Ctrl-C in every long verb."""
 
+import itertools
 import json
 import os
 import signal
@@ -8,11 +9,12 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kapitza as kz
 from interrupted_verbs import VERBS
-from kapitza.base.monitor import Silent, Task, checkpoint, watch
+from kapitza.base.monitor import Silent, Task, checkpoint, stage, watch
 from kapitza.errors import KapitzaError, Status
 from processes import PATIENCE, wait_for, wait_until_at_work
 
@@ -188,3 +190,34 @@ def test_ctrl_c_from_outside_without_a_monitor():
     status, size = out.split()
     assert (status, err) == ("INTERRUPTED", "")
     assert 1 < int(size) < 4_000_000
+
+
+def test_a_fit_reports_estimates_and_stages_and_no_cost_is_compared_between_stages():
+    model = kz.library.lorenz()
+    record = kz.measure(kz.simulate(model, x0=[1, 1, 20], t=np.arange(400) * 0.01), noise=0.1, seed=1)
+    monitor = Recorder()
+    fit = kz.identify(model.with_values(rho=27.0), record, free=["rho"], monitor=monitor)
+    told = [p for p in monitor.seen if p.estimates]
+    assert {"rho"} == {name for p in told for name in p.estimates}
+    # The last iteration before the intervals is the estimate.
+    assert abs(told[-1].estimates["rho"] - fit["rho"]) < 0.1 * fit.deviations["rho"]
+    stages = list(dict.fromkeys(p.stage for p in told))
+    assert stages[0].startswith("start by HarmonicFit")
+    assert any(s.startswith("ShootingFit from") and s.endswith("rigid links") for s in stages)
+    for before, after in itertools.pairwise(told):
+        if before.stage != after.stage:
+            assert after.cost_change(before) is None
+    with_cost = [p for p in told if p.cost is not None]
+    assert with_cost[-1].cost_change(with_cost[-1]) == 0.0
+
+
+def test_stages_nest_and_end_with_their_block():
+    monitor = Recorder()
+    with watch(monitor, "work"):
+        with stage("outer"), stage("inner"):
+            checkpoint({"a": 1.0}, cost=3.0)
+        checkpoint({"a": 2.0})
+    assert [p.stage for p in monitor.seen][1:] == ["outer", "outer, inner", "outer, inner", "", ""]
+    assert [p.cost for p in monitor.seen][3:5] == [3.0, None]
+    with stage("nobody watches"):
+        checkpoint({"a": 1.0})

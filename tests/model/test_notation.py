@@ -9,6 +9,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kapitza as kz
 from kapitza.errors import ParseError
 from kapitza.model import parse_equation, parse_expression, symbol
 from kapitza.model.text import to_text
@@ -201,6 +202,17 @@ def test_message_points_at_the_column(text, column):
         parse_equation(text, [*NAMES, "phi''", "φ"])
     lines = str(error.value).splitlines()
     assert lines[1][lines[2].index("^")] == text[column - 1]
+    assert error.value.column == column
+
+
+def test_an_error_in_a_model_has_its_place_and_survives_copying():
+    import copy
+
+    with pytest.raises(ParseError) as error:
+        kz.Model.from_equations(["x' = v", "v' = -k*y"], parameters={"k": 1.0})
+    assert (error.value.place, error.value.column) == (("equations", 1), 9)
+    again = copy.copy(error.value)
+    assert (again.place, again.column, str(again)) == (("equations", 1), 9, str(error.value))
 
 
 def test_a_long_sum_is_read_without_deep_recursion():

@@ -60,3 +60,12 @@ def test_inspect_tells_frequency_and_damping_of_a_free_decay():
     assert float(found[1]) == pytest.approx(3.0, rel=5e-3)
     assert float(found[2]) == pytest.approx(1.0, rel=0.1)
     assert "Next: a free decay" in said
+
+
+def test_the_top_of_a_half_cycle_is_the_first_of_equal_samples():
+    swing = np.array([0.0, 1.0, 2.0, 2.0, 1.0])
+    values = np.concatenate([sign * size * swing[1:] for sign, size in zip([1, -1] * 6, range(12, 0, -1), strict=True)])
+    decay = half_cycles(np.arange(values.size, dtype=float), values, 0.0)
+    assert decay is not None
+    assert np.array_equal(decay.amplitude, 2.0 * np.arange(11, 1, -1))
+    assert np.array_equal(decay.time, 4.0 * np.arange(1, 11) + 1)

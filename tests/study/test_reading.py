@@ -195,3 +195,44 @@ def test_gaps_are_cut_where_asked_and_a_drive_is_not_invented_in_them(folder):
     assert 'what "F" did there is not known' in said
     kept = read_study(write(folder, driven.replace("[fit]", 'gaps = "split"\n[fit]'))).recordings[0].record
     assert len(kept.segments()) == 2
+
+
+def test_a_study_is_checked_from_text_without_its_file(folder):
+    study = read_study(folder / "new.toml", text=GOOD)
+    assert study.text == GOOD
+    assert not (folder / "new.toml").exists()
+    with pytest.raises(StudyError) as caught:
+        read_study(folder / "new.toml", text=GOOD + "\nfree = [")
+    assert caught.value.problems[0].line == GOOD.count("\n") + 2
+    with pytest.raises(StudyError, match="valid TOML") as caught:
+        read_study(folder / "new.toml", text="seed = 3 4")
+    assert (caught.value.problems[0].line, caught.value.problems[0].column) == (1, 10)
+
+
+def test_problems_have_the_place_of_their_field(folder):
+    """Each wrong value leads to the keys of its own field, and equations to the column in their text."""
+    model = '[model]\nequations = ["x\' = v", "v\' + c*v + k x = 0"]\nparameters = {c = 0.1, k = "2*+"}\n'
+    text = model + '[data]\nfile = "run.csv"\nchannels = ["x"]\n[fit]\nfree = ["c"]\nbounds = {c = [1, 2]}\n'
+    (found,) = problems(folder, text)
+    assert (found.table, found.key, found.place) == ("model", "k", ("model", 0, "parameters", "k"))
+    assert found.line == 3
+    (found,) = problems(folder, text.replace('"2*+"', "2.0"))
+    assert found.place == ("model", 0, "equations", 1)
+    assert found.column == "v' + c*v + k x = 0".index("k x") + 1 + 2
+    (found,) = problems(folder, text.replace('"2*+"', "2.0").replace("k x", "k*x"))
+    assert (found.place, found.line) == (("fit", "bounds", "c"), 9)
+
+
+def test_records_are_kept_between_checks_until_their_file_changes(folder, monkeypatch):
+    from kapitza.study import KeptRecords, recordings, study_of
+
+    kept, read = KeptRecords(), []
+    plain = recordings.read
+    monkeypatch.setattr(recordings, "read", lambda path, **more: read.append(path) or plain(path, **more))
+    first = study_of(folder / "cart.toml", GOOD, kept)
+    again = study_of(folder / "cart.toml", GOOD.replace("0.25", "0.5"), kept)
+    assert len(read) == 1
+    assert np.array_equal(first.recordings[0].record["x"], again.recordings[0].record["x"])
+    content = (folder / "run.csv").read_text().splitlines()
+    (folder / "run.csv").write_text("\n".join(content[:-5]))
+    assert study_of(folder / "cart.toml", GOOD, kept).recordings[0].record.size == first.recordings[0].record.size - 5

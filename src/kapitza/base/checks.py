@@ -216,8 +216,8 @@ def path(what: str, value: Any, *, error: Kind = ArgumentError) -> Path:
 class UnreadableToml(KapitzaError):
     """A file is no TOML, or none of a sensible size; `line` tells where (0: the file as a whole)."""
 
-    def __init__(self, message: str, line: int = 0):
-        self.line = line
+    def __init__(self, message: str, line: int = 0, column: int = 0):
+        self.line, self.column = line, column
         super().__init__(message)
 
 
@@ -232,6 +232,11 @@ def toml_file(what: str, place: Path, largest: int) -> tuple[str, dict[str, Any]
             raw = stream.read(largest + 1)
     except OSError as problem:
         raise UnreadableToml(f'"{named}" cannot be read: {problem.strerror}.') from None
+    return toml_bytes(what, named, raw, largest)
+
+
+def toml_bytes(what: str, named: str, raw: bytes, largest: int) -> tuple[str, dict[str, Any]]:
+    """Text and tables of a TOML file that was read; named: how messages call it."""
     if len(raw) > largest:
         raise UnreadableToml(f'"{named}" has more bytes than a {what} may have ({largest}).')
     try:
@@ -244,11 +249,11 @@ def toml_file(what: str, place: Path, largest: int) -> tuple[str, dict[str, Any]
         raise UnreadableToml(message, line) from None
     except tomllib.TOMLDecodeError as problem:
         said = str(problem)
-        stated = re.search(r"at line (\d+)", said)
+        stated = re.search(r"at line (\d+), column (\d+)", said)
         line = int(stated[1]) if stated else written.count("\n") + 1
         hint = " Text stands in quotes, a key once only, and a table ends where the next [name] begins."
         message = f'"{named}" is not valid TOML: {printable(said)[:300]}.{hint}'
-        raise UnreadableToml(message, line) from None
+        raise UnreadableToml(message, line, int(stated[2]) if stated else 0) from None
     except (ValueError, RecursionError) as problem:
         reason = "a number has too many digits" if isinstance(problem, ValueError) else "tables are nested too deeply"
         raise UnreadableToml(f'"{named}" is not valid TOML: {reason}.') from None

@@ -18,10 +18,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from kapitza.errors import DataError, Status
@@ -36,7 +36,9 @@ class Progress:
 
     title: what is done. done, total: in steps of the work; total is None where it is not known beforehand.
     text: what there is so far, in words. level: 0 for the verb that was called, 1 for work inside it, and so on.
-    ended: the work is over, finished or not.
+    ended: the work is over, finished or not. stage: part of a fit that is under way, such as "HarmonicFit". estimates:
+    parameters of a fit at its last iteration, by name. cost: what that iteration has come down to; it means the same
+    within one stage only.
 
     Examples
     --------
@@ -51,6 +53,24 @@ class Progress:
     text: str = ""
     level: int = 0
     ended: bool = False
+    stage: str = ""
+    estimates: Mapping[str, float] = field(default_factory=dict)
+    cost: float | None = None
+
+    def cost_change(self, before: Progress) -> float | None:
+        """Return cost minus an earlier one; None between stages, whose costs weigh different things.
+
+        Examples
+        --------
+        >>> import kapitza as kz
+        >>> soft = kz.Progress("fit", stage="soft links", cost=3e2)
+        >>> softer = kz.Progress("fit", stage="soft links", cost=1e2)
+        >>> softer.cost_change(soft), kz.Progress("fit", stage="rigid links", cost=4e4).cost_change(softer)
+        (-200.0, None)
+        """
+        if self.cost is None or before.cost is None or self.stage != before.stage:
+            return None
+        return self.cost - before.cost
 
     @property
     def fraction(self) -> float | None:
@@ -148,7 +168,7 @@ class Bar:
             self._drawn.start()
         if progress.level not in self._rows:
             self._rows[progress.level] = self._drawn.add_task(progress.title, total=progress.total)
-        words = f"{progress.title}: {progress.text}" if progress.text else progress.title
+        words = ": ".join(part for part in (progress.title, progress.stage, progress.text) if part)
         self._drawn.update(self._rows[progress.level], completed=progress.done, total=progress.total, description=words)
 
     def _end(self, level: int) -> None:
@@ -207,6 +227,8 @@ class Task:
         """True when the work was stopped before its end."""
         self.partial: Any = None
         """What the last checkpoint left to be given back if the work is stopped."""
+        self.stages: tuple[str, ...] = ()
+        """Names of the stages under way, outermost first."""
 
     @property
     def status(self) -> Status:
@@ -232,10 +254,22 @@ class Task:
         """`done` steps are done in all, of `total` when that has become known."""
         now = self._progress
         # `replace` would take three times as long, at every point of a branch.
-        now = Progress(now.title, done, total or now.total, text or now.text, now.level, now.ended)
+        now = Progress(
+            now.title, done, total or now.total, text or now.text, now.level, now.ended,
+            now.stage, now.estimates, now.cost,
+        )  # fmt: skip
         self._progress = now
         self._monitor.show(now)
         self.check()
+
+    def note(self, stage: str, estimates: Mapping[str, float] | None, cost: float | None) -> None:
+        """Keep what the next reports say of a fit: its stage inside the stages under way, estimates and cost."""
+        name = ", ".join((*self.stages, stage) if stage else self.stages)
+        now = self._progress
+        if name != now.stage:
+            # What the estimates were at the end of a stage is still true; what the cost was is not.
+            now = replace(now, stage=name, cost=None)
+        self._progress = replace(now, estimates=estimates or now.estimates, cost=cost if cost is not None else now.cost)
 
     def end(self) -> None:
         self._monitor.show(replace(self._progress, ended=True))
@@ -250,17 +284,38 @@ def under_way() -> Task | None:
     return _under_way.get()
 
 
-def checkpoint(partial: Any = None, text: str = "", steps: float = 0.0) -> None:
+def checkpoint(
+    partial: Any = None, text: str = "", steps: float = 0.0, stage: str = "", cost: float | None = None
+) -> None:
     """A place inside an iteration where the verb under way may be stopped; nothing happens outside of one.
 
-    partial: what could be given back if it is stopped from here on. steps: how much more of the total is done.
+    partial: what could be given back if it is stopped from here on; estimates by name are shown as well. steps: how
+    much more of the total is done. stage, cost: see `Progress`.
     """
     task = _under_way.get()
     if task is None:
         return
     if partial is not None:
         task.partial = partial
+        task.note(stage, partial if isinstance(partial, Mapping) else None, cost)
     task.advance(steps, text)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """A part of the verb under way that has its own costs, such as the search for starting values."""
+    task = _under_way.get()
+    if task is None:
+        yield
+        return
+    outer = task.stages
+    task.stages = (*outer, name)
+    task.note("", None, None)
+    task.advance(0.0)
+    try:
+        yield
+    finally:
+        task.stages = outer
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kapitza.base.monitor import stage
 from kapitza.data import Noise, Part, Record
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
@@ -99,7 +100,8 @@ class Automatic(Estimator):
         unfinished: list[tuple[str, Estimate]] = []
         for label, start in self._starts(request, story):
             try:
-                found = self.shooting.fit(request.at(start))
+                with stage(f"ShootingFit from {label}"):
+                    found = self.shooting.fit(request.at(start))
             except KapitzaError as error:
                 story.append(f"ShootingFit from {label}: {_first_sentence(error)}")
                 failure = error
@@ -130,7 +132,8 @@ class Automatic(Estimator):
         part = request.parts[longest]
         for start in self.starts:
             try:
-                found, said = self._start(start, request, part)
+                with stage(f"start by {STARTS[start]}"):
+                    found, said = self._start(start, request, part)
             except KapitzaError as error:
                 story.append(f"{STARTS[start]}: {_first_sentence(error)}")
                 continue
@@ -180,7 +183,8 @@ def progressive_start(method: ShootingFit, request: Request, part: Part) -> tupl
     for length in lengths:
         stretch = replace(part, source=record.samples(slice(longest.start, longest.start + length)))
         try:
-            found = step.fit(replace(request, model=model, parts=(stretch,)))
+            with stage(f"{length} samples"):
+                found = step.fit(replace(request, model=model, parts=(stretch,)))
         except KapitzaError:
             continue
         values = {name: found.values[name] for name in names}

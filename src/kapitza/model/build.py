@@ -52,13 +52,13 @@ def to_symbols(given: Any, what: str = "An expression") -> Any:
     return expression.xreplace({s: ours for s, ours in canonical.items() if s != ours})
 
 
-def read_expression(written: Written, names: Iterable[str], what: str) -> Any:
-    """An expression from text (in the known names) or SymPy."""
+def read_expression(written: Written, names: Iterable[str], what: str, *place: str | int) -> Any:
+    """An expression from text (in the known names) or SymPy; place: keys of the model file that lead to it."""
     if isinstance(written, str):
         try:
             return parse_expression(written, names)
         except ModelError as error:
-            raise type(error)(f"{what}: {error}") from None
+            raise error.within(what, *place) from None
     return to_symbols(written, what)
 
 
@@ -75,7 +75,7 @@ def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str | sp.Bas
         if isinstance(value, Parameter):
             made.append(replace(value, name=name))
         elif isinstance(value, (str, sp.Basic)):
-            expression = read_expression(value, named.keys(), f'Parameter "{name}"')
+            expression = read_expression(value, named.keys(), f'Parameter "{name}"', "parameters", name)
             constant = expression.is_number
             made.append(Parameter(name, float(expression)) if constant else Parameter(name, expression=expression))
         else:
@@ -94,7 +94,13 @@ def _expressions(given: Mapping[str, Written] | None, names: Sequence[str], what
     if given is None:
         return {}
     content = checks.table(what, given, most=MOST_PARTS, error=ModelError)
-    return {key: read_expression(value, names, f'{what} "{checks.printable(key)}"') for key, value in content.items()}
+    table = {"Output": ("outputs",), "Invariant": ("invariants",)}.get(what)
+    return {
+        key: read_expression(
+            value, names, f'{what} "{checks.printable(key)}"', *(() if table is None else (*table, key))
+        )
+        for key, value in content.items()
+    }
 
 
 def _listed(parts: dict[str, Any], key: str) -> list[Any]:
@@ -125,7 +131,11 @@ def assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, .
     names = [*states, *constants, *tops, *(s.name for s in signals)]
     if period is None and signals:
         period = sp.Float(signals[0].period)
-    excitation = None if period is None else Excitation(read_expression(period, constants, "The period"), signals)
+    excitation = (
+        None
+        if period is None
+        else Excitation(read_expression(period, constants, "The period", "excitation", "period"), signals)
+    )
     return Model(
         name=parts.pop("name", "model"),
         coordinates=coordinates,
@@ -241,7 +251,7 @@ def from_equations(
             try:
                 residuals.append(parse_equation(equation, names))
             except ModelError as error:
-                raise type(error)(f"Equation {number}: {error}") from None
+                raise error.within(f"Equation {number}", "equations", number - 1) from None
         else:
             residuals.append(to_symbols(equation, f"Equation {number}"))
     return assemble(found, tuple(residuals), {"parameters": constants, **parts})
@@ -337,5 +347,5 @@ def from_map(
     found = make_coordinates([Coordinate(n, 1) for n in equations], {}, angles)
     constants = make_parameters(parameters)
     names = [*equations, *(p.name for p in constants)]
-    images = tuple(read_expression(e, names, f'New value of "{n}"') for n, e in equations.items())
+    images = tuple(read_expression(e, names, f'New value of "{n}"', "map", n) for n, e in equations.items())
     return assemble(found, images, {"parameters": constants, "is_map": True, **parts})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     try:
         return model_from_dict(content, default_name=path.stem)
     except ModelError as error:
-        raise type(error)(f'In "{shown}": {error}') from None
+        raise error.within(f'In "{shown}"') from None
 
 
 def write_model(model: Model, path: str | os.PathLike[str]) -> None:
@@ -176,7 +177,8 @@ class _Table:
         wrong = isinstance(value, bool) and kind is not bool
         if value is not default and (wrong or not isinstance(value, kind)):
             wanted = " or ".join(KINDS[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
-            raise ModelError(f'{self.place}: "{key}" must be {wanted}, not {checks.shown(value)}.')
+            place = () if self.place == "The file" else tuple(self.place.split("."))
+            raise ModelError(f'{self.place}: "{key}" must be {wanted}, not {checks.shown(value)}.', place=(*place, key))
         return value
 
     def number(self, key: str, default: float) -> float:
@@ -231,21 +233,36 @@ def _coordinates(given: dict | None) -> list[Coordinate] | None:
         return None
     made: list[Coordinate] = []
     for name, content in given.items():
-        table = _Table(content, f"coordinates.{name}", ("order", "angle", "unit", "description"))
-        made.append(
-            Coordinate(
-                name,
-                table.get("order", int, 2),
-                table.get("angle", bool, False),
-                table.get("unit", str, ""),
-                table.get("description", str, ""),
+        with _at("coordinates", name):
+            table = _Table(content, f"coordinates.{name}", ("order", "angle", "unit", "description"))
+            made.append(
+                Coordinate(
+                    name,
+                    table.get("order", int, 2),
+                    table.get("angle", bool, False),
+                    table.get("unit", str, ""),
+                    table.get("description", str, ""),
+                )
             )
-        )
     return made
 
 
 def _parameters(given: dict) -> list[Parameter]:
-    return [_parameter(name, content, given.keys()) for name, content in given.items()]
+    made = []
+    for name, content in given.items():
+        with _at("parameters", name):
+            made.append(_parameter(name, content, given.keys()))
+    return made
+
+
+@contextmanager
+def _at(*place: str) -> Iterator[None]:
+    """Give errors inside that have no place this one."""
+    try:
+        yield
+    except ModelError as error:
+        error.place = error.place or place
+        raise
 
 
 def _parameter(name: str, content: Any, names: Iterable[str]) -> Parameter:
@@ -267,7 +284,8 @@ def _parameter(name: str, content: Any, names: Iterable[str]) -> Parameter:
     try:
         parsed = None if expression is None else parse_expression(expression, names)
     except ModelError as error:
-        raise type(error)(f"{place}: {error}") from None
+        # A parameter may be written as text alone: then its own place is that of the text.
+        raise error.within(place, "parameters", name) from None
     return Parameter(
         name,
         table.number("value", math.nan),

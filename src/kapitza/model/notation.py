@@ -142,7 +142,8 @@ def _error(text: str, column: int, reason: str) -> ParseError:
     start = max(0, column - 50)
     shown = line[start : column + 30]
     end = "" if reason.endswith("?") else "."
-    return ParseError(f"Column {column + 1}: {reason}{end}\n    {shown}\n    {' ' * (column - start)}^")
+    pointer = f"{' ' * (column - start)}^"
+    return ParseError(f"Column {column + 1}: {reason}{end}\n    {shown}\n    {pointer}", column=column + 1)
 
 
 class _Reader:

@@ -7,12 +7,14 @@ from kapitza.study.keys import json_schema
 from kapitza.study.motions_of_fit import cycle_of, model_to_follow, repeated_fits
 from kapitza.study.prediction import drive_of, predicted_table
 from kapitza.study.problems import Problem, StudyError
-from kapitza.study.reading import is_study, read_study
+from kapitza.study.reading import is_study, read_study, study_of
+from kapitza.study.recordings import KeptRecords
 from kapitza.study.result import StudyResult, as_plain, read_results
 from kapitza.study.study import Study
 from kapitza.study.writing import write_new_study
 
 __all__ = [
+    "KeptRecords",
     "Problem",
     "Study",
     "StudyError",
@@ -34,5 +36,6 @@ __all__ = [
     "read_study",
     "repeated_fits",
     "rewriting",
+    "study_of",
     "write_new_study",
 ]

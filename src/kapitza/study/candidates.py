@@ -89,6 +89,9 @@ def check_candidates(
         try:
             model = build_model(content, folder, signals, name)
         except KapitzaError as error:
+            if isinstance(error, ModelError) and error.place and error.place[0] in content:
+                notes.add((*place, *error.place), str(error), error.column)
+                continue
             key = next(
                 (
                     k

@@ -15,12 +15,28 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to change: where it is (keys, and the line or 0), what to do, and the cures of it as data."""
+    """One thing to change: where it is, what to do, and the cures of it as data.
+
+    place: keys that lead to the value, such as ("model", 0, "equations", 1), for a page that shows it beside its
+    field. line: of the file, 0 where there is none. column: inside the text at that place, counted from 1, for
+    equations; where the file itself cannot be read, inside the line; 0 where it is not known.
+    """
 
     place: Path
     line: int
     message: str
     cures: tuple[Cure, ...] = ()
+    column: int = 0
+
+    @property
+    def table(self) -> str:
+        """Section of the study, such as "fit"; "" for the top of the file."""
+        return str(self.place[0]) if len(self.place) > 1 else ""
+
+    @property
+    def key(self) -> str:
+        """The last name on the way to the value, such as "bounds"; "" where the whole file is meant."""
+        return next((part for part in reversed(self.place) if isinstance(part, str)), "")
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.message}" if self.line else self.message
@@ -57,10 +73,10 @@ class Notebook:
     text: str
     problems: list[Problem] = field(default_factory=list)
 
-    def add(self, place: Path, message: str) -> None:
+    def add(self, place: Path, message: str, column: int = 0) -> None:
         shown = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
         head = f"{shown}: " if shown else ""
-        problem = Problem(place, line_of(self.text, place), head + spoken(message), cures_of(message))
+        problem = Problem(place, line_of(self.text, place), head + spoken(message), cures_of(message), column)
         if problem not in self.problems:
             self.problems.append(problem)
 

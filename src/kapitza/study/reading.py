@@ -15,13 +15,13 @@ from kapitza.study.folder import model_files, results_folder_problem
 from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setting_names
 from kapitza.study.problems import Notebook, Problem, StudyError
 from kapitza.study.problems import Path as Place
-from kapitza.study.recordings import Recording, read_recordings
+from kapitza.study.recordings import KeptRecords, Recording, read_recordings
 from kapitza.study.study import Study
 
 LARGEST_FILE = 5_000_000
 
 
-def read_study(path: str | Path) -> Study:
+def read_study(path: str | Path, text: str | None = None) -> Study:
     """The study written in a TOML file; relative paths in it are relative to the file.
 
     Models are built, recordings read and every name compared before this returns: StudyError lists all that is wrong,
@@ -31,6 +31,8 @@ def read_study(path: str | Path) -> Study:
     ----------
     path : path
         The file; docs/studies.md lists its keys.
+    text : str, optional
+        What the file is to hold, to check it before it is written; the file itself is not read then.
 
     Returns
     -------
@@ -48,14 +50,18 @@ def read_study(path: str | Path) -> Study:
     >>> kz.read_study(folder / "rig.toml").candidates[0].free
     ('rho',)
     """
-    path = checks.path("A study", path)
-    text, content = _read(path)
+    return study_of(checks.path("A study", path), text)
+
+
+def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = None) -> Study:
+    """See `read_study`; kept: records that earlier checks have read, for a page that checks while somebody types."""
+    text, content = _read(path, text)
     notes = Notebook(path.name, text)
     sections = _check_keys(content, notes)
     folder = path.resolve().parent
     recordings: list[Recording] = []
     for number, table in enumerate(sections["data"]):
-        recordings += read_recordings(table, folder, ("data", number), notes)
+        recordings += read_recordings(table, folder, ("data", number), notes, kept)
     fit, output = sections["fit"][0], sections["output"][0]
     fitted = [r for r in recordings if r.use == "fit"]
     signals = _signals(fitted, notes)
@@ -87,16 +93,18 @@ def read_study(path: str | Path) -> Study:
     )
 
 
-def _read(path: Path) -> tuple[str, dict[str, Any]]:
-    """Text and tables of the file."""
+def _read(path: Path, text: str | None) -> tuple[str, dict[str, Any]]:
+    """Text and tables of the file, or of the text that is to stand in it."""
     try:
+        if text is not None:
+            return checks.toml_bytes("study", path.name, text.encode("utf-8", "surrogatepass"), LARGEST_FILE)
         return checks.toml_file("study", path, LARGEST_FILE)
     except checks.UnreadableToml as problem:
         near = []
-        if path.parent.is_dir() and not path.is_file():
+        if text is None and path.parent.is_dir() and not path.is_file():
             near = sorted(p.name for p in path.parent.glob("*.toml"))[:5]
         more = f" In that folder: {', '.join(near)}." if near else ""
-        raise StudyError(path.name, [Problem((), problem.line, f"{problem}{more}")]) from None
+        raise StudyError(path.name, [Problem((), problem.line, f"{problem}{more}", (), problem.column)]) from None
 
 
 def is_study(path: Path) -> bool:

@@ -75,7 +75,42 @@ class Recording:
         return self.path.name
 
 
-def read_recordings(content: Mapping[str, Any], folder: Path, place: Place, notes: Notebook) -> list[Recording]:
+MOST_KEPT = 4
+"""Records of a study that are kept between two checks."""
+
+
+@dataclass
+class KeptRecords:
+    """Records that were read, by file and reading; a file that has changed since is read again."""
+
+    found: dict[str, Record] = field(default_factory=dict)
+
+    def read(self, path: Path, **settings: Any) -> Record:
+        """Read a file with bad samples marked, or return what is kept of it."""
+        status = path.stat() if path.is_file() else None
+        stamp = None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
+        key = repr((str(path), stamp, sorted(settings.items())))
+        record = self.found.pop(key, None)
+        if record is None:
+            record = read_marked(path, **settings)
+        self.found[key] = record
+        while len(self.found) > MOST_KEPT:
+            del self.found[next(iter(self.found))]
+        return record
+
+
+def read_marked(path: Path, keep_bad: bool = False, **settings: Any) -> Record:
+    """Read a file with bad samples marked; keep_bad: they are taken as they are."""
+    record = read(path, **settings)
+    if keep_bad:
+        record = record.with_attributes(bad_samples="keep")
+    # Before anything is made from the channels: a spike in the drive would be part of the model.
+    return without_bad_samples(record)
+
+
+def read_recordings(
+    content: Mapping[str, Any], folder: Path, place: Place, notes: Notebook, kept: KeptRecords | None = None
+) -> list[Recording]:
     """All files of one [data] table; what cannot be used goes into the notes."""
     files = content.get("files", [content["file"]] if "file" in content else [])
     if not files or ("file" in content and "files" in content):
@@ -85,7 +120,7 @@ def read_recordings(content: Mapping[str, Any], folder: Path, place: Place, note
     for name in files:
         key = (*place, "files" if "files" in content else "file")
         try:
-            made.append(_recording(content, folder / name, place))
+            made.append(_recording(content, folder / name, place, kept))
         except (KapitzaError, OSError) as error:
             notes.add(_blamed(content, key, place, str(error)), str(error))
     return made
@@ -113,14 +148,13 @@ def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) 
     return key
 
 
-def _recording(content: Mapping[str, Any], path: Path, place: Place) -> Recording:
+def _recording(content: Mapping[str, Any], path: Path, place: Place, kept: KeptRecords | None) -> Recording:
     settings = {name: content[name] for name in READ_KEYS if name in content}
     drives, marker = list(content.get("drive", ())), content.get("phase_channel")
-    record = read(path, channels=_channels(content, drives, marker), units=content.get("units"), **settings)
-    if content.get("bad_samples") == "keep":
-        record = record.with_attributes(bad_samples="keep")
-    # Before anything is made from the channels: a spike in the drive would be part of the model.
-    record = without_bad_samples(record)
+    settings |= {"channels": _channels(content, drives, marker), "units": content.get("units")}
+    record = (read_marked if kept is None else kept.read)(
+        path, keep_bad=content.get("bad_samples") == "keep", **settings
+    )
     if marker is not None:
         record = strobe_marks(record, str(marker))
     signals = tuple(drive_signal(record, name, int(content.get("drive_degree", 1))) for name in drives)

@@ -109,3 +109,14 @@ def test_strobed_record_is_refused_for_returns():
 def test_unknown_section_names_the_known_ones(lorenz_x):
     with pytest.raises(DataError, match='"maxima"'):
         kz.find_orbits(lorenz_x, kind="sideways")
+
+
+def test_values_between_samples_are_exact_for_polynomials_of_degree_five():
+    from kapitza.orbits.in_records.crossings import between_samples
+
+    time = np.arange(12.0)
+    curve = np.polynomial.Polynomial([1.0, -2.0, 0.5, 0.3, -0.02, 0.01])
+    at = np.array([2.0, 2.25, 5.5, 7.999])
+    states, slopes = between_samples(curve(time)[:, None], at.astype(int), at % 1)
+    assert np.allclose(states[:, 0], curve(at), rtol=1e-12)
+    assert np.allclose(slopes[:, 0], curve.deriv()(at), rtol=1e-10)

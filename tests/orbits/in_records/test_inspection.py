@@ -89,3 +89,28 @@ def test_segments_of_one_sample_are_inspected():
 def test_times_whose_rates_overflow_are_refused(interval):
     with pytest.raises(DataError, match="Is the unit of time wrong, or the interval"):
         kz.Record.from_arrays(np.arange(40) * interval, {"x": np.sin(np.arange(40.0))})
+
+
+def test_a_stop_is_heard_in_every_part_of_an_inspection():
+    """Reports come often enough, and each of them may stop it: what is finished comes back."""
+
+    class Counter:
+        def __init__(self, most):
+            self.seen, self.most = [], most
+
+        @property
+        def cancelled(self):
+            return len(self.seen) >= self.most
+
+        def show(self, progress):
+            self.seen.append(progress.text)
+
+    record = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(12_000) * 0.02)
+    whole = Counter(10**9)
+    kz.inspect(record, monitor=whole)
+    # Section and noise, delays, exponent: the parts that grow with the record.
+    assert min(whole.seen.count(text) for text in ("", "spectra", "returns")) >= 4
+    for most in (2, 6, whole.seen.index("spectra") + 3, len(whole.seen) - 3):
+        found = kz.inspect(record, monitor=Counter(most))
+        assert found.status is kz.Status.INTERRUPTED
+        assert bool(found.noise) == ("noise" in whole.seen[:most])

@@ -230,7 +230,7 @@ class _Trials:
         if cost < self.cost:
             self.cost, self.last = cost, here
             reached = dict(zip(self.request.names, theta.tolist(), strict=True))
-        checkpoint(reached, f"trial {self.count}, cost {self.cost:.6g}")
+        checkpoint(reached, f"trial {self.count}, cost {self.cost:.6g}", stage="distances", cost=self.cost)
 
 
 def _with_signs(

@@ -278,7 +278,8 @@ class Solver:
         row = {"softness": level, "cost": cost, "closure": float(np.sqrt((gap**2).mean()))}
         values = dict(zip(self.problem.names, now.theta.tolist(), strict=True))
         self.rows.append(row | values)
-        checkpoint(values, f"iteration {len(self.rows)}, cost {cost:.6g}")
+        closure = f"closure of softness {level:.3g}" if level else "closed orbits"
+        checkpoint(values, f"iteration {len(self.rows)}, cost {cost:.6g}", stage=closure, cost=cost)
 
 
 def normal_equations(priors: Priors, theta: Array, reduced: list[Reduced]) -> tuple[Array, Array]:

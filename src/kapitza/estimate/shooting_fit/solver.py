@@ -194,7 +194,8 @@ class Fitter:
             cost = self._cost(now.sweep, slack)
             self.rows.append((level, cost, fraction, moved, shifted, self.closure(now.sweep), *now.theta))
             reached_values = dict(zip(self.problem.flow.wrt, now.theta.tolist(), strict=True))
-            checkpoint(reached_values, f"iteration {len(self.rows)}, cost {cost:.6g}")
+            links = f"links of softness {level:.3g}" if level else "rigid links"
+            checkpoint(reached_values, f"iteration {len(self.rows)}, cost {cost:.6g}", stage=links, cost=cost)
             # Ever smaller fractions of ever new steps: this softness leads nowhere, another one may.
             creeping = creeping + 1 + (fraction <= TINY) if fraction <= 0.25 and moved < 0.1 else 0
             if creeping >= 6:
