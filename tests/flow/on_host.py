@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -44,6 +45,8 @@ class Host:
     """A backend without a card."""
 
     name = "C compiler"
+    _lock = threading.Lock()
+    """The loop over trajectories counts in one variable of the library."""
 
     def prepare(self, source: str) -> None:
         library(source)
@@ -55,5 +58,6 @@ class Host:
         *arrays, setup, nets = work.arrays()
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*arrays, setup, nets, out, marks, turns)]
         numbers = ctypes.c_double(work.tolerance), ctypes.c_int(work.max_steps), ctypes.c_int(work.each)
-        library(source).kz_follow_all(ctypes.c_long(count), *pointers[:7], *numbers, *pointers[7:])
+        with self._lock:
+            library(source).kz_follow_all(ctypes.c_long(count), *pointers[:7], *numbers, *pointers[7:])
         found.out[...], found.marks[...], found.turns[...] = out, marks, turns

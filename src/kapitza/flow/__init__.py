@@ -5,7 +5,14 @@ from kapitza.flow.chaos import chaotic_record
 from kapitza.flow.clock import PeriodLaw
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Propagation
-from kapitza.flow.device import DeviceError, Task, growth_on_device, nets_on_device, prepare_nets
+from kapitza.flow.device import (
+    DeviceError,
+    Task,
+    growth_on_device,
+    nets_on_device,
+    prepare_nets,
+    rows_per_launch,
+)
 from kapitza.flow.engine import Event
 from kapitza.flow.flow import Flow
 from kapitza.flow.maps import Map
@@ -38,6 +45,7 @@ __all__ = [
     "parameter_vector",
     "prepare_nets",
     "project",
+    "rows_per_launch",
     "simulate",
     "state_vector",
 ]

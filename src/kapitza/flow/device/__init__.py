@@ -1,6 +1,6 @@
 """Many trajectories on an accelerator: kernels written from the model, plain C, one thread per trajectory."""
 
-from kapitza.flow.device.card import DeviceError
+from kapitza.flow.device.card import DeviceError, rows_per_launch
 from kapitza.flow.device.jobs import (
     Task,
     growth_on_device,
@@ -17,5 +17,6 @@ __all__ = [
     "nets_on_device",
     "prepare_nets",
     "propagate_on_device",
+    "rows_per_launch",
     "strobe_on_device",
 ]

@@ -107,10 +107,14 @@ class Backend(Protocol):
         ...
 
 
+def rows_per_launch(stretches: int, out: tuple[int, ...]) -> int:
+    """Return how many trajectories one launch follows; out: shape of their results."""
+    return max(1, min(WORK_AT_ONCE // (stretches + 1), BYTES_AT_ONCE // (8 * math.prod(out))))
+
+
 def in_parts(backend: Backend, source: str, work: Work) -> Found:
     """The whole work in launches of bounded length."""
-    stretches = int(work.wholes.max(initial=1)) + 1
-    rows = max(1, min(WORK_AT_ONCE // stretches, BYTES_AT_ONCE // (8 * math.prod(work.out))))
+    rows = rows_per_launch(int(work.wholes.max(initial=1)), work.out)
     found = Found.room(work)
     for first in range(0, work.count, rows):
         chosen = slice(first, min(first + rows, work.count))
