@@ -22,21 +22,23 @@ GRID = int(os.environ.get("KAPITZA_DEVICE_GRID", "2000"))
 COLD = """
 import time
 begin = time.perf_counter()
-from benchmarks.device import driven_wells, REGION, GRID
-import kapitza as kz, numpy as np
-found = kz.basins(driven_wells(), REGION, grid=GRID, transient=30, device="cuda")
+import kapitza as kz
+wells = kz.Model.from_equations({equation!r}, parameters={parameters!r}, period="2*pi/w", name="wells")
+found = kz.basins(wells, {region!r}, grid={grid!r}, transient=30, device="cuda")
 print(time.perf_counter() - begin)
+import numpy as np
 np.save({path!r}, found.labels.astype(np.int8))
 """
+"""What a user types in a new process; imports of the benchmark itself do not count."""
+
+WELLS, WELLS_VALUES = "x'' + c*x' - x + x**3 = F*cos(w*t)", {"c": 0.15, "F": 0.1, "w": 1.0}
 
 REGION = {"x": (-2.0, 2.0), "x'": (-1.5, 1.5)}
 
 
 def driven_wells() -> kz.Model:
     """Two wells, four attractors, basins with fractal borders: the model of `benchmarks/ensembles.py`."""
-    return kz.Model.from_equations(
-        "x'' + c*x' - x + x**3 = F*cos(w*t)", parameters={"c": 0.15, "F": 0.1, "w": 1.0}, period="2*pi/w", name="wells"
-    )
+    return kz.Model.from_equations(WELLS, parameters=WELLS_VALUES, period="2*pi/w", name="wells")
 
 
 def pendulum() -> kz.Model:
@@ -82,9 +84,8 @@ def timed_on_card(work: Callable[[], Any]) -> tuple[float, float, Any]:
 
 def basin_rows() -> list[tuple[Any, ...]]:
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"kapitza-labels-{os.getpid()}.npy")
-    done = subprocess.run(
-        [sys.executable, "-c", COLD.format(path=path)], capture_output=True, text=True, env=dict(os.environ)
-    )
+    script = COLD.format(equation=WELLS, parameters=WELLS_VALUES, region=REGION, grid=GRID, path=path)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 0, done.stderr[-2000:]
     cold, labels = float(done.stdout), np.load(path)
     model = driven_wells()

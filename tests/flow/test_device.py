@@ -95,9 +95,11 @@ def test_without_the_packages_of_a_card_the_extra_is_named(monkeypatch):
     """Nothing is followed on the processor instead."""
     import sys
 
-    card.cuda.cache_clear()
+    card._first_card.cache_clear()
     monkeypatch.setitem(sys.modules, "cuda", None)
     with pytest.raises(DeviceError, match=r"kapitza\[cuda\]"):
         kz.Flow(wells()).propagate_many(np.zeros((2, 2)), 0.0, 1.0, device="cuda")
     with pytest.raises(DeviceError, match=r"kapitza\[cuda\]"):
         kz.exponents(henon(), plane={"a": (1.0, 1.2)}, grid=2, length=100, device="cuda")
+    with pytest.raises(DeviceError, match=r"kapitza\[cuda\]"):
+        kz.basins(wells(), {"x": (-2, 2), "x'": (-1, 1)}, grid=3, transient=5, device="cuda")

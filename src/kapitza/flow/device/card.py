@@ -122,9 +122,17 @@ def in_parts(backend: Backend, source: str, work: Work) -> Found:
     return found
 
 
-@cache
+_opening = threading.Lock()
+
+
 def cuda() -> Backend:
-    """The first card of this process."""
+    """Return the first card of this process, opened once."""
+    with _opening:
+        return _first_card()
+
+
+@cache
+def _first_card() -> Backend:
     return Card()
 
 

@@ -6,7 +6,7 @@ are handed back to the processor, which follows them as it does without a device
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -180,12 +180,15 @@ def strobe_on_device(core: Core, model: Model, starts: Array, periods: int, vect
     return Strobe(times, states, turns, followed)
 
 
-def prepare_nets(task: Task) -> None:
-    """Compile the kernel of `nets_on_device` in another thread, while the processor finds the nets."""
-    program = replace(_program(task, "NETS"), is_map=task.is_map)
+def prepare_nets(task: Task) -> Future[None]:
+    """Open the card and compile the kernel of `nets_on_device` in a thread, while the processor finds the nets."""
     refuse(task.system, task.size, task.model.name)
-    backend, source = card.cuda(), kernel_source(program)
-    threading.Thread(target=backend.prepare, args=(source,), daemon=True).start()
+    program = replace(_program(task, "NETS"), is_map=task.is_map)
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(lambda: card.cuda().prepare(kernel_source(program)))
+    finally:
+        pool.shutdown(wait=False)
 
 
 def nets_on_device(

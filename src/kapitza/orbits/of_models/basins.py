@@ -178,24 +178,33 @@ def basins(
     shared = Shared((model, transient, longest, tolerance))
     scouts = np.unique(np.linspace(0, count - 1, min(SCOUTS, count)).astype(int))
     rest = np.delete(np.arange(count), scouts)
+    ranges = np.zeros(starts.shape[1])
+    for name, values in axes.items():
+        ranges[model.states.index(name)] = np.ptp(values)
     labels = np.full(count, UNTRIED, np.int32)
     attractors: list[Attractor] = []
     returned = 0
-    if device is not None:
-        prepare_nets(_Returns(model).task(1))
+    prepared = None if device is None else prepare_nets(_Returns(model).task(1))
     with watch(monitor, f"basins of {model.name}", total=count) as task:
         for chosen, size in ((scouts, SCOUTS_PER_PART), (rest, STARTS_PER_PART)):
             # The same nets and the same parts whoever works: answers do not depend on it.
-            nets = _nets(model, attractors, np.ptp(starts, axis=0)) if chosen is rest and rest.size else ()
+            nets = _nets(model, attractors, ranges) if chosen is rest and rest.size else ()
+            if chosen is rest and prepared is not None:
+                prepared.result()  # without a card nothing is followed here instead
             here = device if chosen is rest and nets else None
-            size = STARTS_ON_DEVICE if here else size
-            members = [chosen[first : first + size] for first in range(0, len(chosen), size)]
+            if here:
+                # Scouts once more: views of all starts, where the rest alone would be a copy of most of them.
+                cuts = range(0, count, STARTS_ON_DEVICE)
+                members = [slice(first, min(first + STARTS_ON_DEVICE, count)) for first in cuts]
+            else:
+                members = [chosen[first : first + size] for first in range(0, len(chosen), size)]
             parts = [(shared, starts[m], nets, here) for m in members]
             for m, found in zip(members, in_order(executor, _follow, parts), strict=True):
-                labels[m] = found.labels
+                fresh, now = int((labels[m] == UNTRIED).sum()), found.labels
+                now[found.open] = _sorted(attractors, found.periods, found.orbits, model, tolerance)
+                labels[m] = now
                 returned += found.returned
-                labels[m[found.open]] = _sorted(attractors, found.periods, found.orbits, model, tolerance)
-                task.advance(len(m), f"{len(attractors)} attractors")
+                task.advance(fresh, f"{len(attractors)} attractors")
     shape = tuple(len(values) for values in axes.values())
     return Basins(axes, labels.reshape(shape), tuple(attractors), task.status, returned)
 
@@ -203,10 +212,10 @@ def basins(
 class _Returns:
     """The return map of a model: a period of a forced flow, an iteration of a map."""
 
-    def __init__(self, model: Model, tolerance: float = TOLERANCE):
+    def __init__(self, model: Model):
         self.model, self.angles = model, np.array(model.angles, bool)
         self._steps = MapSteps(model) if model.is_map else None
-        self._flow = None if model.is_map else Flow(model, tolerance=tolerance)
+        self._flow = None if model.is_map else Flow(model, tolerance=TOLERANCE)
         self.period = 1.0 if model.is_map else float(model.period or np.nan)
 
     def advance(self, states: Array, count: int) -> Array:
@@ -275,7 +284,7 @@ class _Followed:
 
 def _nets(model: Model, attractors: list[Attractor], ranges: Array) -> tuple[_Net, ...]:
     """Ellipsoids around the points of the attractors; none where one is not stable to first order."""
-    returns = _Returns(model, tolerance=1e-12)
+    returns = _Returns(model)
     generator = np.random.default_rng(0)
     directions = generator.standard_normal((DIRECTIONS, len(model.states)))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
@@ -328,12 +337,14 @@ def _axes(model: Model, region: Mapping[str, tuple[float, float]], grid: int | t
 
 
 def _starts(model: Model, axes: dict[str, Array], others: dict[str, float]) -> Array:
-    base = model.state(others)
-    grid = np.meshgrid(*axes.values(), indexing="ij")
-    starts = np.tile(base, (grid[0].size, 1))
-    for name, values in zip(axes, grid, strict=True):
-        starts[:, model.states.index(name)] = values.ravel()
-    return starts
+    """Return the states (count, n) of the grid, stored state by state as a device reads them."""
+    shape = tuple(len(values) for values in axes.values())
+    starts = np.empty((len(model.states), *shape))
+    for start, value in zip(starts, model.state(others), strict=True):
+        start[...] = value
+    for (name, values), along in zip(axes.items(), ((-1, 1), (1, -1)), strict=True):
+        starts[model.states.index(name)] = values.reshape(along)
+    return starts.reshape(len(starts), -1).T
 
 
 def _follow(
