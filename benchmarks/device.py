@@ -194,7 +194,8 @@ def main() -> str:
     head = ["work", name, "this processor"]
     table = markdown_table(head, [*basin_rows(), *exponent_rows(), *impact_rows(), *accuracy_rows()])
     return (
-        f"# On an accelerator\n\nCard: {name}. Kernels: DOP853, one thread per trajectory, double precision. Times "
+        f"# On an accelerator\n\nCard: {name}. Kernels: DOP853, one thread per trajectory, double precision. "
+        "Python bytecode is present. Times "
         "from call to answer, with transfers and the share of the processor. The processor is that of the machine with "
         f"the card; its seconds are processor time.\n\n{table}"
     )
