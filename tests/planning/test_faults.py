@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import kapitza as kz
 from kapitza.errors import DataError, RigError
 from kapitza.planning import Ending
 from kapitza.planning.done import done_by
+from kapitza.planning.knowledge import known_from
+from kapitza.planning.plan import _mean_and_band
 from kapitza.planning.rigs import rig_measurer
 from kapitza.rig import Sensors, SimulatedRig
 
@@ -217,3 +220,40 @@ def test_a_reading_alone_counts_once():
     items = [kz.Reading(f"k {i}", lambda model: model.values["k"], 0.01) for i in range(2)]
     found = kz.best_set(resonator(), items, size=2, want=["k"])
     assert np.exp(found.single) == pytest.approx([(0.05**-2 + 0.01**-2) ** -0.5] * 2, rel=1e-6)
+
+
+def test_draws_of_a_parameter_without_bounds_keep_its_sign_where_that_is_known():
+    """At 2.5 standard errors from zero 0.6 % of a Gaussian are negative; at one the data leave the sign open."""
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = 0",
+        parameters=[
+            kz.Parameter("c", 0.1, prior=kz.Prior(0.1, 0.04)),
+            kz.Parameter("k", -1.0, prior=kz.Prior(-1.0, 1.0)),
+        ],
+    )
+    known = known_from(model, None, None, 0)
+    assert known.draws[:, 0].min() > 0
+    assert np.median(known.draws[:, 0]) == pytest.approx(0.1, rel=0.1)
+    assert known.draws[:, 1].max() > 0
+    assert known.either == ("k",)
+
+
+def test_bands_of_widths_hold_nine_of_ten_further_draws():
+    """Log widths that are Gaussian: the 5-95 % band of 32 draws holds 90 % of others, on average over many bands."""
+    random = np.random.default_rng(1)
+    _, low, high = _mean_and_band(np.exp(random.standard_normal((32, 4000))))
+    assert np.mean(norm.cdf(np.log(high)) - norm.cdf(np.log(low))) == pytest.approx(0.9, abs=0.01)
+    _, low, high = _mean_and_band(np.ones((32, 1)), 0.05)
+    assert np.log([low[0], high[0]]) == pytest.approx([-1.645 * 0.05, 1.645 * 0.05])
+
+
+def test_two_campaigns_do_not_share_a_folder(tmp_path):
+    asked = {"folder": tmp_path / "runs", "search": FEW}
+    kz.experiment(rig(), resonator(), {"w": [0.8, 1.1]}, RUN, 1e-5, 1, **asked)
+    before = (tmp_path / "runs" / "run_001.csv").read_bytes()
+    for change in ({"vary": {"w": [0.7, 1.1]}}, {"limits": {"abs(x)": 3.0}}, {"want": ["k"]}):
+        with pytest.raises(DataError, match="another campaign"):
+            kz.experiment(rig(), resonator(), **({"vary": {"w": [0.8, 1.1]}, "run": RUN, "budget": 1} | change | asked))
+    assert (tmp_path / "runs" / "run_001.csv").read_bytes() == before
+    again = kz.experiment(rig(), resonator(), {"w": [0.8, 1.1]}, RUN, 0.5, 2, **asked)
+    assert (again.runs, again.ending) == (1, Ending.REACHED)

@@ -16,12 +16,18 @@ from kapitza.model import Model
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Values (k,) and information (k, k) of the free parameters, and draws (S, k) of what they may be."""
+    """Values (k,) and information (k, k) of the free parameters, and draws (S, k) of what they may be.
+
+    dof: degrees of freedom from which the noise was estimated, infinite where it is known. either: parameters without
+    bounds whose sign the data leave open, so that draws have both.
+    """
 
     names: tuple[str, ...]
     values: Array
     information: Array
     draws: Array
+    dof: float = np.inf
+    either: tuple[str, ...] = ()
 
     def some(self, count: int) -> Array:
         """`count` of the draws, the same ones each time, spread evenly along the direction that is known least."""
@@ -124,13 +130,34 @@ def known_from(source: Estimate | Model, free: Sequence[str] | None, draws: Arra
         values, spread = priors.mean, np.diag(1 / priors.weight)
     centre, spread = np.asarray(values, float), np.asarray(spread, float)
     drawn = given if draws is None else np.asarray(draws, float)
+    either: tuple[str, ...] = ()
     if drawn is None:
         low, high = bounds_of(model, names)
-        if np.isfinite(low).any() or np.isfinite(high).any():
+        open_ended = ~(np.isfinite(low) | np.isfinite(high))
+        drawn = _student(centre, spread, dof, seed) if open_ended.all() else None
+        if drawn is None:
             drawn = truncated_gaussian(centre, spread, low, high, seed)
-        else:
-            drawn = _student(centre, spread, dof, seed)
-    return Knowledge(tuple(names), centre, np.linalg.inv(spread), np.asarray(drawn, float))
+        known = np.abs(centre) >= SIGN * np.sqrt(np.diag(spread))
+        drawn = np.where(open_ended & known, _of_one_sign(drawn, centre), drawn)
+        either = tuple(n for n, free, sure in zip(names, open_ended, known, strict=True) if free and not sure)
+    return Knowledge(tuple(names), centre, np.linalg.inv(spread), np.asarray(drawn, float), float(dof), either)
+
+
+SIGN = 2.0
+"""Standard errors from zero at which the sign of a parameter without bounds counts as known."""
+
+
+def _of_one_sign(draws: Array, centre: Array) -> Array:
+    """Draws (S, k) moved to the sign of the centre (k,): v exp((θ - v)/v), equal to θ to first order.
+
+    A Gaussian at two standard errors from zero has 2 % of its draws at the other sign: a negative damping runs away.
+    """
+    scale = np.where(centre != 0, centre, 1.0)
+    return scale * np.exp(np.clip((draws - centre) / scale, -LARGEST_LOG, LARGEST_LOG))
+
+
+LARGEST_LOG = 3.0
+"""Of a draw over its centre: the tail of Student's t with few degrees of freedom has no bound."""
 
 
 DRAWS = 512

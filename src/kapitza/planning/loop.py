@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pandas as pd
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.display import Shown
+from kapitza.base.fingerprint import fingerprint
 from kapitza.base.locks import locked
 from kapitza.base.monitor import Monitor, checkpoint, watch
 from kapitza.data import Record
@@ -174,6 +176,13 @@ class _Asked:
     aim: float
     search: Search
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of what runs in one folder must have in common; aim and search may change from call to call."""
+        before = self.source.data if isinstance(self.source, Estimate) else None
+        asked = (self.vary, self.run, self.want, self.limits, self.missing)
+        return fingerprint(_model(self.source), self.free, before, *asked)
+
     @property
     def free(self) -> tuple[str, ...]:
         if isinstance(self.source, Estimate):
@@ -203,7 +212,7 @@ class _Asked:
 
 def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None) -> Campaign:
     if folder is not None:
-        begin_journal(folder)
+        begin_journal(folder, asked.fingerprint)
     entries, runs = read_journal(folder) if folder is not None else ([], [])
     fit: Estimate | None = asked.source if isinstance(asked.source, Estimate) else None
     made: Plan | None = None
@@ -219,7 +228,7 @@ def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None)
                 widths = made.wanted.widths(made.knowledge.information) / made.wanted.scale
                 entries[-1] = replace(entries[-1], reached=dict(zip(made.wanted.labels, widths.tolist(), strict=True)))
                 if folder is not None:
-                    write_journal(folder, entries)
+                    write_journal(folder, asked.fingerprint, entries)
             if runs and made.reached:
                 return Campaign(Ending.REACHED, "", fit, tuple(entries), made)
             if len(runs) >= budget:
@@ -238,7 +247,7 @@ def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None)
             entries.append(entry)
             runs.append((record, best.choice.settings))
             if folder is not None:
-                write_journal(folder, entries)
+                write_journal(folder, asked.fingerprint, entries)
     except KeyboardInterrupt:
         return Campaign(Ending.STOPPED, "", fit, tuple(entries), made)
     except KapitzaError as problem:

@@ -205,7 +205,14 @@ class Plan(Shown):
                     text += f", ± {unit * one.with_laws[i]:.2g} % if there is {' or '.join(self.missing)}"
                 lines.append(f"     {text}")
             lines += [f"     {remark}" for remark in self._remarks(one)]
-        return "\n".join([*lines, *self.unimproved()])
+        return "\n".join([*lines, *self.unimproved(), *self.doubts()])
+
+    def doubts(self) -> list[str]:
+        """What weakens every promise of the plan."""
+        return [
+            f"  {name} has no bounds and may be of either sign: plans with the wrong one count too; give it bounds"
+            for name in self.knowledge.either
+        ]
 
     def _remarks(self, one: Expected) -> list[str]:
         remarks = []

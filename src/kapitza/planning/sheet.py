@@ -173,9 +173,22 @@ def write_run(folder: Path, entry: Entry, record: Record) -> None:
     write(record, folder / entry.file)
 
 
-def begin_journal(folder: Path) -> None:
-    """Begin a journal where there is none; a folder with runs of something else is refused."""
-    if (folder / JOURNAL).exists():
+def begin_journal(folder: Path, campaign: str) -> None:
+    """Begin a journal where there is none; a folder with runs of something else is refused.
+
+    campaign: fingerprint of what is asked. Runs of one campaign in the journal of another would be fitted with the
+    wrong model, or counted as its own.
+    """
+    place = folder / JOURNAL
+    if place.exists():
+        _, tables = checks.toml_file("journal", place, LARGEST_JOURNAL)
+        if tables.get("kind") != KIND:
+            raise DataError(f"{checks.shown(str(place))} is not the journal of a campaign: choose another folder.")
+        if tables.get("campaign") != campaign:
+            raise DataError(
+                f"{checks.shown(str(folder))} holds another campaign: its model, free parameters, earlier data, run, "
+                "limits, or what may vary or is wanted, differ. Choose another folder; aim, budget and search may change."
+            )
         return
     others = sorted(place.name for place in folder.glob("run_*.csv"))
     if others:
@@ -183,10 +196,10 @@ def begin_journal(folder: Path) -> None:
             f"The folder {checks.shown(str(folder))} has {others[0]} and no journal of a campaign: its runs would be "
             "written over. Choose another folder."
         )
-    write_journal(folder, [])
+    write_journal(folder, campaign, [])
 
 
-def write_journal(folder: Path, entries: Sequence[Entry]) -> None:
+def write_journal(folder: Path, campaign: str, entries: Sequence[Entry]) -> None:
     """Write the journal, complete or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [
@@ -194,17 +207,12 @@ def write_journal(folder: Path, entries: Sequence[Entry]) -> None:
         for e in entries
     ]
     with replacing(folder / JOURNAL) as draft:
-        draft.write_bytes(tomli_w.dumps({"kind": KIND, "run": rows}).encode())
+        draft.write_bytes(tomli_w.dumps({"kind": KIND, "campaign": campaign, "run": rows}).encode())
 
 
 def read_journal(folder: Path) -> tuple[list[Entry], list[tuple[Record, Mapping[str, float]]]]:
-    """Entries and recordings of a campaign that was begun here; none where nothing was."""
-    place = folder / JOURNAL
-    if not place.is_file():
-        return [], []
-    _, tables = checks.toml_file("journal", place, LARGEST_JOURNAL)
-    if tables.get("kind") != KIND:
-        raise DataError(f"{checks.shown(str(place))} is not the journal of a campaign: choose another folder.")
+    """Entries and recordings of the campaign that `begin_journal` found or began here."""
+    _, tables = checks.toml_file("journal", folder / JOURNAL, LARGEST_JOURNAL)
     entries, runs = [], []
     for number, row in enumerate(checks.items("run", tables.get("run", ()), error=DataError), 1):
         table = checks.table("run", row, error=DataError)
