@@ -14,11 +14,14 @@ from kapitza.errors import DataError
 
 if TYPE_CHECKING:
     from kapitza.estimate import Estimate
-    from kapitza.planning import Choice
+    from kapitza.planning import Choice, Plan
 
 Vary = Annotated[
-    list[str],
-    typer.Option("--vary", help="What may be chosen: NAME=LOW:HIGH for a range, NAME=A,B,C for a list. Repeat."),
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        help="What may be chosen: NAME=LOW:HIGH for a range, NAME=A,B,C for a list. Repeat. Default: as [plan] says.",
+    ),
 ]
 Limit = Annotated[
     list[str] | None, typer.Option("--limit", help='Largest value of an expression of states: "abs(x)=1.2". Repeat.')
@@ -39,7 +42,7 @@ Missing = Annotated[
 
 def plan_command(
     study: FitArgument,
-    vary: Vary,
+    vary: Vary = None,
     limit: Limit = None,
     measure: Noise = None,
     want: Want = None,
@@ -50,26 +53,43 @@ def plan_command(
     draw: Annotated[
         Path | None, typer.Option("--map", help="Draw the map of expected widths: .png, .svg or .pdf.")
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the plan as a page: .html.")] = None,
     name: Name = None,
 ) -> None:
     """Rank the next experiments by what they would tell, with the intervals to expect."""
     from kapitza.planning import plan
 
     fit = estimate_of(chosen_fit(study, name))
-    found = plan(
-        fit,
-        {key: _range(key, text) for key, text in _pairs("--vary", vary)},
-        _measured(fit, measure),
-        want,
-        {key: _number("--limit", key, text) for key, text in _pairs("--limit", limit or [])},
-        _run(fit, duration, step),
-        tuple(missing or ()),
+    found = (
+        _by_section(study, fit)
+        if not vary
+        else plan(
+            fit,
+            {key: _range(key, text) for key, text in _pairs("--vary", vary)},
+            _measured(fit, measure),
+            want,
+            {key: _number("--limit", key, text) for key, text in _pairs("--limit", limit or [])},
+            _run(fit, duration, step),
+            tuple(missing or ()),
+        )
     )
     answers().print(Text(str(found)))
     if sheet is not None:
         found.sheet(sheet)
     if draw is not None:
         found.plot(path=draw)
+    if report is not None:
+        found.report(report)
+
+
+def _by_section(path: Path, fit: Estimate) -> Plan:
+    """The plan that the section [plan] of a study asks for."""
+    from kapitza.study import read_study
+
+    asked = read_study(path).next_run if path.suffix.lower() == ".toml" else None
+    if asked is None:
+        raise DataError(f'"{path.name}" has no section [plan]: name what may be chosen, --vary F=0.02:0.5.')
+    return asked.plan(fit)
 
 
 def _pairs(option: str, texts: list[str]) -> list[tuple[str, str]]:
@@ -121,6 +141,7 @@ def _run(fit: Estimate, duration: float | None, step: float | None) -> Choice | 
 
 
 plan_command.__doc__ = (plan_command.__doc__ or "") + examples(
+    "kapitza plan run.toml",
     "kapitza plan run.toml --vary F=0.02:0.5 --vary omega=0.5:2",
     'kapitza plan run-results --vary F=0.02:0.5 --limit "abs(x)=1.2" --missing "quadratic x" --sheet runs.csv',
     "kapitza plan fit.nc --vary phi=0.1:3 --want k1 --duration 30 --map map.png",

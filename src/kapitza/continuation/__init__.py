@@ -1,5 +1,6 @@
 """Families of orbits: continuation, bifurcations, curves of bifurcations."""
 
+from kapitza.continuation.bands import bifurcation_gradient, moved_bifurcation
 from kapitza.continuation.branch import Branch, BranchPoint
 from kapitza.continuation.conservative import backbone
 from kapitza.continuation.diagram import Diagram, diagram, other_orbits
@@ -29,10 +30,12 @@ __all__ = [
     "Torus",
     "TorusBranch",
     "backbone",
+    "bifurcation_gradient",
     "diagram",
     "follow",
     "follow_torus",
     "frequency_response",
+    "moved_bifurcation",
     "other_orbits",
     "switch_branch",
     "tongues",

@@ -4,6 +4,7 @@ from kapitza.model.clock import CLOCK, with_clock
 from kapitza.model.compiled import Evaluator, compile_derivatives, compile_expressions, to_heyoka, translate_steps
 from kapitza.model.control import control_values, with_control
 from kapitza.model.dimensions import dimension_problems
+from kapitza.model.drives import with_added, with_drives
 from kapitza.model.elimination import Elimination, Step, solve_definite, solve_named
 from kapitza.model.files import model_from_dict, model_to_dict, read_model, write_model
 from kapitza.model.implicit import top_slopes
@@ -72,8 +73,10 @@ __all__ = [
     "translate_steps",
     "unknown_excitation",
     "vanishes",
+    "with_added",
     "with_clock",
     "with_control",
+    "with_drives",
     "with_laws",
     "write_model",
 ]

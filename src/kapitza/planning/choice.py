@@ -40,6 +40,8 @@ class Choice:
         The setting that is swept, with its range.
     begin : float
         Time of the drive at the start [s]: its phase.
+    drive : str
+        Which of the drives of the plan excites the model; "" for the model's own.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class Choice:
     approach: Approach = "state"
     sweep: tuple[str, float, float] | None = None
     begin: float = 0.0
+    drive: str = ""
 
     def __post_init__(self) -> None:
         if not (0 < self.step <= self.duration < np.inf):
@@ -99,6 +102,8 @@ class Choice:
 
     def __str__(self) -> str:
         said = [f"{name} = {value:.4g}" for name, value in self.settings.items()]
+        if self.drive:
+            said.insert(0, f"drive {self.drive}")
         if self.sweep is not None and self.approach != "state":
             said.append(f"{self.sweep[0]} swept {self.approach}")
         said += [f"{name}(0) = {value:.4g}" for name, value in self.start.items() if value]

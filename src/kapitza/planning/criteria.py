@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import sympy as sp
@@ -18,8 +18,13 @@ from kapitza.planning.knowledge import covariance
 Criterion = Literal["mean log", "worst draw", "worst width", "A", "D"]
 """Mean log width over draws and wants; the draw where that is worst; the widest want; mean variance; determinant."""
 
+CRITERIA = get_args(Criterion)
+
 ENOUGH = 0.7
 """Of its aim, below which a narrower width does not count: else a plan polishes one parameter for ever."""
+
+TIE = 1e-3
+"""Weight of widths below their aim."""
 
 DIFFERENCE = 1e-4
 """Step of the derivative of a wanted prediction, in standard errors: below curvature, above rounding."""
@@ -59,7 +64,9 @@ class Wanted:
         """The number (...) to minimise, of information (..., D, k, k) at D draws."""
         width = self.widths(information)
         with np.errstate(divide="ignore"):
-            log = np.log(np.maximum(width, ENOUGH * self.aims)) - np.log(self.scale)
+            enough = np.log(np.maximum(width, ENOUGH * self.aims))
+            # Of experiments that all reach the aims the narrowest is still the best one.
+            log = enough - np.log(self.scale) + TIE * (np.log(width) - enough)
         # A draw whose motion leaves every bound makes the experiment worthless, not better.
         log = np.where(np.isnan(log), np.inf, log)
         if criterion == "mean log":

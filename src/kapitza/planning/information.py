@@ -11,7 +11,7 @@ from kapitza.base.arrays import Array
 from kapitza.errors import DataError
 from kapitza.model import Model
 from kapitza.planning.choice import Choice
-from kapitza.planning.runs import Runner
+from kapitza.planning.experiments import Experiments
 
 
 def information(
@@ -65,6 +65,6 @@ def information(
         raise DataError(
             f"draws has the shape {values.shape}; give finite numbers, one row per draw with {len(names)} values."
         )
-    found = Runner(model, names, outputs=outputs).run(several, values).information
+    found = Experiments(model, names, outputs=outputs).run(several, values).information
     found = found[:, 0] if draws is None else found
     return found[0] if one else found

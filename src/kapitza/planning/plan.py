@@ -16,9 +16,10 @@ from kapitza.model import Model, with_laws
 from kapitza.planning.choice import Choice
 from kapitza.planning.criteria import Criterion, Want, Wanted, wanted
 from kapitza.planning.done import Done, done_by
+from kapitza.planning.experiments import Experiments, drives_of
 from kapitza.planning.knowledge import Knowledge, known_from, outputs_of
+from kapitza.planning.limits import Limits
 from kapitza.planning.result import Expected, Outcome, Plan, Tried
-from kapitza.planning.runs import Runner, limit_share
 from kapitza.planning.search import Search, best_points, distinct
 from kapitza.planning.space import Space, space
 
@@ -40,6 +41,7 @@ def plan(
     aim: float | None = None,
     criterion: Criterion = "mean log",
     search: Search | None = None,
+    drives: Mapping[str, Anything] | None = None,
     monitor: Monitor | None = None,
 ) -> Plan:
     """Return the experiments that tell most of what is wanted.
@@ -54,13 +56,15 @@ def plan(
         What is known: a fit, or a model whose free parameters have priors.
     vary : mapping
         What may be chosen: parameters of the model, states at the start, "duration", "step", "settle", "start",
-        "channels", "approach" → a range (low, high) or a list. Approaches: "rest", "state", "from below", "from above".
+        "channels", "approach", "drive" → a range (low, high) or a list. Approaches: "rest", "state", "from below",
+        "from above".
     measure : mapping or list of str, optional
         Channels → standard deviation of their noise; names alone take the noise that the fit found.
     want : list of parameters, expressions of them, or functions of a model
         What should become narrow; by default every free parameter.
     limits : mapping, optional
-        Expressions of states and parameters → largest value, such as {"abs(x)": 1.2}.
+        Expressions of states and parameters → largest value, such as {"abs(x)": 1.2}; "time" → seconds on the rig;
+        "drift(x)" → how far the mean over one period may move.
     run : Choice, optional
         What is not varied; by default the length and sampling of the recording that was fitted.
     missing : list of str
@@ -71,6 +75,9 @@ def plan(
         "mean log", "worst draw", "worst width", "A" or "D".
     search : Search, optional
         Numbers of experiments and draws.
+    drives : mapping, optional
+        For models with measured drives: label → `Signal`, expression in t, or a table of them by the name of the drive.
+        The choice "drive" is one of the labels.
     monitor : Monitor, optional
         Progress and cancelling.
 
@@ -95,21 +102,22 @@ def plan(
         knowledge = known_from(source, None, None, search.seed)
         done = done_by(source) if isinstance(source, Estimate) else ()
         template = _template(model, source, run, measure, done)
-        where = space(model, template, vary, knowledge.names)
+        driven = drives_of(model, drives)
+        where = space(model, template, vary, knowledge.names, driven)
         wants = [want] if isinstance(want, str) or callable(want) else want
         sought = wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
-        bounds = _limits(limits)
+        bounds = Limits(dict(limits or {}))
         outputs = outputs_of(source, template.channels)
         task = _Task(
             where,
             knowledge,
             sought,
-            Runner(model, knowledge.names, tuple(bounds), outputs),
-            np.array([*bounds.values()]),
+            Experiments(model, knowledge.names, bounds.simulated, outputs, driven),
+            bounds,
             criterion,
         )
         tried = task.tried(search)
-        beside = _Beside.of(model, knowledge, done, missing, sought, outputs) if missing else None
+        beside = _Beside.of(task, done, missing) if missing else None
         last = tried.last
         shown = last[distinct(tried.points[last], tried.scores[last], tried.information[last], MOST)]
         expected = task.expected(
@@ -122,10 +130,11 @@ def plan(
             tuple(expected),
             tried,
             where,
-            bounds,
+            bounds.bounds,
             tuple(missing),
             tuple(d.choice for d in done),
             outputs,
+            driven,
         )
     raise Interrupted  # half a search has no ranking
 
@@ -135,8 +144,8 @@ class _Task:
     where: Space
     knowledge: Knowledge
     sought: Wanted
-    runner: Runner
-    bounds: Array
+    runner: Experiments
+    limits: Limits
     criterion: Criterion
 
     def tried(self, search: Search) -> Tried:
@@ -144,8 +153,9 @@ class _Task:
         log: list[Tried] = []
 
         def score(points: Array, count: int) -> Array:
-            runs = self.runner.run([self.where.choice(point) for point in points], self.knowledge.some(count))
-            share = limit_share(runs, self.bounds)
+            choices = [self.where.choice(point) for point in points]
+            runs = self.runner.run(choices, self.knowledge.some(count))
+            share = self.limits.share(runs, choices)
             after = self.knowledge.information + runs.information
             scores = np.where(share <= 1.0, self.sought.score(after, self.criterion), np.inf)
             with np.errstate(divide="ignore"):
@@ -174,7 +184,7 @@ class _Task:
         if not choices:
             return []
         runs = self.runner.run(choices, draws)
-        share = limit_share(runs, self.bounds)
+        share = self.limits.share(runs, choices)
         scores = self.sought.score(self.knowledge.information + runs.information, self.criterion)
         now = self.sought.widths(self.knowledge.information)
         found = []
@@ -206,25 +216,18 @@ class _Task:
 class _Beside:
     """The same experiments with laws that the equations may lack as further unknowns."""
 
-    runner: Runner
+    runner: Experiments
     information: Array
     values: Array
     sought: Wanted
 
     @classmethod
-    def of(
-        cls,
-        model: Model,
-        knowledge: Knowledge,
-        done: Sequence[Done],
-        missing: Sequence[str],
-        sought: Wanted,
-        outputs: Mapping[str, str],
-    ) -> _Beside:
+    def of(cls, task: _Task, done: Sequence[Done], missing: Sequence[str]) -> _Beside:
+        model, knowledge, sought = task.runner.model, task.knowledge, task.sought
         wider = with_laws(model, list(missing))
         extra = tuple(name for name in wider.names if name not in model.names)
         names = (*knowledge.names, *extra)
-        runner = Runner(wider, names, outputs=outputs)
+        runner = Experiments(wider, names, outputs=task.runner.outputs, drives=task.runner.drives)
         values = np.array([*knowledge.values, *(wider.values[name] for name in extra)])
         # What the runs so far tell of the laws, scaled to the widths that the fit reports.
         before = np.zeros((len(names), len(names)))
@@ -254,8 +257,8 @@ def _mean_and_band(widths: Array, error: float = 0.0) -> tuple[Array, Array, Arr
     with np.errstate(divide="ignore"):
         log = np.log(widths)
     middle = np.nanmean(log, axis=0)
-    # Weibull's positions p (D + 1): another draw falls into the band with 90 %. The usual ones, p (D - 1) + 1, give 84 %
-    # of 32 draws.
+    # Weibull's positions p (D + 1): another draw falls into the band with 90 %. The usual ones, p (D - 1) + 1, hold
+    # 84 % for 32 draws.
     low, high = np.nanquantile(log, [0.05, 0.95], axis=0, method="weibull")
     more = NINETY * error
     return np.exp(middle), np.exp(middle - np.hypot(middle - low, more)), np.exp(middle + np.hypot(high - middle, more))
@@ -276,8 +279,7 @@ def _branches(size: Array, widths: Array) -> tuple[Outcome, ...]:
         # Amplitudes spread out without steps: a chaotic motion, or one that the parameters move smoothly.
         groups = [order]
     return tuple(
-        Outcome(len(group) / size.size, float(np.median(size[group])), _mean(widths[group]))
-        for group in groups
+        Outcome(len(group) / size.size, float(np.median(size[group])), _mean(widths[group])) for group in groups
     )
 
 
@@ -286,13 +288,6 @@ def _beyond(choice: Choice, size: Array, done: Sequence[Done]) -> float:
     channel = next(iter(choice.channels))
     seen = [d.size[channel] for d in done if channel in d.size]
     return float(np.nanmedian(size) / max(seen)) if seen and max(seen) > 0 else float("nan")
-
-
-def _limits(limits: Mapping[str, float] | None) -> dict[str, float]:
-    for text, bound in (limits or {}).items():
-        if not (np.isfinite(bound) and bound > 0):
-            raise DataError(f'The limit of "{text}" is {bound}: give a number above 0, such as {{"abs(x)": 1.2}}.')
-    return dict(limits or {})
 
 
 def _template(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from kapitza.base.arrays import Array
 from kapitza.base.display import Shown
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
-from kapitza.model import Model
+from kapitza.model import Expression, Model, Signal
 from kapitza.planning.choice import Choice
 from kapitza.planning.criteria import Wanted
+from kapitza.planning.experiments import Experiments
 from kapitza.planning.knowledge import Knowledge, covariance
-from kapitza.planning.runs import Runner, limit_share
+from kapitza.planning.limits import Limits
 from kapitza.planning.space import Space
 
 UNCERTAIN = 1.4
@@ -113,7 +115,7 @@ class Plan(Shown):
     """Result of `kapitza.plan`: iterable over at most ten different experiments, the best first.
 
     model, knowledge: what is known before; wanted: what should become narrow; expected: the experiments; tried: all
-    that were simulated; space: what could be chosen; limits, missing, outputs: as given; done: runs measured before.
+    that were simulated; space: what could be chosen; limits, missing, outputs, drives: as given; done: runs so far.
 
     Examples
     --------
@@ -136,6 +138,7 @@ class Plan(Shown):
     missing: tuple[str, ...] = ()
     done: tuple[Choice, ...] = field(default=(), repr=False)
     outputs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    drives: Mapping[str, Mapping[str, Signal | Expression]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.expected)
@@ -180,7 +183,7 @@ class Plan(Shown):
 
     def words(self, choice: Choice) -> str:
         """The experiment in words, with the units of the model."""
-        said = []
+        said = [f"drive {choice.drive}"] if choice.drive else []
         for name, value in choice.settings.items():
             unit = self.model.parameter(name).unit
             said.append(f"{name} = {value:.4g} {unit}".strip())
@@ -204,7 +207,7 @@ class Plan(Shown):
                 if one.with_laws is not None:
                     text += f", ± {unit * one.with_laws[i]:.2g} % if there is {' or '.join(self.missing)}"
                 lines.append(f"     {text}")
-            lines += [f"     {remark}" for remark in self._remarks(one)]
+            lines += [f"     {remark}" for remark in self.remarks(one)]
         return "\n".join([*lines, *self.unimproved(), *self.doubts()])
 
     def doubts(self) -> list[str]:
@@ -214,7 +217,8 @@ class Plan(Shown):
             for name in self.knowledge.either
         ]
 
-    def _remarks(self, one: Expected) -> list[str]:
+    def remarks(self, one: Expected) -> list[str]:
+        """What to know before an experiment is made: branches, doubts of its gain, new ground, limits."""
         remarks = []
         if len(one.outcomes) > 1:
             ends = "; ".join(f"{o.probability:.0%} at {o.size:.3g} rms" for o in one.outcomes)
@@ -292,11 +296,8 @@ class Plan(Shown):
 
     def _widths(self, choices: list[Choice]) -> Array:
         """Geometric mean widths (C, w) over the draws."""
-        told = (
-            Runner(self.model, self.knowledge.names, outputs=self.outputs)
-            .run(choices, self.knowledge.some(8))
-            .information
-        )
+        runner = Experiments(self.model, self.knowledge.names, outputs=self.outputs, drives=self.drives)
+        told = runner.run(choices, self.knowledge.some(8)).information
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.exp(np.log(self.wanted.widths(self.knowledge.information + told)).mean(axis=1))
 
@@ -309,6 +310,12 @@ class Plan(Shown):
         from kapitza.planning.sheet import write_sheet
 
         write_sheet(self, path)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the plan as one HTML file: the ranked table, the map, the duration, sensors; return its path."""
+        from kapitza.report import write_plan_report
+
+        return write_plan_report(self, path)
 
     def grid(self, x: str, y: str, size: int = 28, draws: int = 8) -> PlanMap:
         """Simulate a grid over two choices that have a range, at so many draws of the parameters."""
@@ -324,13 +331,14 @@ class Plan(Shown):
         order = [axis.name for axis in self.space.axes]
         points = np.tile(best, (size * size, 1))
         points[:, order.index(x)], points[:, order.index(y)] = np.tile(shares, size), np.repeat(shares, size)
-        runner = Runner(self.model, self.knowledge.names, tuple(self.limits), self.outputs)
-        runs = runner.run([self.space.choice(point) for point in points], self.knowledge.some(draws))
+        limits, choices = Limits(self.limits), [self.space.choice(point) for point in points]
+        runner = Experiments(self.model, self.knowledge.names, limits.simulated, self.outputs, self.drives)
+        runs = runner.run(choices, self.knowledge.some(draws))
         with np.errstate(divide="ignore", invalid="ignore"):
             log = np.log(self.wanted.widths(self.knowledge.information + runs.information) / self.wanted.scale).mean(
                 axis=2
             )
-        share = limit_share(runs, np.array([*self.limits.values()]))
+        share = limits.share(runs, choices)
         spread = np.exp(log.max(axis=1) - np.median(log, axis=1))
         ends = [self.space.axes[order.index(name)] for name in (x, y)]
         along = [axis.low + shares * (axis.high - axis.low) for axis in ends]

@@ -12,6 +12,7 @@ from kapitza.errors import DataError, RigError
 from kapitza.flow import Flow
 from kapitza.model import Model, compile_expressions, parse_expression
 from kapitza.planning.choice import Choice
+from kapitza.planning.limits import Limits
 from kapitza.rig import LimitedRig, Rig, sound_samples
 
 CHUNK = 0.1
@@ -30,7 +31,7 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
         )
     guarded = LimitedRig(rig) if not isinstance(rig, LimitedRig) else rig
     flow = Flow(model)
-    tests = {text: bound for text, bound in limits.items() if _measured(text, model, rig)}
+    tests = {text: bound for text, bound in Limits(limits).watched.items() if _measured(text, model, rig)}
     watched = (
         compile_expressions([parse_expression(text, rig.outputs) for text in tests], rig.outputs) if tests else None
     )
@@ -38,6 +39,10 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
     def measure(choice: Choice) -> Record:
         if any(choice.start.values()):
             raise RigError("A rig cannot be put into a given state: plan runs from rest or by a sweep.")
+        if choice.drive:
+            raise RigError(
+                f'A rig has its own drive, the plan asks for "{choice.drive}": pass a function that measures.'
+            )
         unread = [name for name in choice.channels if name not in rig.outputs]
         if unread:
             raise RigError(f"The rig does not measure {', '.join(unread)}; it measures {', '.join(rig.outputs)}.")

@@ -18,8 +18,9 @@ from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import Estimate, ShootingFit, identify
 from kapitza.model import Model
 from kapitza.planning.choice import Choice
+from kapitza.planning.experiments import Experiments
 from kapitza.planning.knowledge import outputs_of
-from kapitza.planning.runs import Runner, limit_share
+from kapitza.planning.limits import Limits
 from kapitza.planning.search import Search
 from kapitza.planning.space import space
 
@@ -176,11 +177,9 @@ def tell_apart(
     power = max(1, int(np.ceil(np.log2(search.points))))
     points = qmc.Sobol(len(where.axes), rng=np.random.default_rng(search.seed)).random_base2(power)
     choices = list({repr(c): c for c in (where.choice(point) for point in points)}.values())
-    bounds = dict(limits or {})
+    bounds = Limits(dict(limits or {}))
     shares = [
-        limit_share(
-            Runner(r.model, r.free, tuple(bounds), r.outputs(run)).run(choices, r.draws), np.array([*bounds.values()])
-        )
+        bounds.share(Experiments(r.model, r.free, bounds.simulated, r.outputs(run)).run(choices, r.draws), choices)
         for r in (first, second)
     ]
     share = np.maximum(*shares)
@@ -204,7 +203,7 @@ def tell_apart(
 
 def _ratio(true: Rival, other: Rival, choice: Choice) -> float:
     """½ min χ² of the other model on the noise-free motion of the true one."""
-    runner = Runner(true.model, true.free, outputs=true.outputs(choice))
+    runner = Experiments(true.model, true.free, outputs=true.outputs(choice))
     times, states = runner.motion(choice, true.draws[0])
     record = Record.from_arrays(times, {name: states[:, i] for i, name in enumerate(runner.channels(choice))})
     method = ShootingFit(outputs=other.outputs(choice), noise=dict(choice.channels), hold_back=0.0)

@@ -10,6 +10,7 @@ So a window ends where |J| reaches `GROWTH`, and the next has its own unknown st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from kapitza.base.monitor import checkpoint
 from kapitza.errors import DataError, nearest_name
 from kapitza.estimate import Observation, observe_channels
 from kapitza.flow import Flow
-from kapitza.model import Model, compile_expressions, parse_expression
+from kapitza.model import Expression, Model, compile_expressions, parse_expression
 from kapitza.planning.choice import Choice
 
 GROWTH = 1e7
@@ -75,31 +76,12 @@ class Runner:
     ):
         if model.is_map:
             raise DataError("Plans are made for models in continuous time; this one is a map.")
-        if model.delays:
-            raise DataError(
-                f'Model "{model.name}" has delays: its runs start from a function, not a state, and cannot be planned.'
-            )
-        for name in free:
-            if name not in model.names:
-                raise DataError(f'No parameter "{name}" in {model.name}.{nearest_name(name, model.names)}')
+        require_parameters(model, free)
         self.model, self.free = model, tuple(free)
         self.flow = Flow(model, wrt=self.free, tolerance=TOLERANCE)
         self._outputs = dict(outputs or {})
         self._observations: dict[tuple[str, ...], Observation] = {}
-        names = [*model.states, *model.names, *(s.name for s in model.signals)]
-        self._limited = [parse_expression(text, names) for text in limits]
-
-    def vectors(self, choice: Choice, draws: Array) -> Array:
-        """Parameters (D, npar) of the model: the draws (D, k) of the free ones, the settings of the choice."""
-        names, columns = self.model.names, {name: i for i, name in enumerate(self.model.names)}
-        for name in choice.settings:
-            if name not in columns:
-                raise DataError(f'No parameter "{name}" in {self.model.name}.{nearest_name(name, names)}')
-        rows = np.tile(self.model.with_values(**dict(choice.settings)).vector, (len(draws), 1))
-        rows[:, [columns[name] for name in self.free]] = draws
-        for name, value in choice.settings.items():
-            rows[:, columns[name]] = value
-        return rows
+        self._limited, self._drifts = limited(model, limits)
 
     def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
         """Follow every choice at every draw (D, k) of the free parameters."""
@@ -132,7 +114,7 @@ class Runner:
 
     def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
         """Times (m,) and noise-free readings (m, c) of one run, at values (k,) of the free parameters."""
-        vectors = self.vectors(choice, values[None])
+        vectors = parameter_rows(self.model, self.free, choice, values[None])
         levels = choice.levels[None]
         begin, clock, _ = self._settled(choice, self.model.state(choice.start)[None], levels, vectors)
         times = clock[:, None] + np.arange(choice.samples) * choice.step
@@ -143,7 +125,7 @@ class Runner:
 
     def _together(self, choices: Sequence[Choice], draws: Array) -> Runs:
         """Choices that differ in numbers alone, as members of one batch; members lead."""
-        vectors = np.concatenate([self.vectors(choice, draws) for choice in choices])
+        vectors = np.concatenate([parameter_rows(self.model, self.free, choice, draws) for choice in choices])
         starts = np.repeat([self.model.state(choice.start) for choice in choices], len(draws), axis=0)
         one = choices[0]
         levels = np.repeat([choice.levels for choice in choices], len(draws), axis=0)
@@ -254,8 +236,13 @@ class Runner:
         )
         flat = times.reshape(-1)
         inputs = np.vstack([states.reshape(-1, n).T, flat[None], *(s(flat)[None] for s in signals)])
-        values = function(inputs, np.repeat(vectors, m, axis=0).T)
-        return values.reshape(-1, count, m).max(axis=2).T
+        values = function(inputs, np.repeat(vectors, m, axis=0).T).reshape(-1, count, m)
+        peaks = values.max(axis=2).T
+        if any(self._drifts):
+            periods = [self.flow.period(v) for v in vectors] if self.model.excitation is not None else [None] * count
+            spans = np.array([np.nan if p is None else p for p in periods], float)
+            peaks[:, self._drifts] = _drift(values[self._drifts], times, spans).T
+        return peaks
 
     def _observation(self, choice: Choice) -> Observation:
         channels = tuple(choice.channels)
@@ -308,7 +295,7 @@ class Runner:
                 observation, deviation, states[active[:, None], inside], instants, vectors[active], (jacobians, slopes)
             )
             rows[~used] = 0.0
-            total[active] += _eliminated(rows.reshape(len(active), -1, rows.shape[-1]), states.shape[2])
+            total[active] += eliminated(rows.reshape(len(active), -1, rows.shape[-1]), states.shape[2])
             growth[active] = np.fmax(growth[active], np.where(used, size, 0.0).max(axis=1))
             reach[active] = np.where(over.any(axis=1), np.ceil(1.5 * last).astype(int), reach[active])
             # The next window begins at the next sample: one in both would count twice.
@@ -332,6 +319,54 @@ class Runner:
         return np.where(np.isfinite(rows), rows, 0.0)
 
 
+def require_parameters(model: Model, names: Sequence[str]) -> None:
+    """Refuse names that are not parameters of the model."""
+    for name in names:
+        if name not in model.names:
+            raise DataError(f'No parameter "{name}" in {model.name}.{nearest_name(name, model.names)}')
+
+
+def parameter_rows(model: Model, free: Sequence[str], choice: Choice, draws: Array) -> Array:
+    """Parameters (D, npar) of the model: the draws (D, k) of the free ones, the settings of the choice."""
+    require_parameters(model, tuple(choice.settings))
+    columns = {name: i for i, name in enumerate(model.names)}
+    rows = np.tile(model.with_values(**dict(choice.settings)).vector, (len(draws), 1))
+    rows[:, [columns[name] for name in free]] = draws
+    for name, value in choice.settings.items():
+        rows[:, columns[name]] = value
+    return rows
+
+
+def limited(model: Model, limits: Sequence[str]) -> tuple[list[Expression], list[bool]]:
+    """Expressions of limits in plain notation, and which of them limit a drift."""
+    names = [*model.states, *model.names, *(s.name for s in model.signals)]
+    parts = [drift_of(text) for text in limits]
+    return [parse_expression(text, names) for text, _ in parts], [drifts for _, drifts in parts]
+
+
+DRIFT = re.compile(r"\s*drift\((.*)\)\s*", re.DOTALL)
+"""The limit on how far the mean of an expression over one period moves during a run: drift(x)."""
+
+
+def drift_of(text: str) -> tuple[str, bool]:
+    """The expression of a limit, and whether it is its drift that is limited."""
+    found = DRIFT.fullmatch(text)
+    return (text, False) if found is None else (found.group(1), True)
+
+
+def _drift(values: Array, times: Array, periods: Array) -> Array:
+    """Range (l, B) of the mean over one period (B,) of values (l, B, m); over a tenth of the run without a period."""
+    count = values.shape[2]
+    spacing = (times[:, -1] - times[:, 0]) / max(1, count - 1)
+    span = np.where(np.isfinite(periods), periods / np.where(spacing > 0, spacing, 1.0), count / 10)
+    window = np.clip(np.rint(span), 1, count).astype(int)
+    sums = np.concatenate([np.zeros((*values.shape[:2], 1)), np.cumsum(values, axis=2)], axis=2)
+    first = np.minimum(np.arange(count)[None], (count - window)[:, None])
+    ends = np.broadcast_to(first + window[:, None], values.shape)
+    means = np.take_along_axis(sums, ends, 2) - np.take_along_axis(sums, np.broadcast_to(first, values.shape), 2)
+    return (means.max(axis=2) - means.min(axis=2)) / window
+
+
 def _alike(choices: Sequence[Choice]) -> list[list[int]]:
     """Choices that can share a batch: same sampling, channels and kind of start."""
     groups: dict[object, list[int]] = {}
@@ -342,7 +377,7 @@ def _alike(choices: Sequence[Choice]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _eliminated(rows: Array, states: int) -> Array:
+def eliminated(rows: Array, states: int) -> Array:
     """Information (B, k, k) on the last columns of rows (B, r, n + k), the first n of which are unknown too."""
     size = np.sqrt((rows**2).sum(axis=1, keepdims=True))
     scale = np.where(size > 0, size, 1.0)
@@ -350,15 +385,3 @@ def _eliminated(rows: Array, states: int) -> Array:
     padded = np.pad(rows / scale, ((0, 0), (0, max(0, short)), (0, 0)))
     upper = np.asarray(np.linalg.qr(padded, mode="r"))[:, states:, states:]  # any sign: RᵀR
     return np.swapaxes(upper * scale[:, :, states:], 1, 2) @ (upper * scale[:, :, states:])
-
-
-MARGIN = 1.05
-"""Largest peak of the draws times this must stay within a limit: then none of 103 planned runs broke one."""
-
-
-def limit_share(runs: Runs, bounds: Array) -> Array:
-    """Share (C,) of the tightest of the limits (l,) that any draw may use; infinite where a motion runs away."""
-    if not bounds.size:
-        return np.where(runs.failed.any(axis=1), np.inf, 0.0)
-    share = (MARGIN * runs.peaks / bounds).max(axis=2)
-    return np.where(np.isfinite(share), share, np.inf).max(axis=1)

@@ -17,6 +17,7 @@ import pandas as pd
 from kapitza.base.arrays import Array, Indices
 from kapitza.base.display import Shown
 from kapitza.base.monitor import Interrupted, Monitor, checkpoint, watch
+from kapitza.continuation import Bifurcation, moved_bifurcation
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import Estimate, observe_channels
 from kapitza.flow import Flow
@@ -25,8 +26,8 @@ from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.orbits.of_models import solve_orbit
 from kapitza.planning.choice import Choice
 from kapitza.planning.criteria import Criterion, Want, Wanted, wanted
+from kapitza.planning.experiments import Experiments
 from kapitza.planning.knowledge import Knowledge, known_from, outputs_of
-from kapitza.planning.runs import Runner
 from kapitza.planning.search import Search
 
 STEP = 1e-4
@@ -57,6 +58,21 @@ class Reading:
     def __post_init__(self) -> None:
         if not 0 < self.noise < np.inf:
             raise DataError(f'The error of "{self.label}" is {self.noise}: give its standard deviation, above 0.')
+
+    @classmethod
+    def of(cls, bifurcation: Bifurcation, noise: float, label: str = "") -> Reading:
+        """Where a bifurcation is along its parameter, as a measurement on a rig gives it: a fold, a doubling.
+
+        noise: standard deviation of the measured place. It is followed to other values of the parameters.
+        """
+        here = dict(zip(bifurcation.model.names, np.asarray(bifurcation.values).tolist(), strict=True))
+
+        def place(model: Model) -> float:
+            moved = {n: v for n, v in model.values.items() if n in here and n != bifurcation.parameter and v != here[n]}
+            return moved_bifurcation(bifurcation, moved) if moved else bifurcation.value
+
+        said = f"{bifurcation.kind.value} at {bifurcation.parameter} = {bifurcation.value:.4g}"
+        return cls(label or said, place, noise)
 
 
 Item = Choice | PeriodicOrbit | Reading
@@ -250,7 +266,7 @@ def _told(
     model = source.model if isinstance(source, Estimate) else source
     if isinstance(item, Choice):
         outputs = outputs_of(source, item.channels)
-        return Runner(model, knowledge.names, outputs=outputs).run([item], draws).information[0]
+        return Experiments(model, knowledge.names, outputs=outputs).run([item], draws).information[0]
     if isinstance(item, Reading):
         return _of_reading(model, knowledge, item, draws)
     if run is None:

@@ -25,7 +25,7 @@ LARGEST_JOURNAL = 16 * 2**20
 JOURNAL = "journal.toml"
 KIND = "kapitza campaign"
 """First entry of a journal: other files of this name are left alone."""
-FIELDS = ("duration", "step", "settle", "approach", "begin")
+FIELDS = ("duration", "step", "settle", "approach", "begin", "drive")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ class Entry:
 
 def as_table(choice: Choice) -> dict[str, Any]:
     """The choice as a TOML table."""
-    table: dict[str, Any] = {name: value for name in FIELDS if (value := _field(choice, name)) not in (0.0, "state")}
+    table: dict[str, Any] = {
+        name: value for name in FIELDS if (value := _field(choice, name)) not in (0.0, "state", "")
+    }
     table["settings"], table["start"], table["channels"] = (
         dict(choice.settings),
         dict(choice.start),
@@ -62,6 +64,7 @@ def _field(choice: Choice, name: str) -> Any:
         "settle": choice.settle,
         "approach": choice.approach,
         "begin": choice.begin,
+        "drive": choice.drive,
     }[name]
 
 
@@ -71,7 +74,9 @@ def from_table(table: Mapping[str, Any]) -> Choice:
     for name in table:
         if name not in known:
             raise DataError(f"A run has no entry {checks.shown(name)}; it has {', '.join(sorted(known))}.")
-    numbers = {n: checks.number(n, table[n], error=DataError) for n in FIELDS if n in table and n != "approach"}
+    numbers = {
+        n: checks.number(n, table[n], error=DataError) for n in FIELDS if n in table and n not in ("approach", "drive")
+    }
     approach = table.get("approach", "state")
     if approach not in ("state", "from below", "from above"):
         raise DataError(f"approach = {checks.shown(approach)}: there are state, from below, from above.")
@@ -85,6 +90,7 @@ def from_table(table: Mapping[str, Any]) -> Choice:
         channels=_numbers(table, "channels"),
         approach=approach,
         sweep=sweep,
+        drive=checks.text("drive", table.get("drive", ""), error=DataError),
         **numbers,
     )
 
@@ -120,6 +126,7 @@ def write_sheet(plan: Plan, path: str | os.PathLike[str]) -> None:
                     "rank": rank,
                     **one.choice.settings,
                     **begun,
+                    **({"drive": one.choice.drive} if one.choice.drive else {}),
                     "approach": one.choice.approach,
                     "settle [s]": one.choice.settle,
                     "duration [s]": one.choice.duration,
@@ -187,7 +194,7 @@ def begin_journal(folder: Path, campaign: str) -> None:
         if tables.get("campaign") != campaign:
             raise DataError(
                 f"{checks.shown(str(folder))} holds another campaign: its model, free parameters, earlier data, run, "
-                "limits, or what may vary or is wanted, differ. Choose another folder; aim, budget and search may change."
+                "limits, or what may vary or is wanted, differ. Choose another folder. Aim, budget, search may change."
             )
         return
     others = sorted(place.name for place in folder.glob("run_*.csv"))

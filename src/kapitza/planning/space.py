@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from kapitza.errors import DataError, nearest_name
 from kapitza.model import Model
 from kapitza.planning.choice import Choice
 
-OF_A_RUN = ("duration", "step", "settle", "start", "channels", "approach")
+OF_A_RUN = ("duration", "step", "settle", "start", "channels", "approach", "drive")
 """Choices that are not parameters or states of the model."""
 
 APPROACHES = ("rest", "state", "from below", "from above")
@@ -74,11 +74,15 @@ class Space:
         return [i for i, axis in enumerate(self.axes) if axis.continuous]
 
 
-def space(model: Model, run: Choice, vary: Mapping[str, Any], free: Sequence[str]) -> Space:
-    """Check what may vary: names, ranges, options."""
+def space(
+    model: Model, run: Choice, vary: Mapping[str, Any], free: Sequence[str], drives: Collection[str] = ()
+) -> Space:
+    """Check what may vary: names, ranges, options. Drives may be chosen among all of them unless some are named."""
+    if drives and "drive" not in vary:
+        vary = {**vary, "drive": list(drives)}
     if not vary:
         raise DataError('Nothing may vary: name what can be chosen, such as vary={"omega": (0.5, 2.0)}.')
-    axes = [_axis(model, run, name, given, free) for name, given in vary.items()]
+    axes = [_axis(model, run, name, given, free, drives) for name, given in vary.items()]
     ranged = [axis for axis in axes if axis.continuous and axis.name in model.names]
     approaches = next((axis.options for axis in axes if axis.name == "approach"), ())
     if any(one in ("from below", "from above") for one in approaches):
@@ -94,7 +98,7 @@ def space(model: Model, run: Choice, vary: Mapping[str, Any], free: Sequence[str
     return Space(model, run, tuple(axes))
 
 
-def _axis(model: Model, run: Choice, name: str, given: Any, free: Sequence[str]) -> Axis:
+def _axis(model: Model, run: Choice, name: str, given: Any, free: Sequence[str], drives: Collection[str]) -> Axis:
     known = (*model.names, *model.states, *OF_A_RUN)
     if name not in known:
         raise DataError(
@@ -106,6 +110,11 @@ def _axis(model: Model, run: Choice, name: str, given: Any, free: Sequence[str])
         unknown = [one for one in given if one not in APPROACHES]
         if unknown:
             raise DataError(f"approach {unknown}: there are {', '.join(APPROACHES)}.")
+        return Axis(name, options=tuple(given))
+    if name == "drive":
+        for one in given:
+            if one and one not in drives:
+                raise DataError(f'There is no drive "{one}".{nearest_name(one, drives)} Give drives={{...}}.')
         return Axis(name, options=tuple(given))
     if name == "start":
         for state in given:

@@ -18,6 +18,7 @@ from kapitza.report.notebook import as_html, as_latex
 from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
 from kapitza.report.plan_figures import plot_plan
+from kapitza.report.plan_page import write_plan_report
 from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch, plot_rig_branch
 from kapitza.report.skeleton_figures import plot_inspection
 from kapitza.report.study_figures import plot_fit, plot_force_surface, plot_forces, plot_intervals
@@ -61,6 +62,7 @@ __all__ = [
     "plot_waterfall",
     "write_branch_page",
     "write_page",
+    "write_plan_report",
     "write_report",
     "write_study_report",
 ]

@@ -10,6 +10,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
 
 from kapitza.base.display import drawn
 from kapitza.report.style import CYCLE, INK, axis_label, new_figure, styled
@@ -26,11 +27,13 @@ NAMED = 4
 """Experiments of the table that are marked on a map."""
 
 
-def plot_plan(plan: Plan, x: str = "", y: str = "", path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_plan(
+    plan: Plan, x: str = "", y: str = "", path: str | os.PathLike[str] | None = None, size: int = 28
+) -> Figure:
     """The map over x and y; without them the widths before and after every experiment."""
     with styled():
         if x and y:
-            return drawn(_map(plan, plan.grid(x, y)), path)
+            return drawn(_map(plan, plan.grid(x, y, size)), path)
         return drawn(_bars(plan), path)
 
 
@@ -82,10 +85,11 @@ def _plain(value: float, _: float) -> str:
 def _marks(axes: Axes, plan: Plan, names: tuple[str, str]) -> list[Line2D]:
     """Stars and numbers at experiments of the table, squares at runs measured before."""
     for rank, one in enumerate(plan.expected[:NAMED], 1):
-        at = _place(plan, one.choice, names)
+        at = place_of(plan, one.choice, names)
         axes.plot(*at, marker="*", ms=12, color="white", mec=INK, ls="none")
-        axes.annotate(str(rank), at, xytext=(6, 5), textcoords="offset points", color="white", weight="bold")
-    done = [_place(plan, choice, names) for choice in plan.done]
+        number = axes.annotate(str(rank), at, xytext=(6, 5), textcoords="offset points", color=INK, weight="bold")
+        number.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # legible on every colour
+    done = [place_of(plan, choice, names) for choice in plan.done]
     if done:
         axes.plot(*np.transpose(done), marker="s", ms=6, color=CYCLE[3], mec="white", ls="none")
     handles = [Line2D([], [], marker="*", ms=10, color="white", mec=INK, ls="none", label="planned, by rank")]
@@ -94,7 +98,7 @@ def _marks(axes: Axes, plan: Plan, names: tuple[str, str]) -> list[Line2D]:
     )
 
 
-def _place(plan: Plan, choice: Choice, names: tuple[str, str]) -> tuple[float, float]:
+def place_of(plan: Plan, choice: Choice, names: tuple[str, str]) -> tuple[float, float]:
     """Where an experiment lies on a map: settings and states not named are those of the model, and 0."""
     known = {**plan.model.values, **dict.fromkeys(plan.model.states, 0.0), **choice.settings, **choice.start}
     known |= {"duration": choice.duration, "step": choice.step, "settle": choice.settle}

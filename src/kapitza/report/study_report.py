@@ -34,6 +34,7 @@ from kapitza.report.interactive import (
 )
 from kapitza.report.motions import Motion, as_recorded, motion_of_test, motions_of, recorded_units
 from kapitza.report.page import table_cells
+from kapitza.report.plan_page import LONG, duration_table, map_figure, plan_answers, plan_sentences, plan_table
 from kapitza.report.spectrum_figures import correlation_figure, response_figure, spectrum_figure
 from kapitza.report.verdict import verdict_of
 from kapitza.study import StudyFit, StudyResult, fitted_orbits, fitted_settings
@@ -123,6 +124,7 @@ def study_parts(result: StudyResult, truth: Mapping[str, float]) -> list[Part]:
         parts.append(parameter_part(chosen, result.level, truth))
         parts += picture_parts(chosen, result)
         parts += missing_parts(chosen)
+        parts += plan_parts(result)
     else:
         parts.append(Part("What happened", warnings=[f"{fit.label}: {fit.failure}" for fit in result.fits]))
     parts += comparison_parts(result)
@@ -281,6 +283,26 @@ def missing_parts(chosen: StudyFit) -> list[Part]:
     )
     notes = [*spoken(str(found)).splitlines(), explained]
     return [Part("What is missing?", notes, table=pd.DataFrame(rows, columns=columns))]
+
+
+def plan_parts(result: StudyResult) -> list[Part]:
+    """The next experiment, where the study asks for it."""
+    plan = result.plan
+    if plan is None:
+        return [Part("The next experiment", warnings=[result.plan_problem])] if result.plan_problem else []
+    parts = [Part("The next experiment", plan_sentences(plan), table=plan_table(plan) if plan.expected else None)]
+    if not plan.expected:
+        return parts
+    figure = map_figure(plan)
+    caption = (
+        "Mean relative width of what is wanted after the run, the other choices as in the best experiment. Stars: "
+        "experiments of the table by rank; squares: measured; grey: beyond a limit. Hover for the width."
+    )
+    if figure is not None:
+        parts.append(Part("Map of the next experiment", figure=figure, caption=caption))
+    parts.append(Part("How long is long enough", [LONG], table=duration_table(plan)))
+    parts.append(Part("Sensors, and what cannot be improved", plan_answers(plan)))
+    return parts
 
 
 def comparison_parts(result: StudyResult) -> list[Part]:

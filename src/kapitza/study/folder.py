@@ -29,7 +29,12 @@ MARK = "kapitza-folder.json"
 RESULT = "result.json"
 """The file that a results folder is read from."""
 
-WRITTEN = ("study.toml", "parameters.csv", "comparison.csv", "report.html", RESULT, MARK)
+PLAN = "plan.nc"
+"""The file that holds the next experiments."""
+
+WRITTEN = (
+    "study.toml", "parameters.csv", "comparison.csv", "report.html", PLAN, "runs.csv", "runs.toml", RESULT, MARK,
+)  # fmt: skip
 """Files that a study writes beside its fits."""
 
 FITS = "fits"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kapitza.estimate import HarmonicFit, InvariantFit, OrbitFit, ShootingFit
+from kapitza.planning import CRITERIA
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,16 @@ SENSORS = Kind(
     'a table channel = {unknown = "offset drift", ...}',
     is_table(lambda value: isinstance(value, dict)),
     table({"type": "object"}),
+)
+VARY = Kind(
+    "a table name = [low, high], or name = {values = [...]}",
+    is_table(lambda value: value is not None),  # each is checked with its own line
+    table({"type": ["array", "object"]}),
+)
+MEASURE = Kind(
+    "a list of channels, or a table channel = noise",
+    either(is_list(is_text), is_table(is_number)),
+    {"anyOf": [array(TEXT_SCHEMA), table(NUMBER_SCHEMA)]},
 )
 TABLES = Kind("a list of tables", is_list(lambda value: isinstance(value, dict)), array({"type": "object"}))
 
@@ -203,6 +214,23 @@ OUTPUT = {
     "level": Key(NUMBER, "of the intervals, 0.95 by default"),
 }
 
+PLAN = {
+    "vary": Key(VARY, "what may be chosen: {F = [0.02, 0.5]} a range, {F = {values = [0.1, 0.2]}} options"),
+    "limits": Key(NUMBERS, 'largest values: {"abs(x)" = 1.2, time = 300, "drift(x)" = 0.1}'),
+    "measure": Key(MEASURE, "channels of the next run, with their noise where it is not that of the fit"),
+    "want": Key(TEXTS, "parameters or expressions that should become narrow; by default all that are free"),
+    "missing": Key(TEXTS, 'laws that the equations may lack: ["quadratic x"]; widths with them are shown beside'),
+    "aim": Key(NUMBER, "relative standard error that is enough, such as 0.01"),
+    "criterion": Key(TEXT, "what is minimised", CRITERIA),
+    "duration": Key(NUMBER, "length of a run [s]; by default that of the first recording"),
+    "step": Key(NUMBER, "time between samples [s]; by default that of the first recording"),
+    "settle": Key(NUMBER, "time before the recording [s], at every level of a sweep"),
+    "settings": Key(NUMBERS, "parameters held at these values in every run"),
+    "start": Key(NUMBERS, "state at the start of every run; at rest by default"),
+    "drives": Key(NAMED_TEXTS, "drives to choose from, label = file or formula of t, where the drive is measured"),
+    "points": Key(WHOLE, "experiments that are tried, 128 by default"),
+}
+
 TOP = {
     "title": Key(TEXT, "heading of the report"),
     "seed": Key(WHOLE, "of everything random"),
@@ -210,9 +238,10 @@ TOP = {
     "data": Key(TABLE, "the recording; [[data]] several times for several of them"),
     "fit": Key(TABLE, "what is to be found, and how"),
     "output": Key(TABLE, "where the results go"),
+    "plan": Key(TABLE, "what the next experiment may be: the report ranks the choices"),
 }
 
-SECTIONS = {"model": MODEL, "data": DATA, "fit": FIT, "output": OUTPUT}
+SECTIONS = {"model": MODEL, "data": DATA, "fit": FIT, "output": OUTPUT, "plan": PLAN}
 REPEATED = ("model", "data")
 """Sections that may occur several times."""
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base.suffixes import SUFFIXES
@@ -16,7 +14,7 @@ from kapitza.data import Record, read
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate import Estimate
 from kapitza.flow import Flow
-from kapitza.model import Expression, Model, Signal, parse_expression, symbol
+from kapitza.model import Expression, Model, Signal, parse_expression, with_drives
 from kapitza.study.draws import parameter_draws
 from kapitza.study.fits import StudyFit, fitted_settings
 from kapitza.study.motions import last_state
@@ -84,40 +82,6 @@ def predicted_table(
             low, high = np.quantile([path[:, i] for path in paths], [0.025, 0.975], axis=0, method="median_unbiased")
             columns[f"{state} low{unit}"], columns[f"{state} high{unit}"] = low, high
     return pd.DataFrame(columns)
-
-
-def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: float) -> Model:
-    """The model under other drives than those that were measured; `end`: how long they must last."""
-    own = {s.name: s for s in model.signals}
-    for name, given in drives.items():
-        if name not in own:
-            known = ", ".join(own) or "none"
-            raise KapitzaError(f'"{name}" is not a measured drive of {model.name}; measured are: {known}.')
-        if isinstance(given, Signal) and given.times[-1] < end - 1e-9 * given.period:
-            raise KapitzaError(
-                f'The drive "{name}" lasts {given.times[-1]:.6g} s, the prediction {end:.6g} s: shorten it, or give a '
-                "longer drive."
-            )
-    if not drives:
-        return model
-    assert model.excitation is not None
-    written = {symbol(n): g for n, g in drives.items() if not isinstance(g, Signal)}
-    signals = tuple(given for given in drives.values() if isinstance(given, Signal))
-    period = model.excitation.period
-    excitation = None
-    if signals:
-        # A whole number of periods of each: one long period holds all of them.
-        longest = max(s.period for s in signals)
-        signals = tuple(replace(s, period=longest) for s in signals)
-        excitation = replace(model.excitation, period=sp.Float(longest), signals=signals)
-    elif not period.is_number:
-        excitation = replace(model.excitation, signals=())
-    return replace(
-        model,
-        equations=tuple(e.xreplace(written) for e in model.equations),
-        outputs={n: e.xreplace(written) for n, e in model.outputs.items()},
-        excitation=excitation,
-    )
 
 
 def drive_of(name: str, given: str, unit: str = "") -> Signal | Expression:

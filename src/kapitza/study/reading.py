@@ -13,6 +13,7 @@ from kapitza.model import Model
 from kapitza.study.candidates import Candidate, check_candidates
 from kapitza.study.folder import model_files, results_folder_problem
 from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setting_names
+from kapitza.study.next_run import read_plan
 from kapitza.study.problems import Notebook, Problem, StudyError
 from kapitza.study.problems import Path as Place
 from kapitza.study.recordings import KeptRecords, Recording, read_recordings
@@ -70,6 +71,7 @@ def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = Non
     methods = _methods(fit, notes)
     target = folder / output.get("folder", f"{path.stem}-results")
     read = [path, *(recording.path for recording in recordings), *model_files(path.resolve(), sections)]
+    next_run = read_plan((sections["plan"] or [{}])[0], candidates, folder, notes)
     problem = results_folder_problem(target, read)
     if problem:
         notes.add(("output", "folder"), problem)
@@ -90,6 +92,7 @@ def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = Non
         folder=target,
         report=bool(output.get("report", True)),
         profiles=bool(output.get("profiles", False)),
+        next_run=next_run,
     )
 
 

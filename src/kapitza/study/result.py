@@ -17,8 +17,10 @@ from kapitza.base.display import Shown
 from kapitza.base.files import replacing, settle
 from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.estimate import TIE, Estimate, compare_fits
+from kapitza.planning import Plan
+from kapitza.saving import load, save
 from kapitza.study.fits import StudyFit, read_fit
-from kapitza.study.folder import FITS, RESULT
+from kapitza.study.folder import FITS, PLAN, RESULT
 from kapitza.study.plain import read_json, write_json
 
 
@@ -30,7 +32,8 @@ class StudyResult(Shown):
 
     versions, checksums, seed, study (its text): what a repetition needs. data: the recordings in words; models: the
     equations by candidate. title, folder: of the study, and where it wrote; fits: one for each candidate and method;
-    level: of the intervals; warnings: about the study as a whole.
+    level: of the intervals; warnings: about the study as a whole. plan: the next experiments, where the study has a
+    section [plan]; plan_problem: why there are none.
 
     Examples
     --------
@@ -56,6 +59,8 @@ class StudyResult(Shown):
     models: Mapping[str, str] = field(default_factory=dict)
     study: str = field(default="", repr=False)
     warnings: tuple[str, ...] = ()
+    plan: Plan | None = field(default=None, repr=False)
+    plan_problem: str = ""
 
     @property
     def succeeded(self) -> tuple[StudyFit, ...]:
@@ -170,6 +175,8 @@ class StudyResult(Shown):
         lines = [f"{self.title}: {self.sentence()}"]
         lines += [text for text in (self.verdict(), *self.disagreements()) if text]
         lines += [f"{fit.label}: {fit.failure}" for fit in self.fits if fit.failure]
+        lines += [str(self.plan)] if self.plan is not None else []
+        lines += [f"No plan: {self.plan_problem}"] if self.plan_problem else []
         return "\n".join(lines)
 
 
@@ -221,6 +228,8 @@ def as_plain(result: StudyResult) -> dict[str, Any]:
         "before": result.warnings,
         "warnings": {fit.label: [spoken(text) for text in fit.answer.warnings] for fit in result.succeeded},
         "failures": {fit.label: fit.failure for fit in result.fits if fit.failure},
+        "plan": [] if result.plan is None else [result.plan.words(one.choice) for one in result.plan],
+        "plan_problem": result.plan_problem,
         "checksums": result.checksums,
         "versions": result.versions,
     }
@@ -242,6 +251,10 @@ def write_result(result: StudyResult, folder: Path, report: bool) -> None:
     comparison = result.comparison()
     if len(comparison):
         write_table(comparison, folder / "comparison.csv", index=True)
+    if result.plan is not None:
+        save(result.plan, folder / PLAN)
+        result.plan.sheet(folder / "runs.csv")
+        result.plan.sheet(folder / "runs.toml")
     if report:
         from kapitza.report import write_study_report
 
@@ -349,4 +362,15 @@ def _read(folder: Path) -> StudyResult:
         models=dict(content["models"]),
         study=(folder / "study.toml").read_text(encoding="utf-8"),
         warnings=tuple(map(str, content["before"])),
+        plan=_plan(folder),
+        plan_problem=str(content.get("plan_problem", "")),
     )
+
+
+def _plan(folder: Path) -> Plan | None:
+    if not (folder / PLAN).is_file():
+        return None
+    found = load(folder / PLAN)
+    if not isinstance(found, Plan):
+        raise DataError(f"{PLAN} holds no plan: {AGAIN}")
+    return found

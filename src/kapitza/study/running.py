@@ -90,9 +90,22 @@ def _run(study: Study, resume: bool, task: Task, executor: Executor | None) -> S
         study=study.text,
         warnings=study.warnings(),
     )
+    result = _planned(study, result)
     with publishing(study, working, own, [name for fit in result.fits for name in fit_files(fit)]) as draft:
         write_result(result, draft, study.report)
     return result
+
+
+def _planned(study: Study, result: StudyResult) -> StudyResult:
+    """Add the next experiments to the result, or why there are none."""
+    if study.next_run is None:
+        return result
+    if result.best is None:
+        return replace(result, plan_problem="no fit succeeded that a plan could start from.")
+    try:
+        return replace(result, plan=study.next_run.plan(result.best))
+    except KapitzaError as error:
+        return replace(result, plan_problem=spoken(str(error)))
 
 
 def _fits(study: Study, steps: Sequence[Step], folder: Path, task: Task, executor: Executor | None) -> list[StudyFit]:

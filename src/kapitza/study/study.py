@@ -13,6 +13,7 @@ from kapitza.base.cures import spoken
 from kapitza.base.monitor import Monitor
 from kapitza.base.workers import Executor
 from kapitza.study.candidates import Candidate
+from kapitza.study.next_run import NextRun
 from kapitza.study.recordings import Recording
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Study:
     content: the file as plain tables; text: the file as it was. methods: names of [fit] method. settings: by method.
     folder: where the results go; report: whether an HTML page is among them. path, title, seed: of the study;
     candidates: its models; recordings: its data. hold_back: share of each recording that is not fitted; max_period: of
-    orbits looked for; level: of the intervals; profiles: whether the likelihood of every parameter is drawn.
+    orbits looked for; level: of the intervals; profiles: whether the likelihood of every parameter is drawn; next_run:
+    what [plan] asks, None without that section.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class Study:
     folder: Path
     report: bool
     profiles: bool = False
+    next_run: NextRun | None = None
 
     @property
     def fitted(self) -> tuple[Recording, ...]:
