@@ -13,7 +13,7 @@ from nicegui.elements.mixins.value_element import ValueElement
 
 from kapitza.errors import KapitzaError
 from kapitza.studio.document import Change, Place, shown
-from kapitza.studio.session import Session, window
+from kapitza.studio.session import Session, hear, window
 
 PAUSE = 0.25
 """Seconds without a key press after which what was typed goes into the study."""
@@ -33,21 +33,25 @@ def bind(
     to_study: Callable[[Any], Any] = lambda value: value,
     from_study: Callable[[Any], Any] = lambda value: value,
     problems: Sequence[Place] = (),
+    quiet: bool = False,
 ) -> None:
     """Tie an element to a key: typed values go into the study after a pause, other changes come back into it.
 
-    problems: further places whose problems stand at this field.
+    problems: further places whose problems stand at this field; quiet: only the frame shows that there is one, the pane
+    lists them itself.
     """
     own, places = window(), (place, *problems)
-    state: dict[str, Any] = {"task": None, "setting": False, "edited": -math.inf, "refused": ""}
+    state: dict[str, Any] = {"task": None, "setting": False, "edited": -math.inf, "refused": "", "shown": ""}
 
     def show_problems() -> None:
         messages = [text for one in places for text in session.problems_at(*one)]
         if state["refused"]:
             messages = [state["refused"]]
         text = " ".join(dict.fromkeys(text.removeprefix(f"{shown(place)}: ") for text in messages))
-        if element.props.get("error-message", "") != text:
-            element.props["error"], element.props["error-message"] = bool(text), text
+        if state["shown"] != text:
+            state["shown"] = text
+            element.props["error"] = bool(text)
+            element.props["error-message"] = text if state["refused"] or not quiet else " "
             element.update()
 
     def commit() -> None:
@@ -87,8 +91,8 @@ def bind(
             ui.notify(f"{shown(place)} was changed {where}: {value}", position="bottom-right")
 
     element.on_value_change(typed)
-    session.changed.subscribe(changed)
-    session.checked.subscribe(show_problems)
+    hear(session.changed, changed)
+    hear(session.checked, show_problems)
     show_problems()
 
 
@@ -112,14 +116,14 @@ def as_text(value: Any) -> str:
 
 def text_field(session: Session, place: Place, label: str, **props: Any) -> ui.input:
     """Add a field for a text."""
-    field = _input(label, as_text(session.document.get(*place)), **props)
+    field = plain_input(label, as_text(session.document.get(*place)), **props)
     bind(field, session, place, lambda value: (value or "").strip() or None, as_text)
     return field
 
 
 def number_field(session: Session, place: Place, label: str, **props: Any) -> ui.input:
     """Add a field for a number; an empty one removes the key."""
-    field = _input(label, as_text(session.document.get(*place)), **props)
+    field = plain_input(label, as_text(session.document.get(*place)), **props)
     bind(field, session, place, number_or_none, as_text)
     return field
 
@@ -135,8 +139,9 @@ def choice_field(session: Session, place: Place, label: str, options: Any, defau
     return field
 
 
-def _input(label: str, value: str, **props: Any) -> ui.input:
-    field = ui.input(label=label, value=value).props("dense outlined")
+def plain_input(label: str, value: str, **props: Any) -> ui.input:
+    """Add an input of the page's look; further names are properties of it."""
+    field = ui.input(label=label or None, value=value).props("dense outlined")
     for name, one in props.items():
         field.props[name.replace("_", "-")] = one
     # The room below, where messages stand, is taken only when there is one.

@@ -1,12 +1,372 @@
-"""The pane model."""
+"""The pane of the model: equations, library and laws, candidates, and a simulated motion over the data."""
 
 from __future__ import annotations
 
-from nicegui import ui
+import re
+from functools import partial
+from typing import Any
 
-from kapitza.studio.session import Session
+from nicegui import run, ui
+
+from kapitza.errors import KapitzaError
+from kapitza.library import SYSTEMS, model_named
+from kapitza.model import CONSTANTS, FUNCTIONS, LAWS, Model
+from kapitza.studio.columns import roles
+from kapitza.studio.document import Change
+from kapitza.studio.fields import bind, text_field
+from kapitza.studio.formulas import formula
+from kapitza.studio.loading import Shown
+from kapitza.studio.motion import missed, simulated
+from kapitza.studio.parameters import parameter_table
+from kapitza.studio.recording import View
+from kapitza.studio.session import Session, hear, window
+
+SOURCES = ("equations", "library", "file", "map")
+
+SHORT_TERMS = {
+    "viscous": "viscous friction", "coulomb": "dry friction", "quadratic": "quadratic drag",
+    "cubic_damping": "cubic damping", "stribeck": "Stribeck friction", "linear": "linear spring",
+    "cubic": "cubic spring", "quintic": "quintic spring", "bilinear": "one-sided spring", "gap": "spring beyond a gap",
+}  # fmt: skip
+"""What the laws are called in menus."""
 
 
 def build(session: Session) -> None:
     """Build the pane in one window."""
-    ui.label(session.path.name)
+    holder = ui.column().classes("w-full gap-3")
+    state: dict[str, Any] = {"built": None, "chosen": 0}
+
+    def refresh() -> None:
+        tables = session.document.tables("model")
+        wanted = [[key for key in SOURCES if key in table] for table in tables], state["chosen"]
+        if state["built"] == wanted:
+            return
+        state["chosen"] = min(state["chosen"], max(len(tables) - 1, 0))
+        state["built"] = wanted
+        holder.clear()
+        with holder:
+            _candidates(session, state, refresh)
+
+    hear(session.changed, refresh)
+    refresh()
+
+
+def model_of(session: Session, number: int) -> Model | None:
+    """Return the model of a candidate as it was last read without problems."""
+    study = session.study
+    if study is None or number >= len(study.candidates):
+        return None
+    return study.candidates[number].model
+
+
+def _candidates(session: Session, state: dict[str, Any], refresh: Any) -> None:
+    own, tables = window(), session.document.tables("model")
+
+    def choose(number: int) -> None:
+        state["chosen"] = number
+        refresh()
+
+    def add() -> None:
+        first = dict(session.document.tables("model")[0])
+        first.pop("name", None)
+        count = len(session.document.tables("model"))
+        values: dict[Any, Any] = {("model", count): {"name": f"candidate {count + 1}", **first}}
+        if count == 1 and session.document.get("model", 0, "name") is None:
+            session.set(("model", 0, "name"), "candidate 1", own)
+        state["chosen"] = count
+        session.set_all(values, own)
+
+    def remove() -> None:
+        number, state["chosen"] = state["chosen"], 0
+        session.set(("model", number), None, own)
+
+    with ui.row().classes("items-center gap-2 w-full"):
+        for number, table in enumerate(tables):
+            name = table.get("name") or table.get("library") or f"model {number + 1}"
+            button = ui.button(str(name), on_click=partial(choose, number)).props("dense no-caps unelevated")
+            if number != state["chosen"]:
+                button.props("outline")
+        ui.button("Another candidate", icon="add", on_click=add).props("dense no-caps flat")
+        if len(tables) > 1:
+            ui.button("Remove this one", icon="delete_outline", on_click=remove).props("dense no-caps flat")
+    for text in (p.message for p in session.problems if p.place == ()):
+        ui.label(text).classes("kz-problem")
+    _candidate(session, state["chosen"])
+
+
+def _candidate(session: Session, number: int) -> None:
+    with ui.row().classes("w-full kz-columns"):
+        with ui.card().classes("kz-card kz-wide"):
+            _equations(session, number)
+        with ui.card().classes("kz-card kz-narrow"):
+            _library(session, number)
+    redraw = _Redraw(session, number)
+    with ui.card().classes("kz-card w-full"):
+        ui.label("Parameters").classes("kz-title")
+        parameter_table(session, number, lambda: model_of(session, number), redraw.with_values)
+    with ui.card().classes("kz-card w-full"):
+        redraw.build()
+
+
+def _equations(session: Session, number: int) -> None:
+    """Add the field of the equations, its problems with the column, and the formula."""
+    given = next((key for key in SOURCES if key in session.document.tables("model")[number]), "equations")
+    with ui.row().classes("items-center w-full"):
+        ui.label({"equations": "Equations of motion", "library": "From the library", "file": "From a file",
+                  "map": "A map"}[given]).classes("kz-title")  # fmt: skip
+    place = ("model", number, given)
+    if given == "equations":
+        field = (
+            ui.textarea(value=_lines(session.document.get(*place)))
+            .props("outlined autogrow dense")
+            .classes("w-full kz-mono")
+        )
+        field.props["aria-label"] = "Equations of motion"
+        field.props["spellcheck"] = "false"
+        field.props["hide-bottom-space"] = True
+        bind(field, session, place, _equation_list, _lines, quiet=True)
+        ui.label("One per line. Primes are time derivatives: m*x'' + c*x' + k*x + k3*x**3 = F").classes(
+            "kz-note kz-mono"
+        )
+    elif given in ("library", "file"):
+        text_field(session, place, given).classes("w-full kz-mono")
+    else:
+        ui.label("\n".join(f"{k} → {v}" for k, v in (session.document.get(*place) or {}).items())).classes(
+            "kz-mono kz-said"
+        )
+    said = ui.column().classes("w-full gap-1")
+    drawn = ui.html("", sanitize=False).classes("kz-formula")
+    offers = ui.row().classes("gap-2 items-center")
+
+    def show() -> None:
+        said.clear()
+        with said:
+            for key in (given, "values", "name", "free", "laws"):
+                for text in session.problems_at("model", number, key):
+                    ui.label(text.partition(": ")[2] or text).classes("kz-problem kz-caret")
+            for problem in session.problems:
+                if problem.place == ("model", number):
+                    ui.label(problem.message).classes("kz-problem")
+        found = model_of(session, number)
+        wrong = bool(session.problems_at("model", number, given))
+        drawn.content = formula(found) if found is not None else ""
+        drawn.classes("kz-stale") if wrong else drawn.classes(remove="kz-stale")
+        offers.clear()
+        with offers:
+            _offers(session, number)
+
+    hear(session.checked, show)
+    show()
+
+
+def _lines(equations: Any) -> str:
+    return equations if isinstance(equations, str) else "\n".join(map(str, equations or []))
+
+
+def _equation_list(text: str) -> list[str]:
+    return [line.strip() for line in (text or "").splitlines() if line.strip()]
+
+
+def unknown_names(session: Session, number: int) -> list[str]:
+    """Return names in the equations that are neither moved, nor measured, nor parameters."""
+    texts = _equation_list(_lines(session.document.get("model", number, "equations")))
+    moving = {name for text in texts for name in re.findall(r"([A-Za-z_]\w*)'", text)}
+    drives = {d for table in session.document.tables("data") for d in table.get("drive") or []}
+    known = {
+        *moving,
+        *drives,
+        *(session.document.get("model", number, "parameters") or {}),
+        *FUNCTIONS,
+        *CONSTANTS,
+        "t",
+    }
+    words = dict.fromkeys(word for text in texts for word in re.findall(r"(?<![\w.])[A-Za-z_]\w*", text))
+    return [word for word in words if word not in known]
+
+
+def _offers(session: Session, number: int) -> None:
+    """Offer to make new names of the equations parameters."""
+    own, names = window(), unknown_names(session, number)
+    if not names:
+        return
+
+    def add(wanted: list[str]) -> None:
+        values: dict[Any, Any] = {("model", number, "parameters", name): 1.0 for name in wanted}
+        place = (
+            ("model", number, "free") if session.document.get("model", number, "free") is not None else ("fit", "free")
+        )
+        free = session.document.get(*place, default=[]) or []
+        values[place] = [*free, *(name for name in wanted if name not in free)]
+        session.set_all(values, own)
+
+    ui.label("New here:").classes("kz-note")
+    ui.button(f"make {', '.join(names)} {'a parameter' if len(names) == 1 else 'parameters'}", icon="add",
+              on_click=lambda: add(names)).props("dense no-caps outline")  # fmt: skip
+
+
+def _library(session: Session, number: int) -> None:
+    """Offer models of the library, and laws to add."""
+    own = window()
+    ui.label("One click away").classes("kz-title")
+
+    def use(name: str | None) -> None:
+        if not name:
+            return
+        kept = session.document.get("model", number, "name")
+        made = model_named(name)
+        table = {**({"name": kept} if kept else {}), "library": name}
+        values = {n: float(made.values[n]) for n in made.names if made.values[n] == made.values[n]}
+        table["values"] = values
+        free = session.document.get("fit", "free", default=[]) or []
+        known = [n for n in free if n in made.names] or list(made.names)[:1]
+        session.set_all({("model", number): table, ("fit", "free"): known}, own)
+
+    def write_out() -> None:
+        found = model_of(session, number)
+        if found is None:
+            return
+        parameters = {p.name: float(p.value) for p in found.parameters}
+        table: dict[str, Any] = {"equations": [f"{e} = 0" for e in found.equations], "parameters": parameters}
+        kept = session.document.get("model", number, "name")
+        session.set(("model", number), {**({"name": kept} if kept else {}), **table}, own)
+
+    names = [system.__name__ for system in SYSTEMS]
+    ui.select(names, label="Model of the library", with_input=True, on_change=lambda e: use(e.value)).props(
+        "dense outlined options-dense"
+    ).classes("w-full")
+    if session.document.get("model", number, "library"):
+        ui.button("Write out its equations", icon="edit", on_click=write_out).props("dense no-caps flat")
+    laws = ui.column().classes("gap-1 w-full")
+
+    def put(wanted: list[str]) -> None:
+        try:
+            place = (
+                ("model", number, "free")
+                if session.document.get("model", number, "free") is not None
+                else ("fit", "free")
+            )
+            free = list(session.document.get(*place, default=[]) or [])
+            before = session.document.get("model", number, "laws", default=[]) or []
+            gone = {n for law in before if law not in wanted for n in _law_names(law)}
+            new = [n for law in wanted if law not in before for n in _law_names(law)]
+            session.set_all(
+                {("model", number, "laws"): wanted or None, place: [n for n in free if n not in gone] + new}, own
+            )
+        except (KapitzaError, OSError) as problem:
+            ui.notify(str(problem), type="negative", multi_line=True)
+
+    def show() -> None:
+        laws.clear()
+        given = session.document.get("model", number, "laws", default=[]) or []
+        found = model_of(session, number)
+        coordinates = [c.name for c in found.coordinates] if found is not None else []
+        with laws:
+            for law in given:
+                ui.chip(law, removable=True, icon="add").props("outline dense").on(
+                    "remove", lambda law=law: put([one for one in given if one != law])
+                )
+            options = {f"{law} {c}": f"{SHORT_TERMS.get(law, law)} of {c}: {LAWS[law].meaning}"
+                       for c in coordinates for law in LAWS if f"{law} {c}" not in given}  # fmt: skip
+            ui.select(options, label="Add a force", on_change=lambda e: e.value and put([*given, e.value])).props(
+                "dense outlined options-dense"
+            ).classes("w-full")
+
+    def changed(change: Change) -> None:
+        if change.touches("model", number, "laws"):
+            show()
+
+    hear(session.changed, changed)
+    once = {"seen": model_of(session, number) is not None}
+
+    def checked() -> None:
+        if not once["seen"] and model_of(session, number) is not None:
+            once["seen"] = True
+            show()
+
+    hear(session.checked, checked)
+    show()
+
+
+def _law_names(law: str) -> list[str]:
+    """Return the parameters that a law brings: "coulomb x" has coulomb_x_c."""
+    name, _, coordinate = law.strip().partition(" ")
+    return [f"{name}_{coordinate.strip()}_{p[0]}" for p in LAWS[name].parameters] if name in LAWS else []
+
+
+class _Redraw:
+    """The simulated motion over the data: one simulation at a time, the last wish wins."""
+
+    def __init__(self, session: Session, number: int):
+        self.session, self.number = session, number
+        self.values: dict[str, float] = {}
+        self.busy = self.again = False
+        self.view: View | None = None
+        self.seen: tuple[float, float] | None = None
+
+    def build(self) -> None:
+        """Add the picture of the first fitted recording."""
+        with ui.row().classes("items-center w-full"):
+            ui.label("Simulated over the data").classes("kz-title")
+            self.said = ui.label().classes("kz-note")
+        self.holder = ui.column().classes("w-full")
+        hear(self.session.loaded, self.show)
+        hear(self.session.checked, self.run)
+        self.show()
+
+    def show(self) -> None:
+        """Draw the recording as soon as it is read."""
+        ready = self.session.recordings and isinstance(self.session.recordings[0], Shown)
+        if not ready:
+            return
+        if self.view is not None:
+            self.view.take()
+            return
+        with self.holder:
+            self.view = View(self.session, 0, overlay=True)
+            self.view.on("seen", self.moved)
+        ui.timer(0.05, self.run, once=True)
+
+    def moved(self, event: Any) -> None:
+        self.seen = float(event.args["begin"]), float(event.args["end"])
+        self.start()
+
+    def with_values(self, values: dict[str, float]) -> None:
+        """Take over what the sliders say."""
+        self.values = values
+        self.start()
+
+    def start(self) -> None:
+        ui.timer(0, self.run, once=True)
+
+    async def run(self) -> None:
+        """Simulate with the present values, and once more where they have changed meanwhile."""
+        if self.busy:
+            self.again = True
+            return
+        self.busy = True
+        try:
+            self.again = True
+            while self.again:
+                self.again = False
+                await self.once()
+        finally:
+            self.busy = False
+
+    async def once(self) -> None:
+        study, shown = self.session.study, self.session.recordings[0] if self.session.recordings else None
+        if study is None or not study.fitted or self.number >= len(study.candidates) or not isinstance(shown, Shown):
+            return
+        recording = study.fitted[0]
+        names = {name: column for column, (_, name) in roles(self.session, 0, shown.channels).items()}
+        begin, end = self.seen or (float(shown.time[0]), float(shown.time[-1]))
+        try:
+            model = study.candidates[self.number].model.with_values(**{**recording.values, **self.values})
+            made = await run.io_bound(simulated, model, recording.record, names, begin, end)
+        except (KapitzaError, ArithmeticError) as problem:
+            self.session.motion = None
+            self.said.text = str(problem)
+        else:
+            self.session.motion = made
+            self.said.text = missed(made, shown.time, shown.record) if made is not None else ""
+        if self.view is not None:
+            self.view.run_method("sharpen")

@@ -11,7 +11,7 @@ from nicegui import app, ui
 
 from kapitza.errors import KapitzaError
 from kapitza.studio import diagram, fit, home, model, orbits, recording, rig, sharing
-from kapitza.studio.session import Session, window
+from kapitza.studio.session import Session, hear, window
 from kapitza.studio.studio import Studio
 
 PANES: dict[str, tuple[str, str, Any]] = {
@@ -26,6 +26,10 @@ PANES: dict[str, tuple[str, str, Any]] = {
 """Tabs by their name in the address: title, icon, how they are built."""
 
 STATIC = Path(__file__).parent / "static"
+HEAD = (
+    '<script src="/static/quiet.js"></script><link rel="stylesheet" href="/static/uplot/uplot.css">'
+    '<link rel="stylesheet" href="/static/studio.css">'
+)
 THEME = "kapitza-theme"
 """Cookie that keeps dark or light; the server reads it before the first picture."""
 
@@ -36,7 +40,8 @@ def add(studio: Studio) -> None:
 
     @ui.page("/", response_timeout=20)
     def main(request: Request, study: str = "", tab: str = "recording") -> None:  # pyright: ignore[reportUnusedFunction]
-        ui.add_head_html('<link rel="stylesheet" href="/static/studio.css">')
+        ui.add_head_html(HEAD)
+        ui.colors(primary="#0072b2", positive="#00805a", negative="#c62828", warning="#b26a00")
         dark = ui.dark_mode({"dark": True, "light": False}.get(request.cookies.get(THEME, "")))
         try:
             session = studio.session(study) if study else None
@@ -95,7 +100,7 @@ def _history(session: Session) -> None:
             guarded(session.redo if event.modifiers.shift else session.undo)
 
     ui.keyboard(on_key=pressed, ignore=["input", "textarea", "select"])
-    session.changed.subscribe(show)
+    hear(session.changed, show)
     show()
 
 
@@ -122,7 +127,7 @@ def _problem_button(session: Session) -> None:
             if not session.problems:
                 ui.label("Nothing: `kapitza check` finds no problem.")
 
-    session.checked.subscribe(show)
+    hear(session.checked, show)
     show()
 
 
@@ -150,7 +155,7 @@ def _work(session: Session) -> None:
             said.text = f"{keys[0]}: {words}"
             stop.set_enabled(run.state == "running")
 
-    session.ran.subscribe(show)
+    hear(session.ran, show)
     show()
 
 
@@ -183,4 +188,4 @@ def _tabs(session: Session, chosen: str) -> None:
         if by != own:
             ui.notify(text, position="bottom-right", multi_line=True, timeout=8000)
 
-    session.told.subscribe(told)
+    hear(session.told, told)

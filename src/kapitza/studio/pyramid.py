@@ -24,10 +24,14 @@ class View:
     values: Array
     reduced: bool
 
-    def packed(self) -> bytes:
-        """Return it as little-endian doubles: N, channels, reduced (0 or 1), times, values by channel."""
-        head = np.array([self.time.size, len(self.values), float(self.reduced)])
-        return np.concatenate([head, self.time, self.values.ravel()]).astype("<f8").tobytes()
+    def packed(self, overlay: Array | None = None) -> bytes:
+        """Return it as little-endian doubles: N, channels, reduced and overlay (0 or 1), times, values by channel.
+
+        overlay: (channels, N) a second line in each chart, NaN where there is none.
+        """
+        more = np.empty(0) if overlay is None else overlay.ravel()
+        head = np.array([self.time.size, len(self.values), float(self.reduced), float(overlay is not None)])
+        return np.concatenate([head, self.time, self.values.ravel(), more]).astype("<f8").tobytes()
 
 
 class Pyramid:

@@ -1,12 +1,352 @@
-"""The pane recording."""
+"""The pane of the recording: columns and units, zoom over all channels, spans, what is in it."""
 
 from __future__ import annotations
 
-from nicegui import ui
+import json
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
-from kapitza.studio.session import Session
+from nicegui import run, ui
+from nicegui.element import Element
+
+from kapitza.errors import KapitzaError
+from kapitza.studio.columns import column_table
+from kapitza.studio.document import Change
+from kapitza.studio.figures import dressed, picture
+from kapitza.studio.loading import Shown
+from kapitza.studio.session import Session, hear, window
+from kapitza.studio.spans import portrait_figure, response_figure, spectrum_figure
+
+STATIC = Path(__file__).parent / "static"
+
+KEYS = "Wheel or + and - zoom, arrows move, Home shows all, Shift and drag takes a span, S takes what is seen."
+
+
+class View(Element, component=STATIC / "recording.js", esm={"uplot": str(STATIC / "uplot")}):
+    """A recording drawn by channels; see static/recording.js for its events."""
+
+    def __init__(self, session: Session, number: int, overlay: bool = False, tall: int = 0):
+        super().__init__()
+        self.session, self.number = session, number
+        query = {"study": session.path.name, "number": number, "overlay": int(overlay)}
+        self.props["url"] = f"/data/view?{urlencode(query)}"
+        self.props["label"] = f"Recording {number + 1}"
+        self.props["store"] = f"kapitza {session.path} {number}"
+        self.props["mode"] = "zoom"
+        self.props["tall"] = tall
+        self.classes("w-full")
+        self.take()
+
+    @property
+    def shown(self) -> Shown | None:
+        found = self.session.recordings[self.number] if self.number < len(self.session.recordings) else None
+        return found if isinstance(found, Shown) else None
+
+    def take(self) -> None:
+        """Take over what the session has: channels, marks, spans."""
+        shown = self.shown
+        if shown is None:
+            return
+        units = shown.record.units
+        self.props["channels"] = [{"name": name, "unit": units[name]} for name in shown.channels]
+        self.props["whole"] = [float(shown.time[0]), float(shown.time[-1])]
+        self.props["marks"] = [{"kind": m.kind, "begin": m.begin, "end": m.end} for m in shown.marks]
+        self.props["spans"] = shaded(self.session, self.number)
+        # Changed data of the same shape are fetched anew.
+        self.props["url"] = self.props["url"].split("&state=")[0] + f"&state={abs(hash(shown.key))}"
+        self.update()
+
+
+def shaded(session: Session, number: int) -> list[dict[str, Any]]:
+    """Return the spans of a recording that are not fitted."""
+    get, spans = session.document.get, []
+    begin, end = get("data", number, "from"), get("data", number, "to")
+    if isinstance(begin, int | float):
+        spans.append({"kind": "outside", "begin": None, "end": begin})
+    if isinstance(end, int | float):
+        spans.append({"kind": "outside", "begin": end, "end": None})
+    held = get("data", number, "hold_back", default=[])
+    spans += [{"kind": "held", "begin": a, "end": b} for a, b in _pairs(held)]
+    share = get("fit", "hold_back", default=0.0)
+    shown = session.recordings[number] if number < len(session.recordings) else None
+    if not held and isinstance(share, int | float) and share > 0 and isinstance(shown, Shown):
+        inside = shown.time[(shown.time >= (begin or -1e300)) & (shown.time < (end or 1e300))]
+        if inside.size:
+            spans.append(
+                {
+                    "kind": "held",
+                    "begin": float(inside[round((1 - share) * (inside.size - 1))]),
+                    "end": float(inside[-1]),
+                }
+            )
+    return spans
+
+
+def _pairs(spans: Any) -> list[tuple[float, float]]:
+    right = isinstance(spans, list) and all(isinstance(s, list) and len(s) == 2 for s in spans)
+    return [(float(a), float(b)) for a, b in spans] if right else []
 
 
 def build(session: Session) -> None:
     """Build the pane in one window."""
-    ui.label(session.path.name)
+    holder = ui.column().classes("w-full gap-3")
+    state: dict[str, Any] = {"built": None, "number": 0}
+
+    def refresh() -> None:
+        shapes = [s.channels if isinstance(s, Shown) else s for s in session.recordings]
+        tables = [(t.get("file"), t.get("files")) for t in session.document.tables("data")]
+        wanted = json.dumps([shapes, tables], default=str)
+        if state["built"] == wanted:
+            return
+        state["built"] = wanted
+        holder.clear()
+        with holder:
+            _recordings(session, state, refresh)
+
+    hear(session.loaded, refresh)
+    hear(session.changed, refresh)
+    refresh()
+
+
+def _recordings(session: Session, state: dict[str, Any], refresh: Any) -> None:
+    tables = session.document.tables("data")
+    if not tables:
+        ui.label('The study names no recording: add [data] with file = "run.csv" to it.').classes("kz-problem")
+        return
+    number = state["number"] = min(state["number"], len(tables) - 1)
+    if len(tables) > 1:
+        names = {n: f"{n + 1}: {t.get('file', t.get('files'))}" for n, t in enumerate(tables)}
+
+        def other(event: Any) -> None:
+            state["number"], state["built"] = event.value, None
+            refresh()
+
+        ui.select(names, value=number, label="Recording", on_change=other).props("dense outlined")
+    found = session.recordings[number] if number < len(session.recordings) else None
+    if isinstance(found, Shown):
+        _one(session, number, found)
+    elif found is None:
+        with ui.row().classes("items-center"):
+            ui.spinner()
+            ui.label("Reading the recording …")
+    else:
+        ui.label(found[1]).classes("kz-problem")
+
+
+def _one(session: Session, number: int, shown: Shown) -> None:
+    """Build the picture, its tools, and what is known of the span seen."""
+    seen = {"begin": float(shown.time[0]), "end": float(shown.time[-1])}
+    with ui.card().classes("kz-card w-full"):
+        with ui.row().classes("w-full items-center gap-2 kz-tools"):
+            mode = ui.toggle({"zoom": "Drag zooms", "span": "Drag takes a span"}, value="zoom").props(
+                "dense no-caps unelevated"
+            )
+            buttons = ui.row().classes("gap-0 no-wrap")
+            ui.space()
+            ui.label(_described(shown)).classes("kz-note")
+        view = View(session, number)
+        view.on("seen", lambda event: seen.update(event.args))
+        mode.on_value_change(lambda event: view.props.__setitem__("mode", event.value) or view.update())
+        with buttons:
+            for icon, name, call in (("remove", "Zoom out", ("zoom", 1.6)), ("add", "Zoom in", ("zoom", 0.6)),
+                                     ("chevron_left", "Left", ("pan", -0.3)), ("chevron_right", "Right", ("pan", 0.3)),
+                                     ("fit_screen", "Show all", ("reset",))):  # fmt: skip
+                ui.button(icon=icon, on_click=partial(view.run_method, *call)).props(
+                    f'flat dense round aria-label="{name}"'
+                ).tooltip(name)
+        ui.label(KEYS).classes("kz-note")
+        _marks(session, number, shown, view)
+        _spans(session, number, shown, view)
+    with ui.row().classes("w-full kz-columns"):
+        with ui.card().classes("kz-card kz-wide"):
+            ui.label("Columns").classes("kz-title")
+            column_table(session, number, shown)
+        _findings(session, number, shown, view, seen)
+
+    def again(change: Change) -> None:
+        if change.touches("data", number) or change.touches("fit", "hold_back"):
+            view.take()
+
+    hear(session.changed, again)
+    hear(session.loaded, view.take)
+
+
+def _described(shown: Shown) -> str:
+    record, sampling = shown.record, shown.record.sampling()
+    text = f"{record.size:,} samples".replace(",", " ") + f", {sampling.interval:.4g} s apart"
+    pieces = len(record.segments())
+    return (
+        text
+        + (f", {pieces} segments" if pieces > 1 else "")
+        + (", laid one behind the other" if shown.laid_out else "")
+    )
+
+
+def _marks(session: Session, number: int, shown: Shown, view: View) -> None:
+    """List gaps, segments and bad samples; each leads to its place."""
+    del session, number
+    whole = float(shown.time[-1] - shown.time[0])
+
+    def go(index: int) -> None:
+        mark = shown.marks[index]
+        room = max(mark.end - mark.begin, 0.004 * whole)
+        view.run_method("show", mark.begin - 2 * room, mark.end + 2 * room)
+
+    view.on("mark", lambda event: ui.notify(shown.marks[event.args["index"]].text, position="bottom"))
+    if not shown.marks:
+        return
+    with ui.row().classes("gap-1 items-center kz-marks"):
+        ui.label("Look at:").classes("kz-note")
+        for index, mark in enumerate(shown.marks[:12]):
+            icon = {"gap": "space_bar", "segment": "vertical_split"}.get(mark.kind, "priority_high")
+            ui.button(mark.text, icon=icon, on_click=partial(go, index)).props("flat dense no-caps size=sm")
+        if len(shown.marks) > 12:
+            ui.label(f"and {len(shown.marks) - 12} more").classes("kz-note")
+
+
+def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
+    """Add what is done with a span that was taken, and the spans that the study holds."""
+    own, taken = window(), {"begin": 0.0, "end": 0.0}
+    with ui.row().classes("items-center gap-2 kz-span") as bar:
+        said = ui.label().classes("kz-title")
+        fit = ui.button("Fit only this", icon="crop").props("dense no-caps unelevated")
+        hold = ui.button("Hold back", icon="lock_clock").props("dense no-caps outline")
+        zoom = ui.button("Zoom to it", icon="zoom_in").props("dense no-caps flat")
+        ui.button(icon="close", on_click=lambda: bar.set_visibility(False)).props(
+            'flat dense round aria-label="Forget"'
+        )
+    bar.set_visibility(False)
+    listing = ui.row().classes("items-center gap-2")
+
+    def take(event: Any) -> None:
+        whole = float(shown.time[0]), float(shown.time[-1])
+        step = shown.record.sampling().interval
+        begin, end = (min(max(float(event.args[k]), whole[0]), whole[1] + step) for k in ("begin", "end"))
+        taken.update(begin=_rounded(begin, end), end=_rounded(end, begin))
+        said.text = f"{taken['begin']:.6g} to {taken['end']:.6g} s"
+        bar.set_visibility(True)
+        fit.set_enabled(not shown.laid_out)
+        hold.set_enabled(not shown.laid_out)
+
+    def put(values: dict[Any, Any]) -> None:
+        try:
+            session.set_all(values, own)
+        except (KapitzaError, OSError) as problem:
+            ui.notify(str(problem), type="negative", multi_line=True)
+        bar.set_visibility(False)
+
+    def hold_back() -> None:
+        spans = [list(s) for s in _pairs(session.document.get("data", number, "hold_back", default=[]))]
+        put({("data", number, "hold_back"): sorted([*spans, [taken["begin"], taken["end"]]])})
+
+    fit.on_click(lambda: put({("data", number, "from"): taken["begin"], ("data", number, "to"): taken["end"]}))
+    hold.on_click(hold_back)
+    zoom.on_click(lambda: view.run_method("show", taken["begin"], taken["end"]))
+    view.on("span", take)
+
+    def show() -> None:
+        listing.clear()
+        get = session.document.get
+        begin, end = get("data", number, "from"), get("data", number, "to")
+        with listing:
+            if begin is not None or end is not None:
+                text = f"fitted: {'start' if begin is None else begin} to {'end' if end is None else f'{end} s'}"
+                ui.chip(text, icon="crop", removable=True, color="grey").props("outline dense").on(
+                    "remove", lambda: put({("data", number, "from"): None, ("data", number, "to"): None})
+                )
+            held = _pairs(get("data", number, "hold_back", default=[]))
+            for at, (a, b) in enumerate(held):
+                rest = [list(s) for n, s in enumerate(held) if n != at] or None
+                ui.chip(f"held back: {a:.6g} to {b:.6g} s", icon="lock_clock", removable=True, color="orange").props(
+                    "outline dense"
+                ).on("remove", lambda rest=rest: put({("data", number, "hold_back"): rest}))
+            for text in (
+                *session.problems_at("data", number, "hold_back"),
+                *session.problems_at("data", number, "from"),
+            ):
+                ui.label(text).classes("kz-problem")
+
+    hear(session.changed, show)
+    hear(session.checked, show)
+    show()
+
+
+def _rounded(value: float, other: float) -> float:
+    """Round an end of a span to a thousandth of its length: nobody drags more precisely."""
+    digits = 3 - math.floor(math.log10(abs(value - other) or 1.0))
+    return round(value, digits)
+
+
+def _findings(session: Session, number: int, shown: Shown, view: View, seen: dict[str, float]) -> None:
+    """Draw spectrum, response or portrait of what is seen, and say what `inspect` says."""
+    drives = [c for c in session.document.get("data", number, "drive", default=[]) if c in shown.channels]
+    moving = [c for c in shown.channels if c not in drives]
+    kinds = {"spectrum": "Spectrum", "portrait": "Portrait"} | ({"response": "Frequency response"} if drives else {})
+    with ui.card().classes("kz-card kz-wide"):
+        with ui.row().classes("items-center w-full"):
+            ui.label("Of the span seen").classes("kz-title")
+            kind = ui.toggle(kinds, value="spectrum").props("dense no-caps unelevated")
+        said = ui.label().classes("kz-note")
+        drawn = picture(_empty(), 280)
+
+    async def draw() -> None:
+        span = seen["begin"], seen["end"]
+        first = moving[0] if moving else shown.channels[0]
+        work: dict[str, tuple[Any, ...]] = {
+            "spectrum": (spectrum_figure,),
+            "portrait": (portrait_figure, first),
+            "response": (response_figure, drives[0] if drives else "", moving),
+        }
+        draws, *more = work[kind.value]
+        try:
+            figure = await run.io_bound(draws, shown.record, *span, *more)
+        except KapitzaError as problem:
+            said.text = str(problem)
+            return
+        said.text = ""
+        if figure is not None:
+            drawn.update_figure(dressed(figure, 280))
+
+    kind.on_value_change(draw)
+    view.on("seen", draw)
+    ui.timer(0.05, draw, once=True)
+    with ui.card().classes("kz-card kz-wide"):
+        with ui.row().classes("items-center w-full"):
+            ui.label("What is in it").classes("kz-title")
+            ui.space()
+            ask = ui.button("Inspect", icon="search").props("dense no-caps outline")
+        text = ui.column().classes("gap-1 w-full")
+
+    def show(key: str = "inspect") -> None:
+        if key != "inspect":
+            return
+        done = session.runs.get("inspect")
+        text.clear()
+        with text:
+            if done is None:
+                ui.label("Noise, dominant frequencies, dimension, chaos or not: in words.").classes("kz-note")
+            elif done.active:
+                inner = done.levels[max(done.levels)] if done.levels else {}
+                ui.label(inner.get("text") or inner.get("title") or "starting …").classes("kz-note")
+            elif done.state == "done":
+                for line in done.result.get("lines", []):
+                    ui.label(line).classes("kz-said")
+            else:
+                ui.label(done.message or done.state).classes("kz-problem")
+
+    async def inspect() -> None:
+        table = session.document.tables("data")[number]
+        await session.start("inspect", "inspect", {"data": table, "folder": str(session.path.parent)})
+
+    ask.on_click(inspect)
+    hear(session.ran, show)
+    show()
+
+
+def _empty() -> Any:
+    import plotly.graph_objects as go
+
+    return go.Figure()

@@ -33,8 +33,9 @@ MOST_KEPT = 50
 def run(target: Path, port: int, browser: bool) -> None:
     """Serve a folder, study or recording until Ctrl-C."""
     studio = opened(target)
+    asked = port != 0
     port, token = _address(target.resolve(), port)
-    sock = _socket(port)
+    sock = _socket(port, asked)
     port = sock.getsockname()[1]
     _remember(target.resolve(), port, token)
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -76,7 +77,7 @@ def add_routes(api: FastAPI, studio: Studio) -> None:
     """Add the numbers behind the pictures; everything else goes through the page."""
 
     @api.get("/data/view")
-    def view(study: str, number: int, begin: float, end: float, width: int) -> Response:  # pyright: ignore[reportUnusedFunction]
+    def view(study: str, number: int, begin: float, end: float, width: int, overlay: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
         try:
             recordings = studio.session(study).recordings
         except (KapitzaError, OSError):
@@ -84,18 +85,22 @@ def add_routes(api: FastAPI, studio: Studio) -> None:
         found = recordings[number] if 0 <= number < len(recordings) else None
         if not isinstance(found, Shown) or not begin < end:
             return Response(status_code=404)
-        packed = found.pyramid.view(begin, end, min(max(width, 10), WIDEST)).packed()
+        seen = found.pyramid.view(begin, end, min(max(width, 10), WIDEST))
+        motion = studio.session(study).motion if overlay else None
+        packed = seen.packed(None if motion is None else motion.at(seen.time, found.channels))
         return Response(packed, media_type="application/octet-stream", headers={"cache-control": "no-store"})
 
 
-def _socket(port: int) -> socket.socket:
+def _socket(port: int, asked: bool) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if sys.platform != "win32":
         # A server that is started again takes the port of the one before at once.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((HOST, port))
-    except OSError:
+    except OSError as problem:
+        if asked:
+            raise DataError(f"Port {port} cannot be used ({problem.strerror}): leave --port out.") from None
         sock.bind((HOST, 0))
     return sock
 

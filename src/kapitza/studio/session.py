@@ -20,7 +20,7 @@ What a pane calls
     await session.stop(key)                     seen at once in `run.state`; killed after 5 s
     session.tell(text, by)            a message to all windows (but `by`)
 
-Events (subscribe inside `build`; NiceGUI unsubscribes with the window)
+Events (`hear(session.changed, callback)` inside `build`; it ends with the element or the window it was called in)
     session.changed(change)    the study has another text: `change.touches("model", 0, "equations")`, `change.by`
     session.checked()          problems, study and warnings are those of the present text
     session.loaded()           recordings have been read
@@ -34,15 +34,16 @@ place beside its field (`fields.py` does so by itself); the page lists all of th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nicegui import Event, context, run
+from nicegui import Event, context, helpers, run
 
 from kapitza.errors import DataError, KapitzaError
 from kapitza.studio.document import Change, Document, Place
 from kapitza.studio.loading import Shown, key_of, load, state_of
+from kapitza.studio.motion import Motion
 from kapitza.studio.runs import Run, Runs
 from kapitza.study import Problem, Study, StudyError, StudyResult, read_results, read_study
 
@@ -58,6 +59,24 @@ def window() -> str:
     return context.client.id
 
 
+def hear(event: Event[...], callback: Callable[..., Any]) -> None:
+    """Subscribe to an event for as long as the element built last exists.
+
+    Panes rebuild parts of themselves; NiceGUI itself unsubscribes with the window only.
+    """
+    # The last element so far: it goes when what surrounds it is cleared.
+    owner = context.slot.children[-1] if context.slot.children else context.slot.parent
+    wants = helpers.expects_arguments(callback)
+
+    def heard(*arguments: Any) -> Any:
+        if owner.is_deleted:
+            event.unsubscribe(heard)
+            return None
+        return callback(*arguments) if wants else callback()
+
+    event.subscribe(heard, expect_args=True)
+
+
 class Session:
     """One study file, open in any number of windows."""
 
@@ -71,6 +90,8 @@ class Session:
         self.checked_version = -1
         self.recordings: list[Shown | Unread | None] = []
         self.runs: dict[str, Run] = {}
+        self.motion: Motion | None = None
+        """What the sliders of the model pane simulate, drawn over the data."""
         self.changed: Event[Change] = Event()
         self.checked: Event[[]] = Event()
         self.loaded: Event[[]] = Event()

@@ -1,0 +1,106 @@
+"""A simulated motion over the data, before any fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kapitza.base.arrays import Array
+from kapitza.data import Record
+from kapitza.errors import DataError
+from kapitza.estimate import record_in_model_units
+from kapitza.flow import simulate
+from kapitza.model import Model
+
+MOST_STEPS = 20_000
+"""Samples of the longest simulated stretch."""
+
+NEAR = 0.05
+"""Share of a cycle whose samples give the initial rate."""
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Simulated channels by the names of the columns: times (N,), values (N,) each."""
+
+    time: Array
+    values: Mapping[str, Array]
+
+    def at(self, times: Array, columns: tuple[str, ...]) -> Array:
+        """Return the motion at times of a picture as (columns, times), NaN outside and where none is simulated."""
+        rows = np.full((len(columns), times.size), np.nan)
+        if self.time.size < 2:
+            return rows
+        inside = (times >= self.time[0]) & (times <= self.time[-1])
+        for row, name in zip(rows, columns, strict=True):
+            if name in self.values:
+                row[inside] = np.interp(times[inside], self.time, self.values[name])
+        return rows
+
+
+def simulated(model: Model, record: Record, columns: Mapping[str, str], begin: float, end: float) -> Motion:
+    """Simulate a model from where the data are at `begin`; columns: state → column of the file.
+
+    The initial state is read off the data: values from the first samples, rates by a parabola through them. States
+    that are not measured begin at the model's own start, or at rest.
+    """
+    units = record.units
+    record = record_in_model_units(model, record)
+    cut = record.between(begin, end)
+    first = cut.segments()[0]
+    cut = cut.samples(slice(0, min(first.stop, MOST_STEPS))).unwrapped()
+    if cut.size < 5:
+        raise DataError(f"The span seen holds {cut.size} samples in a row: show more.")
+    if model.is_map:
+        raise DataError("A map has no motion between its samples: press Fit instead.")
+    time = cut.time - record.excitation_start
+    found = simulate(model, x0=initial_state(model, cut), t=time).unwrapped()
+    # Drawn in the units of the recording.
+    found = found.in_units({c: units[c] for c in found.channels if units.get(c) and found.units[c]})
+    values = {}
+    for state, column in columns.items():
+        if state in found.channels:
+            # Unwrapping starts at the first sample: turns before it are those of the data.
+            shift = 0.0
+            if state in cut.channels and cut.angles[cut.channels.index(state)]:
+                shift = 2 * np.pi * np.round((cut[state][0] - found[state][0]) / (2 * np.pi))
+            values[column] = found[state] + shift
+    return Motion(cut.time, values)
+
+
+def initial_state(model: Model, record: Record) -> dict[str, float]:
+    """Return the state at the first sample of a record without interruptions."""
+    start = {state: float(model.start.get(state, 0.0)) for state in model.states}
+    for name in record.channels:
+        if name.rstrip("'") + "'" * name.count("'") != name or name not in start:
+            continue
+        values = record[name]
+        count = int(np.clip(NEAR * samples_per_cycle(values), 5, values.size))
+        time = record.time[:count] - record.time[0]
+        fit = np.polynomial.Polynomial.fit(time, values[:count], 2)
+        start[name] = float(fit(0.0))
+        rate = f"{name}'"
+        if rate in start and rate not in record.channels:
+            start[rate] = float(fit.deriv()(0.0))
+    return start
+
+
+def samples_per_cycle(values: Array) -> float:
+    """Return twice the mean number of samples between crossings of the mean."""
+    crossings = int(np.count_nonzero(np.diff(np.signbit(values - values.mean()))))
+    return 2 * values.size / max(crossings, 1)
+
+
+def missed(motion: Motion, time: Array, record: Record) -> str:
+    """Say by how much a motion misses the data, as a share of their spread."""
+    said = []
+    inside = (time >= motion.time[0]) & (time <= motion.time[-1])
+    for name in motion.values:
+        if name not in record.channels or not inside.any():
+            continue
+        data, near = record[name][inside], np.interp(time[inside], motion.time, motion.values[name])
+        spread = float(np.std(data)) or 1.0
+        said.append(f"{name} misses the data by {100 * float(np.sqrt(np.mean((data - near) ** 2))) / spread:.3g} %")
+    return ", ".join(said) + " of their spread" if said else ""

@@ -1,0 +1,243 @@
+"""The parameters of a candidate: unit, start, bounds, prior, and a slider for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from kapitza.model import Model
+from kapitza.studio.document import Place
+from kapitza.studio.fields import Refused, as_text, bind, number_or_none, plain_input
+from kapitza.studio.session import Session, hear, window
+
+STEPS = 400
+"""Positions of a slider."""
+
+
+def value_place(session: Session, number: int, name: str) -> Place:
+    """Return where the value to start from is written."""
+    inline = session.document.get("model", number, "parameters", name)
+    if inline is None:
+        return ("model", number, "values", name)
+    return ("model", number, "parameters", name, "value") if isinstance(inline, dict) else (
+        "model", number, "parameters", name
+    )  # fmt: skip
+
+
+def free_place(session: Session, number: int) -> Place:
+    """Return where the parameters to find are listed."""
+    own = session.document.get("model", number, "free")
+    return ("model", number, "free") if own is not None else ("fit", "free")
+
+
+def bounds_of(session: Session, number: int, name: str, model: Model | None) -> tuple[float, float]:
+    """Return the bounds of a parameter: of [fit], of the parameter itself, or of the model."""
+    found = session.document.get("fit", "bounds", name) or session.document.get(
+        "model", number, "parameters", name, "bounds"
+    )
+    if isinstance(found, list) and len(found) == 2 and all(isinstance(v, int | float) for v in found):
+        return float(found[0]), float(found[1])
+    known = {p.name: p.bounds for p in model.parameters} if model is not None else {}
+    low, high = known.get(name, (-math.inf, math.inf))
+    return float(low), float(high)
+
+
+def slider_range(value: float, low: float, high: float) -> tuple[float, float]:
+    """Return the ends of a slider: finite bounds, else from zero to twice the value."""
+    reach = abs(value) or 1.0
+    begin = low if math.isfinite(low) else min(value - reach, 0.0) if value <= 0 else 0.0
+    end = high if math.isfinite(high) else max(value + reach, begin + reach)
+    return (begin, end) if begin < end else (value - reach, value + reach)
+
+
+def parameter_table(
+    session: Session, number: int, model: Callable[[], Model | None], moved: Callable[[dict[str, float]], None]
+) -> None:
+    """Add a row per parameter; `moved` hears the values of the sliders while they move."""
+    holder = ui.column().classes("w-full gap-0 kz-scroll")
+    state: dict[str, Any] = {"names": None}
+    sliders: dict[str, float] = {}
+
+    def names() -> list[str]:
+        found = model()
+        written = list(session.document.get("model", number, "parameters") or {})
+        return list(dict.fromkeys([*(found.names if found is not None else ()), *written]))
+
+    def refresh() -> None:
+        wanted = names()
+        if state["names"] == wanted:
+            return
+        state["names"] = wanted
+        sliders.clear()
+        holder.clear()
+        with holder:
+            if not wanted:
+                ui.label("Type an equation: its names become parameters.").classes("kz-note")
+                return
+            with ui.grid().classes("kz-parameters items-center"):
+                for title in ("find", "", "start", "move it", "unit", "from", "to", "known: mean", "± deviation"):
+                    ui.label(title).classes("kz-note")
+                for name in wanted:
+                    _row(session, number, name, model, sliders, moved)
+            _problems(session, number)
+
+    hear(session.checked, refresh)
+    refresh()
+
+
+def _problems(session: Session, number: int) -> None:
+    """List what is wrong with the parameters as a whole."""
+    listing = ui.column().classes("gap-0 w-full")
+
+    def show() -> None:
+        listing.clear()
+        with listing:
+            for place in (("fit", "free"), ("model", number, "free"), ("model", number, "parameters")):
+                for text in session.problems_at(*place):
+                    ui.label(text.partition(": ")[2] or text).classes("kz-problem")
+
+    hear(session.checked, show)
+    show()
+
+
+def _row(
+    session: Session, number: int, name: str, model: Callable[[], Model | None], sliders: dict[str, float],
+    moved: Callable[[dict[str, float]], None],
+) -> None:  # fmt: skip
+    _free_box(session, number, name)
+    ui.label(name).classes("kz-mono kz-title")
+    place = value_place(session, number, name)
+    found = model()
+    own = found.values.get(name, math.nan) if found is not None else math.nan
+    written = session.document.get(*place)
+    start = float(written) if isinstance(written, int | float) else float(own)
+    field = plain_input("", as_text(written), placeholder="" if math.isnan(own) else f"{own:.6g}")
+    field.props["aria-label"] = f"Start of {name}"
+    bind(field, session, place, number_or_none, as_text, problems=[("model", number, "values", name)])
+    _slider(session, number, name, start, model, sliders, moved)
+    _unit(session, number, name)
+    for side, title in enumerate(("Lower bound", "Upper bound")):
+        _bound(session, number, name, side, title, model)
+    for key, title in (("mean", "Mean known before"), ("deviation", "Deviation known before")):
+        _prior(session, name, key, title)
+
+
+def _free_box(session: Session, number: int, name: str) -> None:
+    own = window()
+
+    def free() -> list[str]:
+        return list(session.document.get(*free_place(session, number), default=[]) or [])
+
+    def turned(event: Any) -> None:
+        now = free()
+        if event.value == (name in now):
+            return
+        wanted = [*now, name] if event.value else [one for one in now if one != name]
+        session.set(free_place(session, number), wanted, own)
+
+    box = ui.checkbox(value=name in free(), on_change=turned).props(f'dense aria-label="Find {name}"')
+    hear(session.changed, lambda: box.set_value(name in free()))
+
+
+def _slider(
+    session: Session, number: int, name: str, start: float, model: Callable[[], Model | None],
+    sliders: dict[str, float], moved: Callable[[dict[str, float]], None],
+) -> None:  # fmt: skip
+    """Add the slider: the motion follows while it moves, the study takes the value when it is let go."""
+    own = window()
+    value = start if math.isfinite(start) else 0.0
+    low, high = slider_range(value, *bounds_of(session, number, name, model()))
+    slider = ui.slider(min=low, max=high, step=(high - low) / STEPS, value=value)
+    slider.props["aria-label"] = f"Move {name}"
+    slider.props["label"] = True
+    slider.enabled = math.isfinite(start)
+
+    def during(event: Any) -> None:
+        sliders[name] = float(event.args)
+        moved(dict(sliders))
+
+    def let_go(event: Any) -> None:
+        sliders.pop(name, None)
+        session.set(value_place(session, number, name), float(f"{float(event.args):.5g}"), own)
+
+    slider.on("update:model-value", during, throttle=0.05)
+    slider.on("change", let_go)
+
+    def changed() -> None:
+        now = session.document.get(*value_place(session, number, name))
+        if not isinstance(now, int | float) or not math.isfinite(now) or name in sliders:
+            return
+        begin, end = slider.props["min"], slider.props["max"]
+        if not begin <= now <= end:
+            begin, end = slider_range(float(now), *bounds_of(session, number, name, model()))
+            slider.props["min"], slider.props["max"] = begin, end
+            slider.props["step"] = (end - begin) / STEPS
+        slider.enabled = True
+        slider.set_value(float(now))
+
+    hear(session.changed, changed)
+
+
+def _unit(session: Session, number: int, name: str) -> None:
+    place = ("model", number, "parameters", name)
+    inline = session.document.get(*place)
+    field = plain_input("", inline.get("unit", "") if isinstance(inline, dict) else "")
+    field.props["aria-label"] = f"Unit of {name}"
+    field.enabled = inline is not None
+
+    def to_study(text: Any) -> Any:
+        now, unit = session.document.get(*place), str(text or "").strip()
+        if isinstance(now, dict):
+            kept = {k: v for k, v in now.items() if k != "unit"}
+            return {**kept, "unit": unit} if unit else kept
+        return {"value": now, "unit": unit} if unit else now
+
+    bind(field, session, place, to_study, lambda now: now.get("unit", "") if isinstance(now, dict) else "")
+
+
+def _bound(
+    session: Session, number: int, name: str, side: int, title: str, model: Callable[[], Model | None]
+) -> None:  # fmt: skip
+    inline = session.document.get("model", number, "parameters", name, "bounds") is not None
+    place: Place = ("model", number, "parameters", name, "bounds") if inline else ("fit", "bounds", name)
+
+    def shown(found: Any) -> str:
+        if not isinstance(found, list) or len(found) != 2 or not isinstance(found[side], int | float):
+            found = bounds_of(session, number, name, model())
+        return as_text(float(found[side])) if math.isfinite(found[side]) else ""
+
+    def to_study(text: Any) -> Any:
+        wanted = number_or_none(text)
+        pair = list(bounds_of(session, number, name, model()))
+        pair[side] = wanted if wanted is not None else (-math.inf, math.inf)[side]
+        if not pair[0] < pair[1]:
+            raise Refused(f"{pair[0]:g} to {pair[1]:g} holds nothing: give the smaller number first.")
+        return pair if math.isfinite(pair[0]) or math.isfinite(pair[1]) else None
+
+    field = plain_input("", shown(session.document.get(*place)), placeholder=("-∞", "∞")[side])
+    field.props["aria-label"] = f"{title} of {name}"
+    bind(field, session, place, to_study, shown)
+
+
+def _prior(session: Session, name: str, key: str, title: str) -> None:
+    place: Place = ("fit", "priors", name)
+
+    def shown(found: Any) -> str:
+        return as_text(found.get(key)) if isinstance(found, dict) else ""
+
+    def to_study(text: Any) -> Any:
+        now = dict(session.document.get(*place, default={}) or {})
+        wanted = number_or_none(text)
+        now.pop(key, None)
+        if wanted is not None:
+            if key == "deviation" and not wanted > 0:
+                raise Refused(f"{wanted:g} is not a standard deviation: give a positive number.")
+            now[key] = wanted
+        return now or None
+
+    field = plain_input("", shown(session.document.get(*place)))
+    field.props["aria-label"] = f"{title} of {name}"
+    bind(field, session, place, to_study, shown)
