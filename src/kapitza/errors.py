@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, Self
 
-from kapitza.base.cures import Cure, cures_of
+from kapitza.base.cures import Cure, Message, marked
 
 
 def printable(text: str) -> str:
@@ -46,13 +46,16 @@ class KapitzaError(Exception):
     ModelError
     """
 
+    def __init__(self, *args: object):
+        super().__init__(*(Message(one) if isinstance(one, str) else one for one in args))
+
     def __str__(self) -> str:
         return "\n".join(printable(line) for line in super().__str__().split("\n"))
 
     @property
     def cures(self) -> tuple[Cure, ...]:
         """What to change, as data: each `Cure` has the call, its settings and its form in a study."""
-        return cures_of(str(self))
+        return tuple(cure for one in self.args if isinstance(one, Message) for cure in one.cures)
 
 
 class ModelError(KapitzaError, ValueError):
@@ -68,7 +71,7 @@ class ModelError(KapitzaError, ValueError):
 
     def within(self, what: str, *place: str | int) -> Self:
         """Return the same error with a head before its message, and with these keys before its place."""
-        return type(self)(f"{what}: {self}", place=(*place, *self.place), column=self.column)
+        return type(self)(f"{what}: {marked(self)}", place=(*place, *self.place), column=self.column)
 
 
 class ParseError(ModelError):

@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike
 
 from kapitza.base import checks
 from kapitza.base.lazy_fields import Later
+from kapitza.base.part_fields import gathered
 from kapitza.errors import (
     ArgumentError,
     DataArgumentError,
@@ -598,6 +599,8 @@ class _Call:
         checks = self.checks
         if checks is None:
             checks = self.checks = checks_of(self.function, self.free)
+        if self.free:
+            named = gathered(type(given[0]), named)
         admitted = list(given[: self.skipped])
         given = given[self.skipped :]
         if len(given) > len(self.positional) and self.many is None:

@@ -26,6 +26,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Message
 from kapitza.errors import ArgumentError, KapitzaError, nearest_name, printable, shown
 
 Array: TypeAlias = NDArray[np.float64]
@@ -57,7 +58,7 @@ def text(what: str, value: Any, *, longest: int = LONGEST_TEXT, error: Kind = Ar
         value.encode("utf-8")
     except UnicodeEncodeError:
         raise error(f"{what} holds a character that is no Unicode text: {shown(value)}.") from None
-    return str(value)
+    return value if isinstance(value, Message) else str(value)
 
 
 def texts(what: str, values: Any, *, most: int = MOST_ITEMS, error: Kind = ArgumentError) -> list[str]:

@@ -1,154 +1,40 @@
-"""Cures in messages: read as data, and printed for Python, study files and commands.
+"""Cures: what to change, as data, printed for Python and for study files and commands.
 
-A message names what to change as Python code: ``model.with_values(k=...)``, ``HarmonicFit(width=...)``, ``time="..."``.
-`cures_of` reads these as `Cure`s (which call, which settings, with their values), and `spoken` prints the message with
-each of them as a study file or a command has it: ``values = {k = ...} in [model]``, ``[fit.harmonic] width = ...``,
-``time = "..."``. STUDY lists the calls.
+Messages name their cures by `Give`, `Set`, `Fit`, `By` and `Do`, inside of the text that an error or a `Message` is
+made of: ``KapitzaError(f"Several look like the time: choose it with {Give(time='...')}.")``. These write the cure as
+data between two marks that no text has; the error or `Message` reads it back, so that texts can be joined and nested
+before. It prints as Python has it (`str`) or as study files and commands have it (`in_study`).
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-NEW = "`kapitza new FILE`, then `kapitza identify STUDY`"
+OPEN, CLOSE = "\ue0c0", "\ue0c1"
+"""Marks around a cure in a text; characters for private use, which no keyboard writes."""
 
-TOKEN = re.compile(
-    r'--[a-z-]+(?: [^\s=]+=[^\s,;]+)?|"[^"]*"|(?<![\w.-])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?P<opens>\(|=(?!=)|(?=\W)|$)'
-)
-"""An option with its value, a text in quotes, or a name that may begin a call or a setting."""
+MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
-CLOSING = {"(": ")", "[": "]", "{": "}"}
+METHODS = {
+    "shooting": "ShootingFit",
+    "harmonic": "HarmonicFit",
+    "orbits": "OrbitFit",
+    "invariant": "InvariantFit",
+    "branch": "BranchFit",
+    "auto": "Automatic",
+}
+"""Names of the methods in a study, and the classes of their settings."""
 
-
-@dataclass(frozen=True)
-class Cure:
-    """Something to change, as a message writes it in Python.
-
-    name: of what is called, "" for a setting alone; arguments: the first ones, without names; settings: by name. Values
-    are as written: "..." is one for the reader to choose. bare: a name without brackets.
-    """
-
-    name: str
-    arguments: tuple[str, ...] = ()
-    settings: tuple[tuple[str, str], ...] = ()
-    bare: bool = False
-
-    @property
-    def in_study(self) -> str:
-        """What to write into a study or a command instead."""
-        if self.bare:
-            return BARE[self.name]
-        if self.name in STUDY:
-            made = STUDY[self.name]
-            return made if isinstance(made, str) else made(self)
-        inside = ", ".join([*map(_value, self.arguments), *_written(self.settings)])
-        return f"{self.name}({inside})" if self.name else inside
-
-
-def cures_of(message: str) -> tuple[Cure, ...]:
-    """What a message proposes to change.
-
-    >>> cures_of('No value for k: give it by model.with_values(k=...), or make it free.')
-    (Cure(name='model.with_values', arguments=(), settings=(('k', '...'),), bare=False),)
-    """
-    return tuple(cure for _, _, cure in _found(message))
-
-
-def spoken(message: str) -> str:
-    """A message with its cures in the notation of study files and commands.
-
-    >>> spoken('The filter has no value: give it by model.with_values(k=...), or pass HarmonicFit(width=...).')
-    'The filter has no value: give it by values = {k = ...} in [model], or pass [fit.harmonic] width = ....'
-    >>> spoken('Write --set m=0.09, not "k=fast".')
-    'Write --set m=0.09, not "k=fast".'
-    """
-    made, last = [], 0
-    for begin, end, cure in _found(message):
-        made += [message[last:begin], cure.in_study]
-        last = end
-    return "".join([*made, message[last:]]).replace("method method", "method")
-
-
-def _found(message: str) -> Iterator[tuple[int, int, Cure]]:
-    """Begin, end and content of every cure in a message."""
-    place = 0
-    while (token := TOKEN.search(message, place)) is not None:
-        place, opens = token.end(), token["opens"]
-        if opens is None:
-            continue
-        name = token[0].removesuffix(opens)
-        if opens == "(" and (name in STUDY or _has_setting(message, place)):
-            end = _closed(message, place - 1)
-            # kz.read(...).split_at_gaps(): the last call is the one that matters.
-            if message.startswith(".split_at_gaps()", end):
-                name, end = "record.split_at_gaps", end + len(".split_at_gaps()")
-            yield token.start(), end, _call(name, message[place : end - 1])
-            place = end
-        elif opens == "=" and "." not in name and name.islower():
-            end = _value_end(message, place)
-            yield token.start(), end, Cure("", (), ((name, message[place:end]),))
-            place = end
-        elif opens == "" and name in BARE:
-            yield token.start(), token.end(), Cure(name, bare=True)
-
-
-def _has_setting(message: str, place: int) -> bool:
-    """Whether the call whose bracket opened before `place` holds a setting."""
-    return re.match(r"[^()]*?\b[a-z_]+=(?!=)", message[place:]) is not None
-
-
-def _closed(message: str, place: int) -> int:
-    """The place after the bracket that closes the one at `place`."""
-    waiting, quote = [], ""
-    for at in range(place, len(message)):
-        letter = message[at]
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "\"'":
-            quote = letter
-        elif letter in CLOSING:
-            waiting.append(CLOSING[letter])
-        elif waiting and letter == waiting[-1]:
-            waiting.pop()
-            if not waiting:
-                return at + 1
-    return len(message)
-
-
-def _value_end(message: str, place: int) -> int:
-    """The place after the value of a setting that begins at `place`, which may be left out."""
-    if place < len(message) and message[place] in CLOSING:
-        return _closed(message, place)
-    if place < len(message) and message[place] in "\"'":
-        end = message.find(message[place], place + 1)
-        return len(message) if end < 0 else end + 1
-    word = re.compile(r"\.\.\.|-?[\w.]*\w(?:\(\))?|").match(message, place)
-    return place if word is None else word.end()
-
-
-def _call(name: str, inside: str) -> Cure:
-    """A call from the text between its brackets."""
-    parts, start, depth = [], 0, 0
-    for at, letter in enumerate(inside + ","):
-        depth += (letter in CLOSING) - (letter in CLOSING.values())
-        if letter == "," and depth == 0:
-            parts.append(inside[start:at].strip())
-            start = at + 1
-    named = [re.fullmatch(r"([A-Za-z_]\w*)=(.*)", part, re.DOTALL) for part in parts]
-    given = tuple(part for part, found in zip(parts, named, strict=True) if part and found is None)
-    return Cure(name, given, tuple((found[1], found[2]) for found in named if found is not None))
-
-
-def _value(text: str) -> str:
-    """A value as TOML writes it; calls inside of it as studies have them."""
-    if text in ("True", "False"):
-        return text.lower()
-    if text.startswith("{"):
-        return re.sub(r": *", " = ", text)
-    return text if text.startswith(('"', "'")) else spoken(text)
-
+TABLES = {
+    "values": ("model.with_values", "values = {{{}}} in [model]"),
+    "data": ("record.with_attributes", "{} in [data]"),
+    "orbit": ("orbit.with_", "{} (in Python)"),
+}
+"""What `Set` sets: the call in Python, and the lines of a study."""
 
 OPTIONS = {"periods": "--periods", "t": "--duration"}
 """Settings of verbs that are options of commands."""
@@ -156,110 +42,190 @@ OPTIONS = {"periods": "--periods", "t": "--duration"}
 OTHERWISE = {"outputs": "measures"}
 """Settings that a study calls by another name."""
 
-FIRST = {"harmonic": "test", "invariant": "objective", "orbits": "estimator", "shooting": "outputs", "auto": "shooting"}
-"""What the first argument of a method is."""
+
+@dataclass(frozen=True)
+class Cure:
+    """Something to change.
+
+    kind: "give", "set", "fit", "method" or "do"; name: of the table, the method or the call; settings: by name, None
+    where the value is left to the reader. Values are texts as Python has them, or cures.
+    """
+
+    kind: str
+    name: str = ""
+    settings: Mapping[str, str | Cure | None] = field(default_factory=dict)
+    study: str = ""
+
+    def __str__(self) -> str:
+        written = ", ".join(f"{name}={'' if value is None else value}" for name, value in self.settings.items())
+        if self.kind == "give":
+            return written
+        if self.kind == "set":
+            return f"{TABLES[self.name][0]}({written or '...'})"
+        return f"{METHODS[self.name]}({written})" if self.kind == "fit" else METHODS.get(self.name, self.name)
+
+    @property
+    def in_study(self) -> str:
+        """The cure as a study file or a command has it."""
+        lines = ", ".join(_line(name, value) for name, value in self.settings.items())
+        if self.kind == "give":
+            return lines
+        if self.kind == "set":
+            return TABLES[self.name][1].format(lines or "...")
+        if self.kind == "method":
+            return f'method "{self.name}"'
+        if self.kind == "do":
+            return self.study
+        if "then" in self.settings:
+            then = self.settings["then"]
+            return then.in_study if isinstance(then, Cure) else "another method"
+        return f"[fit.{self.name}] {lines}" if lines else f'method = "{self.name}"'
 
 
-def _written(settings: Iterable[tuple[str, str]]) -> list[str]:
-    """Settings as lines of a study; a name alone where the value is left out."""
-    lines = []
-    for name, value in settings:
-        if name in ("method", "then") and "(" in value:
-            # A method in a study is a name, its settings a section.
-            lines.append(spoken(value))
-        elif name in OPTIONS:
-            lines.append(f"{OPTIONS[name]} {value}".rstrip())
-        else:
-            here = OTHERWISE.get(name, name)
-            lines.append(f"{here} = {_value(value)}" if value else here)
-    return lines
+class Message(str):
+    """A text that keeps its cures.
+
+    >>> message = Message(f"No value for k: give it by {Set('values', k=...)}, or make it free.")
+    >>> message
+    'No value for k: give it by model.with_values(k=...), or make it free.'
+    >>> in_study(message)
+    'No value for k: give it by values = {k = ...} in [model], or make it free.'
+    >>> message.cures
+    (Cure(kind='set', name='values', settings={'k': '...'}, study=''),)
+    """
+
+    marked: str
+
+    def __new__(cls, text: str) -> Message:
+        text = text.marked if isinstance(text, Message) else text
+        made = super().__new__(cls, "".join(str(part) for part in _parts(text)))
+        made.marked = text
+        return made
+
+    def __getnewargs__(self) -> tuple[str]:
+        return (self.marked,)
+
+    @property
+    def cures(self) -> tuple[Cure, ...]:
+        """What the message proposes to change."""
+        return tuple(part for part in _parts(self.marked) if isinstance(part, Cure))
 
 
-def _method(name: str) -> Callable[[Cure], str]:
-    def made(cure: Cure) -> str:
-        settings = dict(zip([FIRST[name]], cure.arguments, strict=False)) | dict(cure.settings)
-        if "then" in settings:
-            return spoken(settings["then"]) if "(" in settings["then"] else "another method"
-        return f"[fit.{name}] {', '.join(_written(settings.items()))}" if settings else f'method = "{name}"'
-
-    return made
+def in_study(text: object) -> str:
+    """A text or an error with its cures in the notation of study files and commands."""
+    parts = _parts(marked(text))
+    return "".join(part.in_study if isinstance(part, Cure) else part for part in parts)
 
 
-def _table(end: str) -> Callable[[Cure], str]:
-    """Settings as a table of a study, with its key and section."""
-    return lambda cure: f"values = {{{', '.join(_written(cure.settings)) or '...'}}} {end}"
+def marked(text: object) -> str:
+    """A text with its cures as data, to be put into another one."""
+    said = text.args[0] if isinstance(text, Exception) and len(text.args) == 1 else text
+    return said.marked if isinstance(said, Message) else str(text)
 
 
-def _lines(end: str) -> Callable[[Cure], str]:
-    return lambda cure: f"{', '.join(_written(cure.settings)) or '...'} {end}"
+def keep_cures(noun: object, *names: str) -> None:
+    """Read the cures in texts of a noun that is being made."""
+    for name in names:
+        given = getattr(noun, name)
+        object.__setattr__(noun, name, Message(given) if isinstance(given, str) else tuple(map(Message, given)))
 
 
-def _study_of(cure: Cure) -> str:
-    """`kz.identify(...)` as the commands that do it, with the method where it has settings."""
-    method = dict(cure.settings).get("method", "")
-    return f"a study with {spoken(method)}: {NEW}" if "=" in method else NEW
+def Give(*names: str, **settings: Any) -> str:
+    """Give arguments: ``a=1``, ``a = 1`` in a study; names alone where no value is proposed."""
+    return _mark("give", "", dict.fromkeys(names) | settings)
 
 
-def _signal(cure: Cure) -> str:
-    quoted = [a if a.startswith('"') else f'"{a}"' for a in cure.arguments[:1]]
-    return f"drive = [{quoted[0]}]" if quoted else ", ".join(_written(cure.settings))
+def Set(table: str, **settings: Any) -> str:
+    """Set values of the model, attributes of the data or of an orbit (TABLES)."""
+    return _mark("set", table, settings)
 
 
-METHODS = {
-    "ShootingFit": "shooting",
-    "HarmonicFit": "harmonic",
-    "OrbitFit": "orbits",
-    "InvariantFit": "invariant",
-    "Automatic": "auto",
-}
-"""Classes of settings, and the names of these methods in a study."""
+def Fit(method: str, **settings: Any) -> str:
+    """Fit by a method: ``HarmonicFit(width=...)``, ``[fit.harmonic] width = ...`` in a study."""
+    return _mark("fit", method, settings)
 
-STUDY: Mapping[str, str | Callable[[Cure], str]] = {
-    **{name: _method(method) for name, method in METHODS.items()},
-    **{f"kz.{name}": _method(method) for name, method in METHODS.items()},
-    "model.with_values": _table("in [model]"),
-    "record.with_attributes": _lines("in [data]"),
-    "with_attributes": _lines("in [data]"),
-    "orbit.with_": _lines("(in Python)"),
-    "with_": _lines("(in Python)"),
-    "read": _lines("in [data]"),
-    "record.split_at_gaps": 'gaps = "split" in [data]',
-    "record.resampled": "resampling before it is read",
-    "record.select": "ignore = [...]",
-    "record.in_units": "the unit of the model (coordinates.NAME.unit in [model])",
-    "Prior": "{mean = ..., deviation = ...}",
-    "Parameter": "[fit.priors] NAME = {mean = ..., deviation = ...}",
-    "Signal": _signal,
-    "kz.Signal": _signal,
-    "OrbitSet": "into one set (in Python)",
-    "model.linearise": "a start nearer to its equilibrium",
-    "kz.find_orbits": "`kapitza orbits FILE`",
-    "kz.identify": _study_of,
-    "kz.validate": "`kapitza validate`",
-    "kz.read": "a file",
-    "kz.Record.from_arrays": "a file",
-    "kz.SectionSearch": "SectionSearch (in Python)",
-    "kz.ReturnSearch": "ReturnSearch (in Python)",
-    "kz.with_control": "with_control (in Python)",
-    "kz.Bar": "Bar",
-    "kz.Silent": "Silent",
-}
-"""Calls in messages, and what a study or a command has instead."""
 
-BARE = {
-    **{name: f'method "{method}"' for name, method in METHODS.items()},
-    "kz.suggest": "`kapitza suggest`",
-    "kz.identify": "`kapitza identify`",
-    "kapitza.read": "a file",
-    "kapitza.simulate": "`kapitza simulate`",
-    "kapitza.model.symbol": "text",
-    "Record.from_arrays": "[data]",
-    "Record.from_frame": "a file",
-    "Model.from_equations": "equations",
-    "Model.from_lagrangian": "a Lagrangian",
-    "Model.from_hamiltonian": "invariants = {...}",
-    "model.with_values": "values in [model]",
-    "flow.section": "a section (in Python)",
-    "flow.trajectory": "--duration",
-}
-"""The same for names without brackets."""
+def By(name: str) -> str:
+    """Name a method: ``ShootingFit``, ``method "shooting"`` in a study."""
+    return _mark("method", name, {})
+
+
+def Do(python: str, study: str) -> str:
+    """Do what Python and study files write in their own words."""
+    return _mark("do", python, {}, study)
+
+
+class Code(str):
+    """A value that is code, not text: `Give(t=Code("times"))` is ``t=times``."""
+
+
+def _mark(kind: str, name: str, settings: Mapping[str, Any], study: str = "") -> str:
+    values = {key: None if value is None else _python(value) for key, value in settings.items()}
+    # ASCII only, so that the marks of cures inside of this one are escaped.
+    data = json.dumps([kind, name, values, study])
+    return f"{OPEN}{data}{CLOSE}"
+
+
+def _python(value: Any) -> str:
+    """A value as Python writes it, texts in double quotes as messages have them; a cure stays one."""
+    if value is ... or isinstance(value, Code):
+        return "..." if value is ... else str(value)
+    if isinstance(value, str):
+        return value if MARKED.fullmatch(value) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_python(key)}: {_python(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        inside = ", ".join(map(_python, value))
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    return repr(value)
+
+
+def _parts(text: str) -> Iterator[str | Cure]:
+    """Plain pieces of a text and the cures between them."""
+    last = 0
+    for found in MARKED.finditer(text):
+        yield text[last : found.start()]
+        yield _read(found[1])
+        last = found.end()
+    yield text[last:]
+
+
+def _read(data: str) -> str | Cure:
+    """A cure from its data; the text itself where somebody else wrote the marks."""
+    try:
+        kind, name, settings, study = json.loads(data)
+        made = {key: _inner(value) for key, value in settings.items()}
+        cure = Cure(kind, name, made, study)
+        _ = str(cure), cure.in_study
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return data
+    return cure
+
+
+def _inner(value: str | None) -> str | Cure | None:
+    found = None if value is None else MARKED.fullmatch(value)
+    return value if found is None else _read(found[1])
+
+
+def _line(name: str, value: str | Cure | None) -> str:
+    """A setting as a line of a study or an option of a command."""
+    here = OTHERWISE.get(name, name)
+    if value is None:
+        return OPTIONS.get(name, here)
+    if isinstance(value, Cure):
+        # A method in a study is a name, its settings a section.
+        return value.in_study
+    if value.startswith("{"):
+        value = re.sub(r": *", " = ", value)
+    joint = f"{OPTIONS[name]} " if name in OPTIONS else f"{here} = "
+    return joint + (value.lower() if value in ("True", "False") else value)
+
+
+SPLIT = Do("record.split_at_gaps()", 'gaps = "split" in [data]')
+RESAMPLE = Do("record.resampled(interval)", "resampling before it is read")
+PRIOR = Do("Parameter(..., prior=Prior(mean, deviation))", "[fit.priors] NAME = {mean = ..., deviation = ...}")
+IDENTIFY = Do("kz.identify(model, record, free=[...])", "`kapitza new FILE`, then `kapitza identify STUDY`")
+FIND_ORBITS = Do("kz.find_orbits(record)", "`kapitza orbits FILE`")
+RECORD = Do("kz.read(...) or kz.Record.from_arrays(...)", "a file")
+SELECT = Do("record.select([...])", "ignore = [...]")
+SUGGEST = Do("kz.suggest", "`kapitza suggest`")

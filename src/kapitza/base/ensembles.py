@@ -17,6 +17,7 @@ import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import Give
 from kapitza.base.files import replacing
 from kapitza.base.fingerprint import fingerprint
 from kapitza.base.monitor import Monitor, checkpoint, watch
@@ -146,7 +147,7 @@ def ensemble(
     """
     seed = checks.whole("seed", seed, least=0)
     if workers is not None and executor is not None:
-        raise DataError("Give workers= (processes here) or executor= (your own), not both.")
+        raise DataError(f"Give {Give('workers')} (processes here) or {Give('executor')} (your own), not both.")
     workers = None if workers is None else checks.whole("workers", workers, least=1)
     retries = checks.whole("retries", retries, least=0)
     items = list(items)

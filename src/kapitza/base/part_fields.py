@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from inspect import getattr_static
 from typing import Any, Generic, TypeVar, cast
 
@@ -38,6 +39,26 @@ class OfKind(Generic[T]):
             return cast(T, self)
         found = getattr(instance, self.home)
         return found if isinstance(found, self.kinds) else None
+
+
+def gathered(kind: type, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of a constructor with those that are fields of parts put into the parts."""
+    homes = _homes(kind)
+    if homes.keys().isdisjoint(named):
+        return dict(named)
+    empty = {f.name: cast(Any, f.default_factory) for f in fields(kind)}
+    made = dict(named)
+    for name in homes.keys() & named.keys():
+        home = homes[name]
+        part = made[home] if home in made else empty[home]()
+        made[home] = changed(part, **{name: made.pop(name)})
+    return made
+
+
+@cache
+def _homes(kind: type) -> dict[str, str]:
+    """The fields of parts of a class, with the field that holds the part."""
+    return {name: place.home for name, place in vars(kind).items() if isinstance(place, Inside)}
 
 
 def with_parts(instance: T, changes: Mapping[str, Any]) -> T:

@@ -19,6 +19,7 @@ from multiprocessing import get_context
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from weakref import WeakSet
 
+from kapitza.base.cures import Give
 from kapitza.base.monitor import checkpoint
 from kapitza.errors import DataError, KapitzaError, shown
 
@@ -195,7 +196,7 @@ def failure_of(problem: Exception) -> DataError:
     """The error for an executor that raised something else than the work does."""
     return DataError(
         f"The executor failed ({type(problem).__name__}: {shown(str(problem))}): make a new one, or pass "
-        "executor=None to work in this process."
+        f"{Give(executor=None)} to work in this process."
     )
 
 
@@ -227,8 +228,8 @@ def answer_of(future: Any) -> Any:
         found = _awaited(future)
     except BrokenExecutor as problem:
         raise DataError(
-            f"Workers of the executor died: {problem} Memory, or killed? Make a new executor; processes= or workers=, "
-            "where a verb has them, replace dead workers by themselves."
+            f"Workers of the executor died: {problem} Memory, or killed? Make a new executor; {Give('processes')} or "
+            f"{Give('workers')}, where a verb has them, replace dead workers by themselves."
         ) from None
     except SystemExit as problem:
         # Raised here it would end this process in place of the worker.
@@ -238,8 +239,8 @@ def answer_of(future: Any) -> Any:
     if isinstance(found, _Answered):
         return found.value
     raise DataError(
-        f"A future of the executor gave {shown(found)}, which is not what its function returned: result() must return "
-        "that, or pass executor=None to work in this process."
+        f"A future of the executor gave {shown(found)}, which is not what its function returned: result() must "
+        f"return that, or pass {Give(executor=None)} to work in this process."
     )
 
 

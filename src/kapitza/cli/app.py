@@ -17,6 +17,7 @@ from typing import Annotated, cast
 import typer
 
 from kapitza import __version__
+from kapitza.base.cures import marked
 from kapitza.cli.certainty import ensemble_command, posterior_command, profile_command
 from kapitza.cli.console import show_error, speak_any_alphabet
 from kapitza.cli.demo import demo
@@ -117,10 +118,10 @@ def run(arguments: Sequence[str] | None = None) -> None:
         show_error("Stopped.")
         sys.exit(130)
     except LockedError as problem:
-        show_error(str(problem))
+        show_error(marked(problem))
         sys.exit(4)
     except (KapitzaError, OSError) as problem:
-        show_error(str(problem))
+        show_error(marked(problem))
         sys.exit(2)
     except MemoryError:
         show_error("This does not fit into the memory: ask for fewer samples or periods.")

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from kapitza.base.cures import spoken
+from kapitza.base.cures import in_study
 from kapitza.errors import printable
 
 
@@ -53,7 +53,7 @@ def answers() -> Console:
 
 def show_error(message: str) -> None:
     """One red line, cures in the language of commands. Never taken as markup: file names may hold brackets."""
-    console(stderr=True).print(Text(f"Error: {spoken(message)}", style="bold red"))
+    console(stderr=True).print(Text(f"Error: {in_study(message)}", style="bold red"))
 
 
 def show_json(content: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kapitza.base.cures import spoken
+from kapitza.base.cures import in_study
 from kapitza.base.files import replacing
 from kapitza.base.suffixes import SUFFIXES
 from kapitza.cli.console import GroupOption, UnitOption, answers, examples, table, units_given
@@ -78,8 +78,8 @@ def inspect_file(
         )
     inspection = inspect(record)
     # The record and its sampling are printed above.
-    for line in str(inspection).splitlines()[1 + len(inspection.sampling.splitlines()) :]:
-        console.print(Text(spoken(line)))
+    for line in in_study(str(inspection)).splitlines()[1 + len(inspection.sampling.splitlines()) :]:
+        console.print(Text(line))
     if findings is not None:
         inspection.plot(findings)
         console.print(Text(f"Drawn into {findings}"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from kapitza.base.cures import spoken
+from kapitza.base.cures import in_study, marked
 from kapitza.base.monitor import Silent
 from kapitza.base.suffixes import SUFFIXES
 from kapitza.cli.console import (
@@ -99,7 +99,7 @@ def check_command(study: StudyArgument, as_json: AsJson = False) -> None:
             ]
             show_json({"ok": False, "problems": problems})
         else:
-            show_error(str(error))
+            show_error(marked(error))
         raise typer.Exit(1) from None
     if as_json:
         show_json({"ok": True, "problems": [], "warnings": list(found.warnings())})
@@ -229,12 +229,12 @@ def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
         for listing in parameter_tables(result):
             page.print(listing)
         for text in chosen.answer.warnings:
-            page.print(Text(f"Warning: {spoken(text)}", style="yellow"))
+            page.print(Text(f"Warning: {in_study(text)}", style="yellow"))
     for text in (result.verdict(), *result.disagreements()):
         if text:
             page.print(Text(text))
     if chosen is not None and chosen.missing is not None:
-        page.print(Text(spoken(str(chosen.missing))))
+        page.print(Text(str(chosen.missing)))
     for fit in result.fits:
         if fit.failure:
             page.print(Text(f"{fit.label}: {fit.failure}", style="yellow"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from kapitza.base.cures import spoken
 from kapitza.cli.console import answers, examples
 from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
 
@@ -16,7 +15,7 @@ def suggest_command(study: FitArgument, name: Name = None) -> None:
     fit = chosen_fit(study, name)
     kept = None if isinstance(fit, Estimate) else fit.missing
     found = suggest(estimate_of(fit)) if kept is None else kept
-    answers().print(Text(spoken(str(found))))
+    answers().print(Text(str(found)))
     shown = found.table().head(10)[["add", "gain", "log10 p", "coefficient", "error", "detectable"]]
     answers().print(Text(shown.to_string(float_format=lambda value: f"{value:.3g}")))
 

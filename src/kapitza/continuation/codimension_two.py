@@ -15,7 +15,7 @@ from kapitza.continuation.family import Node, Readings, Test, test_of
 from kapitza.continuation.frame import Complex
 from kapitza.continuation.motion import ShootingFamily, ShootingPoint
 from kapitza.continuation.normal_forms import cubic_coefficient, lyapunov_coefficient
-from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.nouns import Bifurcation, Critical, Kind, Proof
 
 if TYPE_CHECKING:
     from kapitza.continuation.curve_family import CurveFamily, CurvePoint
@@ -237,8 +237,9 @@ def _point(at: CurvePoint, kind: Kind, node: Node, critical: complex, distance: 
         kind, family.model, family.free[0], float(own[-2]),
         own[:n].copy() if orbit is None else orbit.section_point(),
         0.0 if orbit is None else orbit.full_period, None if orbit is None else orbit.full_repeats,
-        node.readings.multipliers, critical, verified, float("nan"), distance, np.real(at.v[:n]),
-        values=values, note=where if verified else where + doubt, sizes=family.state_sizes,
+        node.readings.multipliers, Critical(critical, np.real(at.v[:n])),
+        Proof(verified, float("nan"), distance, where if verified else where + doubt), values=values,
+        sizes=family.state_sizes,
     )  # fmt: skip
 
 

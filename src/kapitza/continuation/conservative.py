@@ -17,6 +17,7 @@ import numpy as np
 from kapitza.base import checks
 from kapitza.base.argument_checks import Index, Positive
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import ORBIT_TESTS, unknown_spectrum
@@ -24,7 +25,7 @@ from kapitza.continuation.family import Node, PlainPoint, Readings, Sample, Subj
 from kapitza.continuation.frame import Complex, FreeParameter, orbit_frame, parameter_size, state_sizes
 from kapitza.continuation.images import same_curve
 from kapitza.continuation.motion import Section, ShootingFamily, ShootingPoint
-from kapitza.continuation.nouns import Bifurcation, End, Kind
+from kapitza.continuation.nouns import Bifurcation, Critical, End, Kind, Proof
 from kapitza.continuation.path import corrected_at, tangent_through
 from kapitza.continuation.trace import Stepping, Trace, as_stepping
 from kapitza.continuation.unfolding import undamped
@@ -171,11 +172,15 @@ class BackbonePoint(DensePoint, PlainPoint):
         return Bifurcation(
             kind, family.model, family.free[0], node.value, node.z[: family.size].copy(), orbit.full_period,
             orbit.full_repeats, multipliers,
-            complex(multipliers[index]), bool(verified), defect, distance, np.real(vectors[:, index]),
-            values=orbit.values,
-            note="" if verified else f"The trace of the pair is {distance:.1e} from its place.",
-            tangent=None if kind is Kind.FOLD else tangent_through(first, last, node),
-            unfolding=family.inner.free[0],
+            Critical(
+                complex(multipliers[index]), np.real(vectors[:, index]),
+                tangent=None if kind is Kind.FOLD else tangent_through(first, last, node),
+            ),
+            Proof(
+                bool(verified), defect, distance,
+                "" if verified else f"The trace of the pair is {distance:.1e} from its place.",
+            ),
+            values=orbit.values, unfolding=family.inner.free[0],
         )  # fmt: skip
 
     def renewed(self, z: Array) -> tuple[BackboneFamily, BackbonePoint]:
@@ -377,8 +382,8 @@ def _require_conservative(model: Model, z: Array, allowed: float = CONSERVED) ->
     """Orbits exist at d = 0 only, or the model gains or loses energy by itself."""
     if _unfolding(z) > allowed:
         raise KapitzaError(
-            f'"{model.name}" is not conservative: a vibration at {z[-1]:.6g} rad/s closes only with a further damping '
-            f"of {z[-2]:.3g}. Name all of its damping parameters in damping=."
+            f'"{model.name}" is not conservative: a vibration at {z[-1]:.6g} rad/s closes only with a further '
+            f"damping of {z[-2]:.3g}. Name all of its damping parameters in {Give('damping')}."
         )
 
 
@@ -390,8 +395,8 @@ def linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
     if moving > 1e-9:
         where = ", ".join(f"{name} = {value:g}" for name, value in zip(model.states, origin, strict=True))
         raise KapitzaError(
-            f"{where} is no equilibrium without the force, its rates reach {moving:.2g}: pass rest=, such as "
-            "model.equilibrium()."
+            f"{where} is no equilibrium without the force, its rates reach {moving:.2g}: pass {Give('rest')}, such "
+            "as model.equilibrium()."
         )
     values, vectors = eigenvectors(field.derivatives(rest, np.zeros(1)).by_state[0])
     # Lowest frequency first; modes of equal frequency keep the order of `eigenvectors`.
@@ -403,7 +408,7 @@ def linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
     if abs(values[index].real) > CONSERVED * values[index].imag:
         raise KapitzaError(
             f'"{model.name}" is not conservative: small vibrations at {values[index].imag:.6g} rad/s grow by '
-            f"exp({values[index].real:.3g} t). Name all of its damping parameters in damping=."
+            f"exp({values[index].real:.3g} t). Name all of its damping parameters in {Give('damping')}."
         )
     vector = vectors[:, index]
     # Turned so that coordinates are at their largest and speeds vanish.

@@ -12,6 +12,7 @@ import numpy as np
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.codimension_two import end_tests
@@ -61,7 +62,7 @@ def follow_curve(
     pair of ranges for both. Codimension-two points are marked on the way.
     """
     if posterior is not None:
-        raise KapitzaError("Bands are drawn on branches in one parameter: follow the branch with posterior=.")
+        raise KapitzaError(f"Bands are drawn on branches in one parameter: follow the branch with {Give('posterior')}.")
     if bifurcation.kind not in CURVES:
         raise KapitzaError(
             f"Curves of {bifurcation.kind.value} points are not followed: "

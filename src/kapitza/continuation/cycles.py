@@ -15,6 +15,7 @@ import numpy as np
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Code, Give
 from kapitza.continuation.frame import Dynamics, FreeParameter, cycle_sizes, orbit_frame
 from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
@@ -190,6 +191,6 @@ def _require_shortest(model: Model, nodes: Array) -> None:
     for shorter in range(1, count):
         if count % shorter == 0 and np.abs((np.roll(nodes, -shorter, axis=0) - nodes) / size).max() < SAME_POINT:
             raise KapitzaError(
-                f"The cycle of {count} steps that was found closes after {shorter} already: give period={shorter}, or "
-                "start nearer to the longer one."
+                f"The cycle of {count} steps that was found closes after {shorter} already: give "
+                f"{Give(period=Code(shorter))}, or start nearer to the longer one."
             )

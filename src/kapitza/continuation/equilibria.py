@@ -13,11 +13,12 @@ from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array, Numbers
+from kapitza.base.cures import Give
 from kapitza.continuation.criteria import several_real
 from kapitza.continuation.family import Node, PlainPoint, RankedTest, Readings, Sample, Subject, Test, test_of
 from kapitza.continuation.frame import Complex, FreeParameter, grown
 from kapitza.continuation.normal_forms import lyapunov_coefficient
-from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.nouns import Bifurcation, Critical, Kind, Proof
 from kapitza.continuation.path import tangent_through
 from kapitza.continuation.symmetry import linear_symmetries
 from kapitza.errors import KapitzaError
@@ -193,13 +194,17 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         hopf = kind is Kind.HOPF
         return Bifurcation(
             self._label(kind, node, vector), family.model, family.free[0], node.value, node.z[: family.size].copy(),
-            2 * np.pi / frequency if hopf else 0.0, None, values[order], complex(values[index]),
-            bool(distance <= allowed), defect, float(distance), vector, frequency=frequency,
-            values=family.values(node.z),
-            coefficient=lyapunov_coefficient(family, node.z, frequency**2) if hopf else float("nan"),
-            tangent=tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
-            note=f"{zeros} eigenvalues vanish together" if kind is Kind.BRANCH_POINT and zeros > 1 else "",
-            sizes=family.sizes,
+            2 * np.pi / frequency if hopf else 0.0, None, values[order],
+            Critical(
+                complex(values[index]), vector, frequency,
+                lyapunov_coefficient(family, node.z, frequency**2) if hopf else float("nan"),
+                tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
+            ),
+            Proof(
+                bool(distance <= allowed), defect, float(distance),
+                f"{zeros} eigenvalues vanish together" if kind is Kind.BRANCH_POINT and zeros > 1 else "",
+            ),
+            values=family.values(node.z), sizes=family.sizes,
         )  # fmt: skip
 
     def _label(self, kind: Kind, node: Node, vector: Numbers) -> Kind:
@@ -262,10 +267,12 @@ def equilibrium_family(model: Model, start: Anything, free: FreeParameter) -> tu
     if model.period is not None:
         raise KapitzaError(
             f'"{model.name}" is forced: it has no equilibria, its rest states are orbits of one excitation period. '
-            "Follow them with equilibrium=False."
+            f"Follow them with {Give(equilibrium=False)}."
         )
     if model.is_map:
-        raise KapitzaError(f'"{model.name}" is a map: follow its fixed points with equilibrium=False, period=1.')
+        raise KapitzaError(
+            f'"{model.name}" is a map: follow its fixed points with {Give(equilibrium=False)}, {Give(period=1)}.'
+        )
     if model.delays:
         raise KapitzaError(f'"{model.name}" has delays: equilibria are followed of equations without delays.')
     if model.structure.switches or model.impacts:

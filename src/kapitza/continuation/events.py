@@ -6,7 +6,7 @@ import numpy as np
 
 from kapitza.continuation.family import Node, Orbit, Readings
 from kapitza.continuation.locate import Stretch
-from kapitza.continuation.nouns import Bifurcation, End, Kind
+from kapitza.continuation.nouns import Bifurcation, Critical, End, Kind, Proof, ReturnMap
 from kapitza.errors import FlowError
 
 TOO_NEAR = 0.02
@@ -107,8 +107,8 @@ def eventful(orbit: Orbit, kind: Kind, node: Node, note: str, value: float | Non
     nan, frame = float("nan"), orbit.frame
     return Bifurcation(
         kind, frame.model, frame.free[0], node.value if value is None else value, orbit.section_point(),
-        orbit.full_period, orbit.full_repeats, node.readings.multipliers, complex(nan), True, nan, nan,
-        np.zeros(frame.size), span=orbit.span, offset=orbit.offset, values=orbit.values, note=note,
+        orbit.full_period, orbit.full_repeats, node.readings.multipliers, Critical(complex(nan), np.zeros(frame.size)),
+        Proof(True, nan, nan, note), ReturnMap(False, orbit.span, orbit.offset), values=orbit.values,
     )  # fmt: skip
 
 

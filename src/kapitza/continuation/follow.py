@@ -13,6 +13,7 @@ from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Give, marked
 from kapitza.base.monitor import Monitor
 from kapitza.continuation.bands import with_bands
 from kapitza.continuation.branch import Branch
@@ -273,7 +274,8 @@ def _cycle(
     """The family through a cycle of a map, and its unknowns there."""
     if method is not None or half_map:
         raise KapitzaError(
-            f'"{model.name}" is a map: its cycles are followed by all of their points, without method= and half_map=.'
+            f'"{model.name}" is a map: its cycles are followed by all of their points, without {Give("method")} '
+            f"and {Give('half_map')}."
         )
     return cycle_family(model, cycle_at(model, start, period), free_parameters(model, (parameter,), (limits,)))
 
@@ -317,7 +319,7 @@ def shooting_family(
         symmetry = symmetry_of(flow, point, period, repeats)
         if symmetry is None:
             raise KapitzaError(
-                "The orbit is not its own mirror image half a period later: follow it with half_map=False."
+                f"The orbit is not its own mirror image half a period later: follow it with {Give(half_map=False)}."
             )
         closing, span, period = symmetry.matrix, span / 2, period / 2
     reference = np.stack([point, rates]) if repeats is None else None
@@ -337,7 +339,7 @@ def _solved(model: Model, start: Anything, period: float | None, method: Anythin
         return solve_orbit(model, start, period, method, profile=False)
     except (ConvergenceError, FlowError) as problem:
         result = problem.result if isinstance(problem, ConvergenceError) else None
-        raise ConvergenceError(f"The branch has no start: {problem}", result) from None
+        raise ConvergenceError(f"The branch has no start: {marked(problem)}", result) from None
 
 
 def _closes(model: Model, orbit: PeriodicOrbit) -> bool:

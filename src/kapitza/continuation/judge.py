@@ -9,7 +9,7 @@ from kapitza.continuation.criteria import REAL, upper_pairs, without_trivial
 from kapitza.continuation.family import Node, Orbit
 from kapitza.continuation.frame import Complex
 from kapitza.continuation.locate import ACCEPTED
-from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.nouns import Bifurcation, Critical, Kind, Proof, ReturnMap
 from kapitza.continuation.path import tangent_through
 from kapitza.continuation.symmetry import linear_symmetries
 from kapitza.errors import KapitzaError
@@ -61,18 +61,15 @@ def judged_orbit(
         period=orbit.full_period,
         repeats=orbit.full_repeats,
         multipliers=multipliers,
-        critical=value,
-        verified=verified,
-        defect=defect,
-        distance=float(distance),
-        vector=np.asarray(vector.real if abs(value.imag) < REAL else vector),
-        frequency=angle,
-        half=half,
-        span=orbit.span,
-        offset=orbit.offset,
+        crossing=Critical(
+            value,
+            np.asarray(vector.real if abs(value.imag) < REAL else vector),
+            angle,
+            tangent=tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
+        ),
+        proof=Proof(verified, defect, float(distance), "" if verified else _doubt(defect, distance, allowed, clear)),
+        map=ReturnMap(half, orbit.span, orbit.offset),
         values=orbit.values,
-        note="" if verified else _doubt(defect, distance, allowed, clear),
-        tangent=tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
         sizes=orbit.frame.sizes,
     )
 

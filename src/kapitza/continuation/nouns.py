@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Numbers
+from kapitza.base.part_fields import Inside
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
@@ -69,21 +70,59 @@ class End(Enum):
 
 
 @dataclass(frozen=True)
+class Critical:
+    """Hold what crosses the circle (or the axis) at a bifurcation.
+
+    critical: the multiplier (eigenvalue); vector: (n,) its direction in state space; frequency: imaginary part of the
+    eigenvalue at a Hopf point, angle of the pair at Neimark-Sacker; coefficient: first Lyapunov coefficient of a Hopf
+    point, negative where it is supercritical; tangent: (N,) of the branch at a branch point, in its unknowns.
+    """
+
+    critical: complex
+    vector: Numbers = field(repr=False)
+    frequency: float = float("nan")
+    coefficient: float = float("nan")
+    tangent: Array | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Hold how far the label of a bifurcation can be trusted.
+
+    verified: False where the certificate of the multipliers does not allow it: shown as "unverified"; defect: of the
+    multipliers; distance: of the critical one from where it should be; note: why it is not verified.
+    """
+
+    verified: bool
+    defect: float
+    distance: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ReturnMap:
+    """Hold the map that a bifurcation was found on.
+
+    half: half of the period, by a symmetry; span, offset: its excitation periods and where they begin.
+    """
+
+    half: bool = False
+    span: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
 class Bifurcation:
     """A point where the family changes character.
 
     kind: what; parameter and value: where; point: (n,) state at t = 0 (or on the orbit); period; repeats; multipliers:
-    (n,) largest first (eigenvalues for equilibria); critical: the one on the circle (or axis).
-    verified: False where the certificate of the multipliers does not allow a label: shown as "unverified".
-    defect: of the multipliers; distance: of the critical one from where it should be.
-    vector: (n,) critical direction in state space; position: index of the branch point before it.
-    frequency: imaginary part of the critical eigenvalue at a Hopf point, angle of the critical pair at Neimark-Sacker.
-    interval: (low, high) of the value from the posterior of a fit, where one was given, and its standard deviation,
-    deviation. model: at which values it was found; values: of all parameters of a curve. half: found on the half map;
-    span, offset: excitation periods of its map and where that begins. note: why it is not verified.
-    coefficient: first Lyapunov coefficient of a Hopf point, negative where it is supercritical. tangent: (N,) of the
-    branch at a branch point, in its unknowns. unfolding: the damping that unfolds a family of free vibrations.
-    sizes: (n,) of the states along the branch, for points that are at the origin themselves.
+    (n,) largest first (eigenvalues for equilibria). position: index of the branch point before it.
+    model: at which values it was found; values: of all parameters of a curve. interval: (low, high) of the value from
+    the posterior of a fit, where one was given, and its standard deviation, deviation. unfolding: the damping that
+    unfolds a family of free vibrations. sizes: (n,) of the states along the branch, for points that are at the origin.
+
+    Three parts: crossing (`Critical`: critical, vector, frequency, coefficient, tangent), proof (`Proof`: verified,
+    defect, distance, note) and map (`ReturnMap`: half, span, offset). Their fields are attributes of the point too.
 
     Examples
     --------
@@ -104,24 +143,28 @@ class Bifurcation:
     period: float
     repeats: int | None
     multipliers: NDArray[np.complex128]
-    critical: complex
-    verified: bool
-    defect: float
-    distance: float
-    vector: Numbers = field(repr=False)
+    crossing: Critical
+    proof: Proof
+    map: ReturnMap = field(default_factory=ReturnMap)
     position: int = -1
-    frequency: float = float("nan")
     interval: tuple[float, float] | None = None
     deviation: float = float("nan")
-    half: bool = False
-    span: float = 1.0
-    offset: float = 0.0
     values: Anything = field(default=None, repr=False)
-    note: str = ""
-    coefficient: float = float("nan")
-    tangent: Array | None = field(default=None, repr=False)
     unfolding: str = ""
     sizes: Array | None = field(default=None, repr=False)
+
+    critical = Inside[complex]("crossing")
+    vector = Inside["Numbers"]("crossing")
+    frequency = Inside[float]("crossing")
+    coefficient = Inside[float]("crossing")
+    tangent = Inside["Array | None"]("crossing")
+    verified = Inside[bool]("proof")
+    defect = Inside[float]("proof")
+    distance = Inside[float]("proof")
+    note = Inside[str]("proof")
+    half = Inside[bool]("map")
+    span = Inside[float]("map")
+    offset = Inside[float]("map")
 
     @property
     def criticality(self) -> str:

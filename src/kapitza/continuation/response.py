@@ -8,6 +8,7 @@ from typing import Any
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Index
+from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.conservative import backbone, linear_mode
@@ -95,7 +96,7 @@ def frequency_response(
     given = [model.values[force]] if levels is None else checks.items("levels", levels, error=KapitzaError)
     chosen = tuple(checks.number("A level of the force", level, error=KapitzaError) for level in given)
     if not chosen:
-        raise KapitzaError(f"levels is empty: give amplitudes of {force}, such as levels=[0.1, 0.2].")
+        raise KapitzaError(f"levels is empty: give amplitudes of {force}, such as {Give(levels=[0.1, 0.2])}.")
     low, high = checks.span("bounds", sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist()))
     branches: list[Branch] = []
     spine = None

@@ -11,6 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base.angles import difference
+from kapitza.base.cures import Give
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model, symbol
@@ -81,7 +82,7 @@ def required_symmetry(model: Model) -> LinearSymmetry:
     found = linear_symmetries(model)
     if not found:
         raise KapitzaError(
-            f'"{model.name}" declares no linear symmetry, so there is no half map: pass symmetries=[{{"map": ...}}] '
-            "when the model is made, or follow the whole orbit."
+            f'"{model.name}" declares no linear symmetry, so there is no half map: pass '
+            f"{Give(symmetries=[{'map': ...}])} when the model is made, or follow the whole orbit."
         )
     return found[0]

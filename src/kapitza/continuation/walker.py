@@ -9,6 +9,7 @@ import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Set
 from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.family import Family, Node
@@ -165,8 +166,8 @@ def checked_bounds(model: Model, parameter: object, bounds: Bounds | None, other
         )
     if not first <= value <= last:
         raise KapitzaError(
-            f"The branch starts at {parameter} = {value:g}, outside of bounds = ({first:g}, {last:g}): "
-            f"pass model.with_values({parameter}=...) or wider bounds."
+            f"The branch starts at {parameter} = {value:g}, outside of bounds = ({first:g}, {last:g}): pass "
+            f"{Set('values', **{parameter: ...})} or wider bounds."
         )
     return max(first, low), min(last, high)
 

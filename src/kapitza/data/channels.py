@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.cures import Give
 from kapitza.base.units import Conversion, conversion
 from kapitza.data.noise import is_number
 from kapitza.data.time_table import Column, TimeTable
@@ -41,7 +42,7 @@ def check_table(table: TimeTable) -> None:
         if bad.size:
             raise DataError(
                 f'Channel "{name}" is not finite at {bad.size} samples, first at sample {int(bad[0])}: '
-                'drop them (read(..., missing="drop") cuts the record there) before using the record.'
+                f"drop them (`read` with {Give(missing='drop')} cuts the record there) before using the record."
             )
         _check_facts(name, column.attrs)
     inside = np.diff(table.segment) == 0

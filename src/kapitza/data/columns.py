@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.cures import Give
 from kapitza.base.units import REFUSED, conversion, dimension, is_unit, meant_by, require_unit
 from kapitza.data.channels import RESERVED
 from kapitza.data.noise import is_number
@@ -206,7 +207,7 @@ def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], ti
     given = dict(wanted.units or {})
     wrong = next((text for text in given.values() if not isinstance(text, str)), None)
     if wrong is not None:
-        raise DataError(f'Units are text, such as units={{"phi": "deg"}}, not {wrong!r}.')
+        raise DataError(f"Units are text, such as {Give(units={'phi': 'deg'})}, not {wrong!r}.")
     names = {**{old: {old, new} for old, new in chosen.items()}, **({time_name: {time_name}} if time_name else {})}
     declared_names(given, [*chosen.values(), *chosen, *([time_name] if time_name else [])])
     units = {}
@@ -217,7 +218,7 @@ def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], ti
         if not unit and not by_caller and not columns.own and (suffix := unit_in_name(old)):
             raise DataError(
                 f'The name of column "{old}" ends like the unit "{suffix}" or holds it, but the file states none: say '
-                f'units={{"{old}": "{suffix}"}}, or "" if it is none.'
+                f'{Give(units={old: suffix})}, or "" if it is none.'
             )
         meant = "" if columns.own or by_caller else meant_by(old, unit)
         if unit in REFUSED and not columns.own:
@@ -282,11 +283,11 @@ def time_column(columns: Columns, wanted: Wanted) -> str | None:
         kinds = {name: dimension(str(columns.facts.get(name, {}).get("unit", ""))) for name in guesses}
         guesses = [name for name in guesses if kinds[name] in (None, {"second": 1})]
     if len(guesses) > 1:
-        raise DataError(f'Several columns look like the time, {", ".join(guesses)}: say which with time="...".')
+        raise DataError(f"Several columns look like the time, {', '.join(guesses)}: say which with {Give(time='...')}.")
     if not guesses:
         raise DataError(
-            f'None of the columns {listed(columns.names)} is called time: name it with time="..." '
-            "(or by its position, time=0), or give the sampling interval in seconds, interval=..."
+            f"None of the columns {listed(columns.names)} is called time: name it with {Give(time='...')} (or by its "
+            f"position, {Give(time=0)}), or give the sampling interval in seconds, {Give(interval=...)}"
         )
     return guesses[0]
 
@@ -304,7 +305,7 @@ def seconds(values: NDArray[Any], unit: str, name: str) -> tuple[Array, dict[str
             if not unit and times.size and abs(times[0]) > EPOCH:
                 raise DataError(
                     f"{what} begins at {times[0]:.6g}, which no clock counts in seconds: say its unit, "
-                    f'units={{"{name}": "ms"}} (or "us", "ns").'
+                    f'{Give(units={name: "ms"})} (or "us", "ns").'
                 )
             return conversion(unit, "s", what)(times), {}
     missing = np.isnat(values)
@@ -393,8 +394,7 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
     elif isinstance(wanted.channels, Mapping):
         pairs = [(columns.name(key), new) for key, new in wanted.channels.items()]
     elif isinstance(wanted.channels, str | int):
-        named = f'"{wanted.channels}"' if isinstance(wanted.channels, str) else wanted.channels
-        raise DataError(f"channels is a list of names: channels=[{named}].")
+        raise DataError(f"channels is a list of names: {Give(channels=[wanted.channels])}.")
     else:
         chosen = [columns.name(key) for key in wanted.channels]
         pairs = list(zip(chosen, chosen, strict=True))
@@ -483,9 +483,8 @@ def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: A
         row = int(np.flatnonzero(~keep)[0])
         column = next(name for name, values in numbers.items() if not np.isfinite(values[row]))
         raise DataError(
-            f'{source}: {line(row)}: "{column}" is missing, not finite or not a number '
-            f"({int((~keep).sum())} such rows). "
-            'Repair the file, or read it with missing="drop": the record is then cut there.'
+            f'{source}: {line(row)}: "{column}" is missing, not finite or not a number ({int((~keep).sum())} such '
+            f"rows). Repair the file, or read it with {Give(missing='drop')}: the record is then cut there."
         )
     return keep
 

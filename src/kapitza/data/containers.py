@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Give
 from kapitza.base.units import conversion
 from kapitza.base.unpacking import MOST_ARRAYS, Unpacking, npz_arrays
 from kapitza.data.columns import (
@@ -198,11 +199,11 @@ def time_variable(variables: Mapping[str, Variable], wanted: Wanted, own: bool, 
         return None
     found = ["time"] if own and "time" in variables else usual_names(variables, TIME_NAMES)
     if len(found) > 1:
-        raise DataError(f'{path.name}: several look like the time, {listed(found)}: say which with time="...".')
+        raise DataError(f"{path.name}: several look like the time, {listed(found)}: say which with {Give(time='...')}.")
     if not found:
         raise DataError(
-            f"{path.name}: none of {listed(list(variables))} is called time: name it with "
-            'time="...", or give the sampling interval in seconds, interval=...'
+            f"{path.name}: none of {listed(list(variables))} is called time: name it with {Give(time='...')}, or "
+            f"give the sampling interval in seconds, {Give(interval=...)}"
         )
     return found[0]
 
@@ -240,7 +241,7 @@ def known_variable(variables: Mapping[str, Variable], key: Key, path: Path) -> s
 
 def chosen_variables(variables: Mapping[str, Variable], channels: Any, path: Path) -> dict[str, Any]:
     if isinstance(channels, str):
-        raise DataError(f'channels is a list of names: channels=["{channels}"].')
+        raise DataError(f"channels is a list of names: {Give(channels=[channels])}.")
     pairs = channels.items() if isinstance(channels, Mapping) else [(key, None) for key in channels]
     return {known_variable(variables, key, path): new for key, new in pairs}
 

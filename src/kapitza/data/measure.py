@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import wrap_upper
+from kapitza.base.cures import Give
 from kapitza.data.record import Record
 from kapitza.data.sampling import between_samples
 from kapitza.data.sensor_errors import DAMAGE, FITTED
@@ -159,8 +160,9 @@ def jittered(record: Record, jitter: float, random: np.random.Generator) -> Arra
     interval = record.sampling().interval
     if record.period is not None and interval > record.period / 4:
         raise DataError(
-            f"Jitter needs the motion between samples, but the record has one every {interval:.4g} s at an excitation "
-            f"period of {record.period:.4g} s: simulate with samples_per_period=20 or more, measure, then strobe."
+            f"Jitter needs the motion between samples, but the record has one every {interval:.4g} s at an "
+            f"excitation period of {record.period:.4g} s: simulate with {Give(samples_per_period=20)} or more, "
+            "measure, then strobe."
         )
     smooth = record.unwrapped().values()
     instants = record.time + jitter * random.standard_normal(record.size)

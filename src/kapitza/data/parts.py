@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kapitza.base import checks
+from kapitza.base.cures import Do
 from kapitza.data.frames import from_frame, is_frame
 from kapitza.data.measured_branch import MeasuredBranch
 from kapitza.data.noise import Noise, stated_noise
@@ -139,7 +140,7 @@ def records_of(data: Any, who: str, *kinds: type) -> tuple[Any, ...]:
         if not isinstance(part.source, kinds or Record):
             raise DataError(
                 f"{who} works on a Record, or on a list of them, not on {described(part.source)}: make one with "
-                "kapitza.read, kapitza.simulate or Record.from_arrays."
+                f"{Do('kapitza.read, kapitza.simulate or Record.from_arrays', 'a file, or `kapitza simulate`')}."
             )
         if part.values:
             raise DataError(f"{who} has no parameters: pass {part.label} without values of {', '.join(part.values)}.")

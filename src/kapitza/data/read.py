@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import Give
 from kapitza.base.files import reading
 from kapitza.base.suffixes import ADVICE, FOLDERS, LAB, SUFFIXES, TEXT
 from kapitza.data.columns import Key, Wanted, make_record
@@ -94,7 +95,7 @@ def read(
     names = None if names is None else checks.texts("names", names, error=DataError)
     angles = None if angles is None else checks.texts("angles", angles, error=DataError)
     if units is not None and not isinstance(units, Mapping):
-        raise DataError(f'units is {checks.shown(units)}; give a table such as units={{"t": "ms"}}.')
+        raise DataError(f"units is {checks.shown(units)}; give a table such as {Give(units={'t': 'ms'})}.")
     for what, given, longest in (("separator", separator, 10), ("decimal", decimal, 10), ("group", group, 1000)):
         if given is not None:
             checks.text(what, given, longest=longest, error=DataError)

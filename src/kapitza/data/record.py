@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kapitza.base import checks
 from kapitza.base.angles import unwrap, wrap
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import RESAMPLE, SPLIT, Set
 from kapitza.base.display import Shown
 from kapitza.base.lazy_fields import as_given, deferrable
 from kapitza.base.units import conversion, is_unit, to_si
@@ -459,11 +460,11 @@ class Record(Shown):
         """The sampling, or an error that says where it is not regular and what to do."""
         sampling = self.sampling(tolerance)
         if sampling.gaps:
-            raise DataError(f"The record has gaps: {sampling}\nCut it there first: record.split_at_gaps().")
+            raise DataError(f"The record has gaps: {sampling}\nCut it there first: {SPLIT}.")
         if not sampling.regular:
             raise DataError(
-                f"The record is not sampled regularly: {sampling} (allowed {100 * tolerance:.2g} %). "
-                "Bring it onto a regular grid first: record.resampled(interval)."
+                f"The record is not sampled regularly: {sampling} (allowed {100 * tolerance:.2g} %). Bring it onto a "
+                f"regular grid first: {RESAMPLE}."
             )
         return sampling
 
@@ -491,7 +492,7 @@ class Record(Shown):
         across gaps: the record is cut where periods are lost in one.
         """
         if self.period is None:
-            raise DataError("A record is strobed with its excitation: give it a period, with_attributes(period=...).")
+            raise DataError(f"A record is strobed with its excitation: give it a period, {Set('data', period=...)}.")
         if not is_number(phase):
             raise DataError(f"The phase of a strobe is a finite time in seconds, not {checks.shown(phase)}.")
         origin = float(self.time[0]) - self.phase + phase

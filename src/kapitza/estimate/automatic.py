@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kapitza.base.cures import By, Fit, Set
 from kapitza.base.monitor import stage
 from kapitza.data import Noise, Part, Record
 from kapitza.errors import KapitzaError, Status
@@ -83,12 +84,12 @@ class Automatic(Estimator):
 
     def __post_init__(self) -> None:
         if not isinstance(self.shooting, ShootingFit):
-            raise KapitzaError(f"Automatic(shooting={self.shooting!r}): pass settings, such as ShootingFit().")
+            raise KapitzaError(f"{Fit('auto', shooting=self.shooting)}: pass settings, such as {Fit('shooting')}.")
         if isinstance(self.starts, str) or not self.starts:
-            raise KapitzaError(f"Automatic(starts={self.starts!r}): pass some of {', '.join(STARTS)} in a tuple.")
+            raise KapitzaError(f"{Fit('auto', starts=self.starts)}: pass some of {', '.join(STARTS)} in a tuple.")
         for start in self.starts:
             if start not in STARTS:
-                raise KapitzaError(f'Automatic(starts=...) names "{start}"; choose from {", ".join(STARTS)}.')
+                raise KapitzaError(f'{Fit("auto", starts=...)} names "{start}"; choose from {", ".join(STARTS)}.')
 
     def fit(self, request: Request) -> Estimate:
         """The first start from which the motion follows the data, fitted by shooting."""
@@ -103,10 +104,10 @@ class Automatic(Estimator):
                 with stage(f"ShootingFit from {label}"):
                     found = self.shooting.fit(request.at(start))
             except KapitzaError as error:
-                story.append(f"ShootingFit from {label}: {_first_sentence(error)}")
+                story.append(f"{By('shooting')} from {label}: {_first_sentence(error)}")
                 failure = error
                 continue
-            story.append(f"ShootingFit from {label}: {found.status.value}")
+            story.append(f"{By('shooting')} from {label}: {found.status.value}")
             if found.status.ok:
                 return self._with_chain(found, label, request.model, story)
             unfinished.append((label, found))
@@ -114,7 +115,7 @@ class Automatic(Estimator):
             label, found = max(unfinished, key=lambda one: _log_likelihood(one[1]))
             return self._with_chain(found, label, request.model, story)
         raise failure or KapitzaError(
-            "No start could be found: " + "; ".join(story) + ". Give starting values by model.with_values(...)."
+            "No start could be found: " + "; ".join(story) + f". Give starting values by {Set('values')}."
         )
 
     def _with_chain(self, found: Estimate, label: str, model: Model, story: list[str]) -> Estimate:

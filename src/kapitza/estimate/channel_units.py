@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kapitza.base.cures import Do
 from kapitza.base.units import Conversion, conversion, is_unit, to_si
 from kapitza.data import FITTED, Part, Record
 from kapitza.errors import DataError
@@ -46,7 +47,7 @@ def record_in_model_units(model: Model, record: Record, method: Estimator | None
         if given:
             raise DataError(
                 f'Channel "{name}" is in "{record.units[name]}" and is fitted in "{changed[name]}": is the {given} of '
-                f'the method in the one or the other? Convert first, record.in_units({{"{name}": "{changed[name]}"}}).'
+                f"the method in the one or the other? Convert first, {_conversion(name, changed[name])}."
             )
     return record.in_units(changed) if changed else record
 
@@ -74,5 +75,10 @@ def refuse_other_units(model: Model, record: Record) -> None:
         if not change_of(model, record, name, unit).identity:
             raise DataError(
                 f'The orbits were found in a record whose channel "{name}" is in "{record.units[name]}", the model has '
-                f'"{unit}": find them in record.in_units({{"{name}": "{unit}"}}).'
+                f'"{unit}": find them in {_conversion(name, unit)}.'
             )
+
+
+def _conversion(channel: str, unit: str) -> str:
+    """The cure of a channel in another unit than the model's."""
+    return Do(f'record.in_units({{"{channel}": "{unit}"}})', "the unit of the model (coordinates.NAME.unit in [model])")

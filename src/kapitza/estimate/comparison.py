@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kapitza.base.cures import By
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 
@@ -57,7 +58,9 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
     known = {name: fit.likelihood for name, fit in fits.items() if fit.likelihood is not None}
     missing = [name for name in fits if name not in known]
     if missing:
-        raise KapitzaError(f"{missing[0]} carries no likelihood: compare fits made by OrbitFit or ShootingFit.")
+        raise KapitzaError(
+            f"{missing[0]} carries no likelihood: compare fits made by {By('orbits')} or {By('shooting')}."
+        )
     if len({fit.matches is None for fit in fits.values()}) > 1:
         raise KapitzaError("Fits of orbits and fits of series have other readings: compare fits of one kind.")
     counts = {name: found.readings for name, found in known.items()}

@@ -13,6 +13,7 @@ import numpy as np
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
 from kapitza.base.csv_tables import write_table
+from kapitza.base.cures import keep_cures
 from kapitza.base.display import Shown
 from kapitza.base.part_fields import Inside, OfKind, with_parts
 from kapitza.errors import KapitzaError, Status, nearest_name
@@ -110,6 +111,9 @@ class Estimate(Shown):
     motion = OfKind[FittedMotion]("findings", FittedMotion)
     rows = OfKind["WeakRows | HarmonicRows"]("findings", WeakRows, HarmonicRows)
     level_sets = OfKind[LevelSets]("findings", LevelSets)
+
+    def __post_init__(self) -> None:
+        keep_cures(self, "warnings")
 
     def with_(self, **changes: Anything) -> Estimate:
         """Return the estimate with other values of some fields, or of fields of its parts."""

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Give
 from kapitza.solve import basis_of, symmetric_eigenvectors
 
 
@@ -56,8 +57,7 @@ class Identifiability:
         more = self.rank - len(self.determined)
         if more and self.determined:
             known += f" and {more} more without a simple formula"
-        quoted = ", ".join(f'"{text}"' for text in self.determined)
-        cure = f", or free only the combinations: free=[{quoted}]" if not more and self.rank else ""
+        cure = f", or free only the combinations: {Give(free=list(self.determined))}" if not more and self.rank else ""
         return (
             f"The data determine {self.rank} combination{'' if self.rank == 1 else 's'} of the {len(self.names)} free "
             f"parameters ({', '.join(self.names)}): only {known}. Undetermined: {free}. "

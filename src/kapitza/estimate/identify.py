@@ -8,6 +8,7 @@ import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import Code, Fit, Give
 from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, require_executor
 from kapitza.data import MeasuredBranch, Part, Record, StoredRecord, as_parts
@@ -112,7 +113,7 @@ def _only(parts: Sequence[Part], own: Sequence[str]) -> Part:
     if len(parts) > 1:
         raise DataError("A recording on disk is fitted alone, part by part: fit the others by calls of their own.")
     if own:
-        raise ModelError(f"own={list(own)!r}: there is one recording only; name what is unknown of it in free.")
+        raise ModelError(f"{Give(own=list(own))}: there is one recording only; name what is unknown of it in free.")
     return parts[0]
 
 
@@ -129,12 +130,12 @@ def _chosen(method: Estimator | str | None, parts: Sequence[Part]) -> Estimator:
         )
     if isinstance(method, str):
         raise KapitzaError(
-            f'The only method with a name is "auto", not "{method}": pass settings such as HarmonicFit().'
+            f'The only method with a name is "auto", not "{method}": pass settings such as {Fit("harmonic")}.'
         )
     if isinstance(method, type):
-        raise KapitzaError(f"Pass settings, not their class: method={method.__name__}().")
+        raise KapitzaError(f"Pass settings, not their class: {Give(method=Code(method.__name__ + '()'))}.")
     if not isinstance(method, Estimator):
-        raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
+        raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as {Fit('harmonic')}.")
     return method
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import Do, Fit, Give
 from kapitza.data import MeasuredBranch, Noise, Part, Record, StoredRecord, described
 from kapitza.errors import DataError
 from kapitza.orbits import OrbitSet, PeriodicOrbit
@@ -24,8 +25,8 @@ WORDS = {
 """Kinds of data as messages list them."""
 
 SUITED = {
-    Record: 'fit it by ShootingFit() or method="auto"',
-    StoredRecord: "fit it by HarmonicFit(), part by part",
+    Record: f"fit it by {Fit('shooting')} or {Give(method='auto')}",
+    StoredRecord: f"fit it by {Fit('harmonic')}, part by part",
     PeriodicOrbit: "fit it by OrbitFit()",
     OrbitSet: "fit it by OrbitFit()",
     MeasuredBranch: "fit it by BranchFit()",
@@ -61,7 +62,7 @@ class Accepts:
             if isinstance(part.source, self.alone) and len(parts) > 1:
                 raise DataError(
                     f"{who} works on {described(part.source)} alone, not on {len(parts)} data: join the orbits, "
-                    "OrbitSet(tuple(orbits), angles)."
+                    f"{Do('OrbitSet(tuple(orbits), angles)', 'into one set (in Python)')}."
                 )
 
 

@@ -11,6 +11,7 @@ import sympy as sp
 
 from kapitza.base.angles import difference
 from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.base.cures import By, Give
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.estimate.sensors import Sensor
@@ -145,7 +146,7 @@ def observe_channels(
     for channel in available:
         expression = outputs.get(channel, model.structure.outputs.get(channel))
         if isinstance(expression, DifferenceQuotient):
-            raise DataError(f'"{channel}" is read as a difference quotient: only OrbitFit takes these.')
+            raise DataError(f'"{channel}" is read as a difference quotient: only {By("orbits")} takes these.')
         if isinstance(expression, Sensor):
             raise DataError(
                 f'"{channel}" is a Sensor, which identify and validate take; here write out what it reads, such as '
@@ -156,7 +157,7 @@ def observe_channels(
         if expression is not None and not (isinstance(expression, sp.Expr) and expression.free_symbols):
             raise DataError(
                 f'The output "{channel}" = {expression} depends on nothing: say which states it measures, e.g. '
-                f'outputs={{"{channel}": "2*{model.states[0]}"}}.'
+                f"{Give(outputs={channel: f'2*{model.states[0]}'})}."
             )
         if expression is None and channel in model.states:
             expression = symbol(channel)
@@ -171,7 +172,7 @@ def observe_channels(
     if not channels:
         raise DataError(
             f"None of the channels {', '.join(available)} is a state ({', '.join(model.states)}) or an output of "
-            f'{model.name}: say what they measure, e.g. outputs={{"{available[0]}": "{model.states[0]}"}}.'
+            f"{model.name}: say what they measure, e.g. {Give(outputs={available[0]: model.states[0]})}."
         )
     angle = dict(zip(available, on_circle, strict=True))
     circular = [_on_circle(expression, model) for expression in expressions]

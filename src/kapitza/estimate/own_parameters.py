@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import sympy as sp
 
+from kapitza.base.cures import Code, Give
 from kapitza.data import Part
 from kapitza.errors import ModelError
 from kapitza.estimate.estimate import Estimate
@@ -29,7 +30,8 @@ def with_own(
         return model, parts, free
     if len(parts) < 2:
         raise ModelError(
-            f"own={names}: there is one recording only, so its values are the values; name them in free instead."
+            f"{Give(own=Code(names))}: there is one recording only, so its values are the values; name them in free "
+            "instead."
         )
     for name in names:
         model.check(name)
@@ -46,7 +48,7 @@ def with_own(
     known = {p.name for p in model.parameters} | set(model.states)
     taken = [name for name in made if name in known]
     if taken:
-        raise ModelError(f'own= makes a parameter "{taken[0]}", which the model has already: rename that one.')
+        raise ModelError(f'{Give("own")} makes a parameter "{taken[0]}", which the model has already: rename that one.')
     parameters: list[Parameter] = []
     for parameter in model.parameters:
         if parameter.name not in values:

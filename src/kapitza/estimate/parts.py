@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array, Flags
+from kapitza.base.cures import keep_cures
 from kapitza.base.display import Shown
 from kapitza.base.lazy_fields import as_computed, deferrable
 from kapitza.estimate.misfit import Misfit
@@ -69,6 +70,9 @@ class Course:
     history: pd.DataFrame | None = deferrable(None)
     chain: tuple[str, ...] = ()
     post_mortem: str = ""
+
+    def __post_init__(self) -> None:
+        keep_cures(self, "chain", "post_mortem")
 
     def __getstate__(self) -> dict[str, Any]:
         # A field to come holds a lock, which does not travel to another process.

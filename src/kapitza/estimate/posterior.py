@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import By
 from kapitza.base.monitor import Monitor
 from kapitza.base.workers import Executor, Shared
 from kapitza.errors import KapitzaError
@@ -87,7 +88,8 @@ def posterior(
     """
     if not likelihood_of(estimate):
         raise KapitzaError(
-            f"{estimate.method} has no likelihood to sample: fit by ShootingFit, HarmonicFit or OrbitFit."
+            f"{estimate.method} has no likelihood to sample: fit by {By('shooting')}, {By('harmonic')} or "
+            f"{By('orbits')}."
         )
     if not estimate.status.ok or not np.isfinite(estimate.covariance).all():
         raise KapitzaError("Some parameters are not determined by these data: there is no posterior to sample.")

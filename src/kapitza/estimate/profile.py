@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import By
 from kapitza.base.monitor import Monitor, checkpoint, watch
 from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import FlowError, KapitzaError
@@ -177,7 +178,7 @@ PROFILES: dict[str, Callable[[Estimate, str], Profile]] = {"orbits": OrbitProfil
 
 def _require_profile(estimate: Estimate, name: str) -> None:
     if likelihood_of(estimate) not in PROFILES:
-        raise KapitzaError("Profile likelihood needs an estimate made by ShootingFit or OrbitFit.")
+        raise KapitzaError(f"Profile likelihood needs an estimate made by {By('shooting')} or {By('orbits')}.")
     if name not in estimate.names:
         raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
     if np.isinf(estimate.deviations[name]):

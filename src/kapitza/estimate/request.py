@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Do, Fit, Give, Set
 from kapitza.base.workers import Executor
 from kapitza.data import Part, Record, is_number, noise_by_channel
 from kapitza.errors import DataError, ModelError
@@ -85,9 +86,10 @@ class Request:
         """Refuse a fit of nothing."""
         if not self.names:
             names = self.model.names
-            test = "to test fixed values on these data use kz.validate(model, record) or ShootingFit()"
+            verb = Do("kz.validate(model, record)", "`kapitza validate`")
+            test = f"to test fixed values on these data use {verb} or {Fit('shooting')}"
             cure = (
-                f'name at least one, for example free=["{names[0]}"]; {test}.'
+                f"name at least one, for example {Give(free=[names[0]])}; {test}."
                 if names
                 else f"the model has none; {test}."
             )
@@ -97,7 +99,7 @@ class Request:
         """Refuse free parameters without a value to start from."""
         missing = [name for name in self.names if not np.isfinite(self.model.values[name])]
         if missing:
-            raise ModelError(f"Give {', '.join(missing)} a starting value by model.with_values({missing[0]}=...).")
+            raise ModelError(f"Give {', '.join(missing)} a starting value by {Set('values', **{missing[0]: ...})}.")
 
     @property
     def records(self) -> list[tuple[Record, Mapping[str, float]]]:

@@ -12,6 +12,7 @@ import sympy as sp
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array, Flags
+from kapitza.base.cures import Do, Fit
 from kapitza.data import BY_NAME, FITTED, Part, Record, is_number, marks_of
 from kapitza.errors import DataError, refuse_unknown
 from kapitza.estimate.method import Estimator
@@ -78,16 +79,16 @@ class Sensor:
             if isinstance(pair, tuple | list):
                 value, deviation = checks.array(f"Sensor({name}=...)", pair, shape=(2,), error=DataError).tolist()
                 if not deviation > 0:
-                    raise DataError(f"Sensor({name}={pair!r}): give a value and its standard deviation, above 0.")
+                    raise DataError(f"Sensor, {name} = {pair!r}: give a value and its standard deviation, above 0.")
                 object.__setattr__(self, name, value)
                 priors[name] = deviation
         object.__setattr__(self, "priors", priors)
         object.__setattr__(self, "unknown", tuple(dict.fromkeys([*words, *priors])))
         for name in ERRORS:
             if not is_number(getattr(self, name)):
-                raise DataError(f"Sensor({name}={getattr(self, name)!r}): give a finite number.")
+                raise DataError(f"Sensor, {name} = {getattr(self, name)!r}: give a finite number.")
         if self.gain == 0:
-            raise DataError("Sensor(gain=0) reads nothing: give its gain, or where to start.")
+            raise DataError("A Sensor with gain = 0 reads nothing: give its gain, or where to start.")
         if self.limits is not None:
             object.__setattr__(self, "limits", checks.span("The limits of a sensor", self.limits, error=DataError))
 
@@ -177,13 +178,13 @@ def _refuse_unsupported(sensor: Sensor, channel: str, method: Estimator, parts: 
         if name not in method.accepts.unknown:
             raise DataError(
                 f'The {name} of "{channel}" is unknown, and {method.name} needs sensors that are known, {name} '
-                'included: use ShootingFit() or "auto" on the record, or give the value.'
+                f'included: use {Fit("shooting")} or "auto" on the record, or give the value.'
             )
     for name, value in (("drift", sensor.drift), ("delay", sensor.delay)):
         if value and name not in method.accepts.known:
             raise DataError(
                 f'"{channel}" has a {name} of {value:g}, which {method.name} cannot undo: correct the channel, or '
-                "use ShootingFit()."
+                f"use {Fit('shooting')}."
             )
     asked = "drift" if sensor.drift else "limits" if sensor.limits is not None else ""
     if asked and not all(isinstance(part.source, Record) for part in parts):
@@ -240,7 +241,8 @@ def _apart(
         if foreign & unknown or foreign - {symbol(p.name) for p in model.parameters}:
             raise DataError(
                 f'The output "{channel}" holds {term}: another channel may be added with a known factor, no more. Make '
-                "it a Signal of the model, kz.Signal(name, times, values, period), and it may stand anywhere."
+                f"it a Signal of the model, {Do('kz.Signal(name, times, values, period)', 'drive = [NAME]')}, and "
+                "it may stand anywhere."
             )
     return sp.Add(*[term for term in terms if not term.free_symbols & others]), sp.Add(*taken)
 

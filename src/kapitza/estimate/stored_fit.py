@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from kapitza.base.cures import Fit, marked
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import PART, Part, StoredRecord
 from kapitza.errors import ConvergenceError, KapitzaError, Status
@@ -35,8 +36,8 @@ def require_local(method: Estimator | str | None) -> Estimator:
         return method
     name = method if isinstance(method, str) else method.name
     raise KapitzaError(
-        f"A recording on disk is fitted part by part, by HarmonicFit() or InvariantFit(), not by {name}. "
-        "For other methods take a stretch that fits into memory."
+        f"A recording on disk is fitted part by part, by {Fit('harmonic')} or {Fit('invariant')}, not by {name}. For "
+        "other methods take a stretch that fits into memory."
     )
 
 
@@ -57,7 +58,7 @@ def identify_parts(
             try:
                 found = fit(model, replace(data, source=record), free, method)
             except KapitzaError as error:
-                failures.append(f"part {number}: {error}")
+                failures.append(f"part {number}: {marked(error)}")
             else:
                 if found.status.ok and np.isfinite(found.covariance).all():
                     fits.append(_without_samples(found))

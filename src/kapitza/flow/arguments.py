@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Reals
+from kapitza.base.cures import Do, Give
 from kapitza.errors import ArgumentError, FlowError, ModelError
 from kapitza.model import Model
 
@@ -153,21 +154,22 @@ def failed_members(states: Array) -> FlowError:
     failed = np.flatnonzero(~np.isfinite(states).all(axis=1))
     shown = ", ".join(str(i) for i in failed[:8]) + (", ..." if failed.size > 8 else "")
     return FlowError(
-        f"{failed.size} of {len(states)} trajectories diverged or needed too many steps (members {shown}); "
-        "check their starts and parameters, or pass throw=False to get NaN for them."
+        f"{failed.size} of {len(states)} trajectories diverged or needed too many steps (members {shown}); check "
+        f"their starts and parameters, or pass {Give(throw=False)} to get NaN for them."
     )
 
 
 def refuse_both(workers: Any, device: str) -> None:
     """Refuse workers beside a device: one process works with a card."""
     if workers is not None:
-        raise ArgumentError(f'Give workers or device="{device}", not both: one process works with a card.')
+        raise ArgumentError(f"Give workers or {Give(device=device)}, not both: one process works with a card.")
 
 
 def unforced(model: Model) -> ModelError:
     return ModelError(
-        f'Model "{model.name}" has no excitation period to strobe by; use flow.section with a surface, '
-        "or flow.trajectory with times."
+        f'Model "{model.name}" has no excitation period to strobe by; use '
+        f"{Do('flow.section', 'a section (in Python)')} with a surface, or {Do('flow.trajectory', '--duration')} "
+        "with times."
     )
 
 

@@ -14,6 +14,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN
+from kapitza.base.cures import Set
 from kapitza.errors import FlowError
 from kapitza.flow.circles import Circles
 from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
@@ -179,7 +180,7 @@ class Core:
             shown = ", ".join(f"{self.model.names[i]} = {vector[i]:g}" for i in used)
             raise FlowError(
                 f'Model "{self.model.name}": the mass matrix is not definite at {shown}, as it is at the values of the '
-                "model. Give masses and inertias their sign, or set the values by model.with_values first."
+                f"model. Give masses and inertias their sign, or set the values by {Set('values')} first."
             )
         if len(self._masses) >= REMEMBERED:
             self._masses.clear()

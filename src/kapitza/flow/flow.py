@@ -84,8 +84,8 @@ class Flow:
     def _no_state(self, what: str) -> ModelError:
         return ModelError(
             f'Model "{self.model.name}" has delays ({self.model.delays[0].symbol.name}): its state is a piece of its '
-            f"past, so {what} by a state do not exist. Use trajectory(x, times), dense(x, t0, t1) or propagate(..., "
-            "tangents=False)."
+            f"past, so {what} by a state do not exist. Use trajectory(x, times), dense(x, t0, t1) or propagate without "
+            "tangents."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

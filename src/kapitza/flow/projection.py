@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Fit, Give
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.core import TURN, Core, Filled
@@ -152,14 +153,16 @@ def _refuse_unconserved(model: Model, samples: Array, times: Array, values: Arra
             how = f"d{name}/dt is {ratio[k]:.3g} of the sum of its terms" if ratio[k] > LARGEST_POWER else ""
             how = how or f"it changes by {drift[k]:.3g} of its largest term within {np.ptp(times):.3g} s"
             raise ModelError(
-                f'Model "{model.name}" declares the invariant "{name}" but does not conserve it: {how}. Simulating it '
-                "would project the damping, drive or impacts away. Take it out of invariants= (a fit of its balance "
-                'takes it as InvariantFit("balance", invariant=...)), or set what changes it to zero.'
+                f'Model "{model.name}" declares the invariant "{name}" but does not conserve it: {how}. Simulating '
+                f"it would project the damping, drive or impacts away. Take it out of {Give('invariants')} (a fit of "
+                f"its balance takes it as {Fit('invariant', objective='balance', invariant=...)}), or set what "
+                "changes it to zero."
             )
 
 
 def _require_invariants(model: Model) -> None:
     if not model.invariants:
         raise ModelError(
-            f'Model "{model.name}" declares no invariants; give them as invariants={{"energy": ...}} to project onto.'
+            f'Model "{model.name}" declares no invariants; give them as {Give(invariants={"energy": ...})} to '
+            "project onto."
         )

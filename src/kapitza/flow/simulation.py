@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kapitza.base import checks
 from kapitza.base.angles import wrap_states
 from kapitza.base.argument_checks import Reals
+from kapitza.base.cures import Code, Give
 from kapitza.base.monitor import Monitor, watch
 from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, unforced, whole
 from kapitza.flow.core import Filled
@@ -79,12 +80,15 @@ def simulate(
     """
     seed = checks.seed(seed)
     if (t is None) == (periods is None):
-        raise ArgumentError("Say either t=times or periods=number (how many excitation periods), not both or neither.")
+        raise ArgumentError(
+            f"Say either {Give(t=Code('times'))} or {Give(periods=Code('number'))} (how many excitation periods), "
+            "not both or neither."
+        )
     if isinstance(model, Unit):
         return _unit_record(model, x0, t, noise, seed)
     start = start_of(model) if x0 is None else x0
     if model.is_map and periods is None:
-        raise ArgumentError(f'Model "{model.name}" is a map; say periods=number of steps instead of t.')
+        raise ArgumentError(f'Model "{model.name}" is a map; say {Give(periods=Code("number"))} of steps instead of t.')
     times, period, run = _work(model, start, t, periods, samples_per_period)
     filled = np.empty((0, len(model.states)))
     with watch(monitor, f"simulating {model.name}", len(times)) as task:
@@ -106,7 +110,7 @@ def _unit_record(unit: Unit, x0: Any, t: Any, noise: Any, seed: int | None) -> R
     from kapitza.data import Record, measure
 
     if t is None:
-        raise ArgumentError(f'"{unit.name}" is a unit; say t=times.')
+        raise ArgumentError(f'"{unit.name}" is a unit; say {Give(t=Code("times"))}.')
     times = increasing_times(t)
     values = {} if x0 is None else checks.table("x0", x0)
     found = unit.run(times, {name: checks.number(f'"{name}"', value) for name, value in values.items()})

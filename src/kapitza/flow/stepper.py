@@ -11,6 +11,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Give
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow.compiled import cached, compile_integrator, equations, full_table, is_short
 from kapitza.flow.domains import Domain
@@ -50,7 +51,7 @@ class Stepper:
         if polynomial_signals(model):
             raise ModelError(
                 f'Model "{model.name}" has a measured excitation given by samples; a rig needs it as a Fourier series '
-                '(Signal(kind="fourier")).'
+                f"({Give(kind='fourier')} of the signal)."
             )
         if held and tuple(held) != model.names[-len(held) :]:
             raise ModelError("Held parameters must be the last ones of the model, in their order.")

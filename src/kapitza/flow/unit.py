@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.cures import Give
 from kapitza.errors import ArgumentError, FlowError, ModelError, nearest_name
 
 Array = NDArray[np.float64]
@@ -109,7 +110,8 @@ def open_unit(path: str | os.PathLike[str], trusted: bool = False) -> Unit:
     shown = checks.printable(path.name)
     if not trusted:
         raise ModelError(
-            f'"{shown}" is a program that would run with your rights; pass trusted=True if you know where it is from.'
+            f'"{shown}" is a program that would run with your rights; pass {Give(trusted=True)} if you know where it '
+            "is from."
         )
     if not path.is_file() or not zipfile.is_zipfile(path):
         raise ModelError(f'"{shown}" is not there, or is not a unit (a zip file).')

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from kapitza.base import checks
+from kapitza.base.cures import Do
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.delays import delayed_parts, is_delayed
 from kapitza.model.measured import Signal
@@ -88,7 +89,9 @@ def _all_of(field: str, values: object, kind: type) -> tuple:
 def _expression(what: str, value: object) -> Expression:
     found = checks.expression(what, value, error=ModelError)
     if isinstance(found, sp.Equality):
-        raise ModelError(f"{what} holds the equation {found}; write its residual, or use Model.from_equations.")
+        raise ModelError(
+            f"{what} holds the equation {found}; write its residual, or use {Do('Model.from_equations', 'equations')}."
+        )
     _refuse_constants(what, found)
     return found
 
@@ -171,7 +174,8 @@ def _check_symbols(model: Model) -> None:
                 if unknown[0] in known:
                     raise ModelError(
                         f'{what} has a symbol "{unknown[0]}" with other assumptions than those of the model; make it '
-                        "by kapitza.model.symbol, or use Model.from_equations, which converts them."
+                        f"by {Do('kapitza.model.symbol', 'text')}, or use {Do('Model.from_equations', 'equations')}, "
+                        "which converts them."
                     )
                 raise ModelError(
                     f'{what} uses "{unknown[0]}", which is not declared here.{nearest_name(unknown[0], known)} '

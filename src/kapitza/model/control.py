@@ -9,6 +9,7 @@ import sympy as sp
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Reals
+from kapitza.base.cures import Do, Give
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.model import Model
 from kapitza.model.parts import Parameter
@@ -51,7 +52,7 @@ def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int
     count = checks.whole("harmonics", harmonics, error=ModelError)
     turns = checks.whole("repeats", repeats, error=ModelError)
     if count < 0 or turns < 1:
-        raise ModelError(f"with_control(harmonics={harmonics}, repeats={repeats}): none negative, repeats from 1.")
+        raise ModelError(f"with_control: harmonics = {harmonics}, repeats = {repeats}: none negative, repeats from 1.")
     names = [c.name for c in model.coordinates]
     if coordinate not in names:
         raise ModelError(f'Model "{model.name}" has no coordinate "{coordinate}".{nearest_name(coordinate, names)}')
@@ -63,7 +64,7 @@ def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int
     taken = {p.name for p in model.parameters} | set(model.states)
     for new in made:
         if new in taken:
-            raise ModelError(f'Model "{model.name}" has a "{new}" already: give the control another name=.')
+            raise ModelError(f'Model "{model.name}" has a "{new}" already: give the control another {Give("name")}.')
     rate = 2 * sp.pi / (turns * model.excitation.period)
     force = symbol(made[0])
     for j in range(1, count + 1):
@@ -111,7 +112,10 @@ def control_values(model: Model, times: Reals, force: Reals, name: str = "u") ->
     values = checks.array("force", force, error=ModelError)
     count = sum(p.name.startswith(f"{name}_c") and p.name[len(name) + 2 :].isdigit() for p in model.parameters)
     if f"{name}_0" not in model.names:
-        raise ModelError(f'Model "{model.name}" has no control "{name}": make one by kz.with_control(model, ...).')
+        raise ModelError(
+            f'Model "{model.name}" has no control "{name}": make one by '
+            f"{Do('kz.with_control(model, ...)', 'with_control (in Python)')}."
+        )
     if t.shape != values.shape or t.ndim != 1 or t.size < 2 * count + 1:
         raise ModelError(
             f"times {t.shape} and force {values.shape}: give one value per time, at least {2 * count + 1} of them for "

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Do
 from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_derivatives, compile_expressions
 from kapitza.model.structure import derived_in_base
@@ -137,7 +138,8 @@ def linearise(model: Model, at: Mapping[str, float] | None) -> Linearisation:
         worst = int(np.argmax(np.abs(residual) / scale))
         raise ModelError(
             f'Model "{model.name}" is not at rest at {dict(zip(model.states, state.tolist(), strict=True))}: the mean '
-            f"rate of {model.states[worst]} is {residual[worst]:.3g}. Use model.linearise(model.equilibrium(near))."
+            f"rate of {model.states[worst]} is {residual[worst]:.3g}. Use "
+            f"{Do('model.linearise(model.equilibrium(near))', 'a start nearer to its equilibrium')}."
         )
     matrix = jacobian(state)
     found = eigenvalues(matrix)[::-1]

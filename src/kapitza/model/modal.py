@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import Give
 from kapitza.errors import ModelError
 from kapitza.solve import symmetric_eigenvectors
 
@@ -52,7 +53,7 @@ class ModalReduction:
             if place not in names or len(names) != self.missing.size:
                 raise ModelError(
                     f'A force acts on "{place}", and the names of the {self.missing.size} coordinates are '
-                    f"{', '.join(names) or 'not given'}: give names=, one per coordinate."
+                    f"{', '.join(names) or 'not given'}: give {Give('names')}, one per coordinate."
                 )
         shares = [(self.missing[list(names).index(p)], p) for p in loaded if np.isfinite(self.missing).all()]
         if shares:
@@ -108,7 +109,7 @@ def modal_reduction(M: Anything, K: Anything, modes: int) -> ModalReduction:
     if (squares < -tiny).any():
         raise ModelError(
             f"K is not positive: the structure buckles in {int((squares < -tiny).sum())} modes, which grow without "
-            "bound in the linear part. Keep all coordinates (modes=None)."
+            f"bound in the linear part. Keep all coordinates ({Give(modes=None)})."
         )
     frequencies = np.sqrt(np.maximum(squares, 0.0))
     free = squares <= tiny

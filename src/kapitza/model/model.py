@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, MaybeMissing
+from kapitza.base.cures import Set
 from kapitza.base.display import Shown
 from kapitza.base.units import rate_unit
 from kapitza.errors import ModelError, nearest_name
@@ -258,10 +259,8 @@ class Model(Shown):
         result = np.array([self.values[name] for name in self.names])
         missing = [name for name, value in zip(self.names, result, strict=True) if math.isnan(value)]
         if missing:
-            example = ", ".join(f"{name}=..." for name in missing)
-            raise ModelError(
-                f'Model "{self.name}": no value for {", ".join(missing)}; set it by model.with_values({example}).'
-            )
+            cure = Set("values", **dict.fromkeys(missing, ...))
+            raise ModelError(f'Model "{self.name}": no value for {", ".join(missing)}; set it by {cure}.')
         return result
 
     @cached_property

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kapitza.base import checks
+from kapitza.base.cures import PRIOR
 from kapitza.errors import ModelError
 from kapitza.model.measured import Signal
 from kapitza.model.symbols import Expression, Written
@@ -67,7 +68,7 @@ class Parameter:
         if self.expression is not None:
             object.__setattr__(self, "expression", checks.expression(label, self.expression, error=ModelError))
         if not isinstance(self.prior, Prior | None):
-            raise ModelError(f"{label}: the prior is {checks.shown(self.prior)}; give Prior(mean, deviation).")
+            raise ModelError(f"{label}: the prior is {checks.shown(self.prior)}; give {PRIOR}.")
         if not low < high:
             raise ModelError(
                 f'Parameter "{self.name}": bounds ({low:g}, {high:g}) are empty; give the lower one first.'

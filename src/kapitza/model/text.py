@@ -8,6 +8,7 @@ import sympy as sp
 from sympy.printing.precedence import PRECEDENCE, precedence
 from sympy.printing.str import StrPrinter
 
+from kapitza.base.cures import marked
 from kapitza.errors import ModelError, ParseError
 from kapitza.model.notation import parse_expression
 from kapitza.model.symbols import Expression, vanishes
@@ -43,7 +44,7 @@ def to_text(expression: Expression, names: Iterable[str]) -> str:
     try:
         again = parse_expression(text, names)
     except ParseError as error:
-        raise ModelError(f"{expression} cannot be written in plain notation. {error}") from None
+        raise ModelError(f"{expression} cannot be written in plain notation. {marked(error)}") from None
     if again != expression and not vanishes(again - expression):
         raise ModelError(
             f"{expression} changes when it is written and read again (to {again}); simplify it before writing."

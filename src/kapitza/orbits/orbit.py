@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
 from kapitza.base.display import Shown
-from kapitza.base.lazy_fields import as_computed, as_given, deferrable
+from kapitza.base.lazy_fields import as_computed, deferrable
+from kapitza.base.part_fields import Inside, with_parts
 from kapitza.errors import Status
 
 if TYPE_CHECKING:
@@ -148,6 +149,47 @@ class SolverReport:
 
 
 @dataclass(frozen=True)
+class OrbitMeasurement:
+    """Hold what is known of an orbit that was measured.
+
+    covariance: (p n, p n) of the points, row-major; multiplier_deviation: standard deviation of |multipliers|.
+    joint_covariance: (p n + n, p n + n) of the points, row-major, and the moduli of the multipliers.
+    visits: how many close returns of the record support it (0 for orbits of a model).
+    period_deviation: standard deviation of the period [s], None where it is known or not estimated.
+    section_phase: time within the excitation period at which the points lie [s], None where nothing is said (0).
+    stretch: of the record it was found in; crossings: channels along an orbit of a free motion; influence: of single
+    samples on it.
+    """
+
+    covariance: Array | None = None
+    multiplier_deviation: Array | None = None
+    visits: int = 0
+    period_deviation: float | None = None
+    joint_covariance: Array | None = None
+    section_phase: float | None = None
+    stretch: Stretch | None = None
+    crossings: Crossings | None = None
+    influence: Influence | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class OrbitSolution:
+    """Hold what a solver knows of an orbit.
+
+    loop: the curve it found; certificate: how far the multipliers can be trusted; sensitivity: derivatives by
+    parameters; solver: how it came to the orbit.
+    """
+
+    loop: Loop | None = field(default=None, repr=False)
+    certificate: Certificate | None = deferrable(None)
+    sensitivity: Sensitivity | None = deferrable(None)
+    solver: SolverReport | None = deferrable(None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return as_computed(self)
+
+
+@dataclass(frozen=True)
 class PeriodicOrbit(Shown):
     """One periodic orbit of a model or found in data.
 
@@ -157,20 +199,14 @@ class PeriodicOrbit(Shown):
     winding: turns per period, one integer per state (0 where the state is not an angle).
     multipliers: Floquet multipliers, largest modulus first; None when not computed.
     closure: |x(T) - x(0)| with angles on the circle, relative to the size of the orbit.
-    covariance: (p n, p n) of the points, row-major; multiplier_deviation: standard deviation of |multipliers|.
     parameters: the parameter values at which it is an orbit (empty for orbits found in data).
-    visits: how many close returns of the record support it (0 for orbits of a model).
-    period_deviation: standard deviation of a measured period [s], None where it is known or not estimated.
-    joint_covariance: (p n + n, p n + n) of the points, row-major, and the moduli of the multipliers.
-    section_phase: time within the excitation period at which the points lie [s], None where nothing is said (0).
     partner: position in its set of its image under the symmetry of the states; None where there is none.
     code: letters of the points where the model has a partition; stability: "stable", "unstable", "unknown"; profile:
-    the motion over one period; certificate: how far the multipliers can be trusted; method, status, notes: how it was
-    found, how that ended, and what else is worth knowing.
+    the motion over one period; method, status, notes: how it was found, how that ended, and what else is worth knowing.
 
-    Parts that only some orbits have: stretch (of the record it was found in), crossings (channels along an orbit of a
-    free motion), influence (of single samples on it), loop (the curve a solver found), sensitivity (by parameters),
-    solver (how it came to it).
+    Two parts: measured (`OrbitMeasurement`: covariance, visits, stretch of the record, ...) and solution
+    (`OrbitSolution`: loop, certificate, sensitivity, solver). Their fields are attributes of the orbit too, and may be
+    given by name when it is made or changed: ``orbit.with_(covariance=...)``.
 
     Of an orbit that `solve_orbit` found, winding, multipliers, closure, code, stability, profile, certificate,
     sensitivity and solver are computed when one of them is first asked for, and kept; saved and pickled orbits have
@@ -196,26 +232,29 @@ class PeriodicOrbit(Shown):
     status: Status = Status.CONVERGED
     profile: Profile | None = deferrable(None)
     parameters: Mapping[str, float] = field(default_factory=dict)
-    certificate: Certificate | None = deferrable(None)
-    covariance: Array | None = None
-    multiplier_deviation: Array | None = None
-    visits: int = 0
     method: str = ""
     notes: tuple[str, ...] = ()
-    period_deviation: float | None = None
-    joint_covariance: Array | None = None
-    section_phase: float | None = None
     partner: int | None = None
-    stretch: Stretch | None = None
-    crossings: Crossings | None = None
-    influence: Influence | None = field(default=None, repr=False)
-    loop: Loop | None = field(default=None, repr=False)
-    sensitivity: Sensitivity | None = deferrable(None)
-    solver: SolverReport | None = deferrable(None)
+    measured: OrbitMeasurement = field(default_factory=OrbitMeasurement)
+    solution: OrbitSolution = field(default_factory=OrbitSolution)
+
+    covariance = Inside["Array | None"]("measured")
+    multiplier_deviation = Inside["Array | None"]("measured")
+    visits = Inside[int]("measured")
+    period_deviation = Inside["float | None"]("measured")
+    joint_covariance = Inside["Array | None"]("measured")
+    section_phase = Inside["float | None"]("measured")
+    stretch = Inside["Stretch | None"]("measured")
+    crossings = Inside["Crossings | None"]("measured")
+    influence = Inside["Influence | None"]("measured")
+    loop = Inside["Loop | None"]("solution")
+    certificate = Inside["Certificate | None"]("solution")
+    sensitivity = Inside["Sensitivity | None"]("solution")
+    solver = Inside["SolverReport | None"]("solution")
 
     def with_(self, **changes: Anything) -> PeriodicOrbit:
         """The same orbit with other values of some fields."""
-        return PeriodicOrbit(**(as_given(self) | changes))
+        return with_parts(self, changes)
 
     def __getstate__(self) -> dict[str, Any]:
         # What is still to be computed refers to compiled code, which stays in its process.

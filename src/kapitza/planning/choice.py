@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Give
 from kapitza.errors import DataError
 
 Approach = Literal["state", "from below", "from above"]
@@ -73,12 +74,14 @@ class Choice:
         if quiet:
             raise DataError(
                 f"Noise of the channels: {quiet}. Give what is measured with the standard deviation of its noise, "
-                'above 0: channels={"x": 0.01}.'
+                f"above 0: {Give(channels={'x': 0.01})}."
             )
         if self.approach != "state" and self.sweep is None:
-            raise DataError(f'approach="{self.approach}" needs the setting to sweep: sweep=("omega", 0.5, 2.0).')
+            raise DataError(
+                f"{Give(approach=self.approach)} needs the setting to sweep: {Give(sweep=('omega', 0.5, 2.0))}."
+            )
         if self.approach != "state" and not self.settle:
-            raise DataError("A sweep needs the time that it stays at each level: settle=..., in seconds.")
+            raise DataError(f"A sweep needs the time that it stays at each level: {Give(settle=...)}, in seconds.")
         if self.sweep is not None and self.sweep[0] not in self.settings:
             raise DataError(f'The swept setting "{self.sweep[0]}" has no value in settings.')
 

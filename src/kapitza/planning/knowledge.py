@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import PRIOR
 from kapitza.errors import DataError, IdentifiabilityError
 from kapitza.estimate import Estimate, bounds_of, priors_of, truncated_gaussian
 from kapitza.model import Model
@@ -112,8 +113,8 @@ def known_from(source: Estimate | Model, free: Sequence[str] | None, draws: Arra
         if not np.isfinite(spread).all():
             lost = [n for n, s in zip(names, np.diag(spread), strict=True) if not np.isfinite(s)]
             raise IdentifiabilityError(
-                f"The fit does not determine {', '.join(lost)}: give the model priors for them "
-                "(Parameter(..., prior=Prior(mean, deviation))) and fit again, or plan from the model."
+                f"The fit does not determine {', '.join(lost)}: give the model priors for them ({PRIOR}) and fit "
+                "again, or plan from the model."
             )
         model = source.model
         given = source.draws
@@ -124,8 +125,8 @@ def known_from(source: Estimate | Model, free: Sequence[str] | None, draws: Arra
         lost = [n for n, w in zip(names, priors.weight, strict=True) if w == 0]
         if lost or not names:
             raise IdentifiabilityError(
-                f"Nothing is known of {', '.join(lost) or 'any parameter'}: a plan from a model needs a prior for each "
-                "free parameter, Parameter(..., prior=Prior(mean, deviation)), or a fit."
+                f"Nothing is known of {', '.join(lost) or 'any parameter'}: a plan from a model needs a prior for "
+                f"each free parameter, {PRIOR}, or a fit."
             )
         values, spread = priors.mean, np.diag(1 / priors.weight)
     centre, spread = np.asarray(values, float), np.asarray(spread, float)

@@ -9,6 +9,7 @@ import numpy as np
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Code, Give
 from kapitza.base.monitor import Interrupted, Monitor, watch
 from kapitza.errors import DataError
 from kapitza.estimate import Estimate
@@ -309,13 +310,16 @@ def _template(
         unknown = [name for name in measure if name not in noise]
         if unknown:
             raise DataError(
-                f"The noise of {', '.join(unknown)} is not known: give it, measure={{{unknown[0]!r}: 0.01}}."
+                f"The noise of {', '.join(unknown)} is not known: give it, {Give(measure={unknown[0]: 0.01})}."
             )
         channels = {name: noise[name] for name in measure}
     if run is not None:
         return replace(run, channels=channels)
     if not done:
-        raise DataError("How long is a run, and how is it sampled? Give run=Choice(duration=60.0, step=0.1, ...).")
+        raise DataError(
+            f"How long is a run, and how is it sampled? Give {Give(run=Code('Choice'))}({Give(duration=60.0)}, "
+            f"{Give(step=0.1)}, ...)."
+        )
     return replace(done[0].choice, channels=channels, start={}, begin=0.0)
 
 

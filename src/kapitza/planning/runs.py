@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kapitza.base.arrays import Array, Flags
+from kapitza.base.cures import Give
 from kapitza.base.monitor import checkpoint
 from kapitza.errors import DataError, nearest_name
 from kapitza.estimate import Observation, observe_channels
@@ -156,7 +157,7 @@ class Runner:
         if drifting and levels.shape[1]:
             raise DataError(
                 f'Model "{self.model.name}" depends on time and has no period: the phase of its drive is not known '
-                'after a step of a sweep. Give the model its period, such as period="2*pi/w".'
+                f"after a step of a sweep. Give the model its period, such as {Give(period='2*pi/w')}."
             )
         sets = vectors.copy()
         steps = range(levels.shape[1]) if levels.shape[1] else (None,)
@@ -247,7 +248,7 @@ class Runner:
     def _observation(self, choice: Choice) -> Observation:
         channels = tuple(choice.channels)
         if not channels:
-            raise DataError('No channel is named: give what is measured with its noise, channels={"x": 0.01}.')
+            raise DataError(f"No channel is named: give what is measured with its noise, {Give(channels={'x': 0.01})}.")
         if channels not in self._observations:
             known = {*self.model.states, *self.model.structure.outputs, *self._outputs}
             for name in channels:

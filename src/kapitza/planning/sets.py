@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from kapitza.base.arrays import Array, Indices
+from kapitza.base.cures import Code, Give
 from kapitza.base.display import Shown
 from kapitza.base.monitor import Interrupted, Monitor, checkpoint, watch
 from kapitza.continuation import Bifurcation, moved_bifurcation
@@ -270,7 +271,9 @@ def _told(
     if isinstance(item, Reading):
         return _of_reading(model, knowledge, item, draws)
     if run is None:
-        raise DataError("Orbits need the time, sampling and channels of their measurement: run=Choice(...).")
+        raise DataError(
+            f"Orbits need the time, sampling and channels of their measurement: {Give(run=Code('Choice'))}(...)."
+        )
     outputs = outputs_of(source, run.channels)
     return (
         np.array(

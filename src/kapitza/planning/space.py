@@ -10,6 +10,7 @@ import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Code, Give
 from kapitza.errors import DataError, nearest_name
 from kapitza.model import Model
 from kapitza.planning.choice import Choice
@@ -81,20 +82,26 @@ def space(
     if drives and "drive" not in vary:
         vary = {**vary, "drive": list(drives)}
     if not vary:
-        raise DataError('Nothing may vary: name what can be chosen, such as vary={"omega": (0.5, 2.0)}.')
+        raise DataError(f"Nothing may vary: name what can be chosen, such as {Give(vary={'omega': (0.5, 2.0)})}.")
     axes = [_axis(model, run, name, given, free, drives) for name, given in vary.items()]
     ranged = [axis for axis in axes if axis.continuous and axis.name in model.names]
     approaches = next((axis.options for axis in axes if axis.name == "approach"), ())
     if any(one in ("from below", "from above") for one in approaches):
         if run.sweep is None and not ranged:
-            raise DataError("A sweep needs a setting with a range: vary it, or name it in run=Choice(sweep=...).")
+            raise DataError(
+                "A sweep needs a setting with a range: vary it, or name it in "
+                f"{Give(run=Code('Choice'))}({Give(sweep=...)})."
+            )
         if run.sweep is None:
             swept = next((axis for axis in ranged if axis.name.lower() in ("omega", "w", "f", "frequency")), ranged[0])
             run = replace(
                 run, settings={swept.name: swept.low, **run.settings}, sweep=(swept.name, swept.low, swept.high)
             )
         if not run.settle:
-            raise DataError("A sweep needs the time that it stays at each level: run=Choice(settle=...), in seconds.")
+            raise DataError(
+                "A sweep needs the time that it stays at each level: "
+                f"{Give(run=Code('Choice'))}({Give(settle=...)}), in seconds."
+            )
     return Space(model, run, tuple(axes))
 
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Give
 from kapitza.errors import KapitzaError
 from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.report.figures import orbit_label, orbit_title
@@ -18,7 +19,7 @@ from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, fig
 def plot_profile(orbit: PeriodicOrbit, states: Iterable[str] | None = None) -> Figure:
     """The states over one period, one below the other; angles continuous, dots at the section points."""
     if orbit.profile is None:
-        raise KapitzaError("The orbit has no profile to draw: solve it with profile=True.")
+        raise KapitzaError(f"The orbit has no profile to draw: solve it with {Give(profile=True)}.")
     names = tuple(states or orbit.states)
     unknown = [name for name in names if name not in orbit.states]
     if unknown:

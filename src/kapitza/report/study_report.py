@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from kapitza.base.cures import spoken
+from kapitza.base.cures import in_study
 from kapitza.base.files import replacing
 from kapitza.estimate import Estimate
 from kapitza.report.force_figures import force_figure, surface_figure
@@ -155,7 +155,7 @@ def parameter_part(chosen: StudyFit, level: float, truth: Mapping[str, float]) -
     if best.leverage:
         unseen = "; ".join(str(fault) for fault in best.leverage)
         notes.append(f"Faults of the measurement too small to be seen are not in the intervals: {unseen}.")
-    return Part("Parameters", notes, [spoken(text) for text in best.warnings], table.drop(columns=empty))
+    return Part("Parameters", notes, [in_study(text) for text in best.warnings], table.drop(columns=empty))
 
 
 def _noise_words(best: Estimate, name: str, value: float) -> str:
@@ -281,7 +281,7 @@ def missing_parts(chosen: StudyFit) -> list[Part]:
         "gain: by how much the sum of squared residuals would fall, in variances of the noise. p: probability of such "
         "a gain in a complete model, corrected for the number of terms tested. All without a refit."
     )
-    notes = [*spoken(str(found)).splitlines(), explained]
+    notes = [*str(found).splitlines(), explained]
     return [Part("What is missing?", notes, table=pd.DataFrame(rows, columns=columns))]
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kapitza.base.argument_checks import Anything, Count
 from kapitza.data import MeasuredBranch
 from kapitza.errors import RigError, Status, no_such
-from kapitza.orbits import OrbitSet, PeriodicOrbit, Profile
+from kapitza.orbits import OrbitMeasurement, OrbitSet, PeriodicOrbit, Profile
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.measure import Measurement
 
@@ -250,10 +250,8 @@ def _orbit(
         stability=point.stability,
         profile=Profile(times, np.column_stack(columns)),
         parameters=dict(values),
-        covariance=covariance,
-        multiplier_deviation=point.multiplier_deviation,
-        visits=found.averaged,
         method="rig",
+        measured=OrbitMeasurement(covariance, point.multiplier_deviation, found.averaged),
     )
 
 

@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import Give
 from kapitza.errors import RigError
 from kapitza.rig.characteristic import Characteristic, rightmost
 from kapitza.rig.parts import SecondOrder
@@ -184,11 +185,11 @@ def delay_stability(
 
 def _check_actuator(actuator: SecondOrder | None, delay: float) -> None:
     if actuator is not None and not isinstance(actuator, SecondOrder):
-        raise RigError(f"actuator = {actuator!r}; give a SecondOrder, or None for a pure delay (delay=...).")
+        raise RigError(f"actuator = {actuator!r}; give a SecondOrder, or None for a pure delay ({Give(delay=...)}).")
     if actuator is not None and actuator.delay not in (0.0, delay):
         raise RigError(
-            f"The actuator is {1e3 * actuator.delay:g} ms late, the test has delay = {1e3 * delay:g} ms: give the "
-            "whole delay once, as delay=..."
+            f"The actuator is {1000.0 * actuator.delay:g} ms late, the test has delay = {1000.0 * delay:g} ms: give "
+            f"the whole delay once, as {Give(delay=...)}"
         )
 
 

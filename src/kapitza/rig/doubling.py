@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.cures import Give
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation
 from kapitza.rig.corrector import RigStepping, Solved, solved
@@ -190,7 +191,9 @@ def find_doubling(
     """
     experiment.check(parameter)
     if experiment.repeats < 2:
-        raise RigError(f"repeats = {experiment.repeats}: a doubling shows in demands of twice the period, repeats=2.")
+        raise RigError(
+            f"repeats = {experiment.repeats}: a doubling shows in demands of twice the period, {Give(repeats=2)}."
+        )
     low_bound, high_bound = checks.span("bounds", bounds, error=RigError)
     search = _Search(experiment, parameter, perturbation, (low_bound, high_bound))
     began = experiment.measurements

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything, Count, Index, NotNegative
+from kapitza.base.cures import Code, Give
 from kapitza.base.monitor import checkpoint
 from kapitza.errors import FlowError, RigError, RigLimitError, nearest_name, no_such
 from kapitza.model import Model
@@ -93,7 +94,7 @@ class Experiment:
         if self.part is None and driven:
             raise RigError(
                 f'The input "{driven[0].name}" has no feedback: give the numerical part that it is coupled with '
-                "(numerical=Model...)."
+                f"({Give(numerical=Code('Model'))}...)."
             )
         if self.part is not None:
             if [i.name for i in driven] != [self.part.coordinate]:
@@ -129,7 +130,7 @@ class Experiment:
             found = None if self.part is None else self.part.frequency(values)
         if found is None:
             raise RigError(
-                'Say which frequency the experiment is excited with: frequency="omega", or a number in rad/s.'
+                f"Say which frequency the experiment is excited with: {Give(frequency='omega')}, or a number in rad/s."
             )
         return float(found) / self.repeats
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kapitza.base import checks
+from kapitza.base.cures import Give
 from kapitza.errors import RigError
 
 
@@ -40,7 +41,7 @@ class SecondOrder:
         checks.number("The mass of an actuator (m_a in kg)", self.mass, above=0, finite=False, error=RigError)
         checks.number("delay", self.delay, low=0, error=RigError)
         if math.isfinite(self.mass) and not self.force:
-            raise RigError('An actuator of finite mass needs the name of the output that loads it: force="F".')
+            raise RigError(f"An actuator of finite mass needs the name of the output that loads it: {Give(force='F')}.")
 
 
 Actuator = PureDelay | SecondOrder

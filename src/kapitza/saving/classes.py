@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
+from importlib import import_module
 from typing import Any
 
 CLASSES = {
     "kapitza.orbits.orbit": (
-        "PeriodicOrbit", "OrbitSet", "Profile", "Certificate", "Stretch", "Crossings", "Sensitivity", "SolverReport",
+        "PeriodicOrbit", "OrbitMeasurement", "OrbitSolution", "OrbitSet", "Profile",
+        "Certificate", "Stretch", "Crossings", "Sensitivity", "SolverReport",
     ),
     "kapitza.orbits.in_records.influence": ("Influence",),
     "kapitza.orbits.in_records": ("GlobalMap", "Inspection", "LocalMap", "ReturnSearch", "SectionSearch"),
@@ -63,7 +65,7 @@ CLASSES = {
     "kapitza.continuation.branch": ("Branch",),
     "kapitza.continuation.response": ("FrequencyResponse",),
     "kapitza.continuation.diagram": ("Diagram",),
-    "kapitza.continuation.nouns": ("Bifurcation", "Kind", "End"),
+    "kapitza.continuation.nouns": ("Bifurcation", "Critical", "Proof", "ReturnMap", "Kind", "End"),
     "kapitza.continuation.tori.nouns": ("Torus", "TorusBranch"),
     "kapitza.continuation.tori.tongues": ("Tongue",),
 }  # fmt: skip
@@ -94,26 +96,36 @@ class Change:
 RENAMED: dict[str, str] = {"Differenced": "DifferenceQuotient"}
 """Name of a class in earlier files → its name now."""
 
-VERSIONS: dict[str, int] = {"Estimate": 2}
+VERSIONS: dict[str, int] = {"Estimate": 2, "PeriodicOrbit": 2, "Bifurcation": 2}
 """Version of a class, 1 where it is not listed."""
+
+
+def _parts(**homes: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the change that puts fields which stood side by side into parts; homes: the class of each part."""
+
+    def convert(fields: dict[str, Any]) -> dict[str, Any]:
+        kept = dict(fields)
+        for home, name in homes.items():
+            kind = getattr(import_module(HOMES[name]), name)
+            kept[home] = kind(**{f.name: kept.pop(f.name) for f in dataclass_fields(kind) if f.name in kept})
+        return kept
+
+    return convert
 
 
 def _estimate_of_parts(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of an estimate as its parts; version 1 had them side by side."""
-    from kapitza.estimate import parts
-
-    homes: dict[str, type] = {
-        "question": parts.Question, "agreement": parts.Agreement, "course": parts.Course, "combined": parts.Combined,
-    }  # fmt: skip
-    kept = dict(fields)
-    for home, kind in homes.items():
-        kept[home] = kind(**{f.name: kept.pop(f.name) for f in dataclass_fields(kind) if f.name in kept})
+    kept = _parts(question="Question", agreement="Agreement", course="Course", combined="Combined")(fields)
     found = [kept.pop(name) for name in ("matches", "motion", "rows", "level_sets") if name in kept]
     kept["findings"] = next((one for one in found if one is not None), None)
     return kept
 
 
-CHANGES: dict[tuple[str, int], Change] = {("Estimate", 1): Change(convert=_estimate_of_parts)}
+CHANGES: dict[tuple[str, int], Change] = {
+    ("Estimate", 1): Change(convert=_estimate_of_parts),
+    ("PeriodicOrbit", 1): Change(convert=_parts(measured="OrbitMeasurement", solution="OrbitSolution")),
+    ("Bifurcation", 1): Change(convert=_parts(crossing="Critical", proof="Proof", map="ReturnMap")),
+}
 """By class (its name now) and version: the change from this version to the next."""
 
 

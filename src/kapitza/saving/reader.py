@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Message
 from kapitza.base.unpacking import Unpacking
 from kapitza.errors import DataError, Status
 from kapitza.saving.classes import CHANGES, HOMES, RENAMED, Change, version_of
@@ -38,6 +39,7 @@ class Reader:
             "float": lambda: {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}[value["text"]],
             "complex": lambda: complex(*self.decoded(value["parts"])),
             "status": lambda: Status[value["name"]],
+            "message": lambda: Message(value["text"]),
             "tuple": lambda: tuple(self.decoded(value["items"])),
             "mapping": lambda: {self.decoded(k): self.decoded(v) for k, v in value["items"]},
             "array": lambda: self._array(value),

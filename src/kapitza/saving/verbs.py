@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import marked
 from kapitza.base.files import reading
 from kapitza.base.unpacking import Unpacking
 from kapitza.errors import DataError, KapitzaError
@@ -96,7 +97,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             )
         return Reader(facts["models"], arrays, Unpacking(path)).decoded(facts["noun"])
     except KapitzaError as problem:
-        raise DataError(f"{problem}" if str(path) in str(problem) else f'"{path}": {problem}') from None
+        raise DataError(f"{marked(problem)}" if str(path) in str(problem) else f'"{path}": {marked(problem)}') from None
     except Exception as problem:
         # A file is data from anywhere: whatever is wrong with it is the file's fault, and said as such.
-        raise DataError(f'"{path}" is not what kz.save writes ({type(problem).__name__}: {problem}).') from None
+        raise DataError(f'"{path}" is not what kz.save writes ({type(problem).__name__}: {marked(problem)}).') from None

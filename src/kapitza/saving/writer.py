@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Message
 from kapitza.errors import DataError, Status
 from kapitza.saving.classes import HOMES, LEFT_OUT, version_of
 
@@ -27,6 +28,8 @@ class Writer:
 
     def encoded(self, value: Any, place: str) -> Any:
         """`place`: where the value stands, for names of arrays and messages."""
+        if isinstance(value, Message) and value.cures:
+            return {"$": "message", "text": value.marked}
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
             return value
         if type(value) is float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from kapitza.base.angles import unwrap
 from kapitza.base.arrays import Array, Flags
+from kapitza.base.cures import Message, Set
 from kapitza.data import KEEP, KINDS, Record, marks_of, with_marks
 from kapitza.signal.bad_samples import LONGEST, bad_samples
 
@@ -76,9 +77,9 @@ def bad_sample_sentence(channel: str, time: Array, kinds: list[Flags]) -> str:
         for flags, names in zip(kinds, (("spike", "spikes"), ("dropout", "dropouts"), ("", "")), strict=False)
         if flags.any()
     ]
-    return (
-        f'"{channel}" has {" and ".join(words)}: these samples are left out of the noise, the fit and its tests. If '
-        'they are real, keep them by record.with_attributes(bad_samples="keep").'
+    return Message(
+        f'"{channel}" has {" and ".join(words)}: these samples are left out of the noise, the fit and its tests. '
+        f"If they are real, keep them by {Set('data', bad_samples='keep')}."
     )
 
 

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Code, Give
 from kapitza.errors import FlowError, Status
 from kapitza.solve.lapack import gesv
 
@@ -300,7 +301,9 @@ def _quasi_newton(
     update, evaluated = settings.update == "broyden", _evaluation(system)
     if here is None:
         if isinstance(system, MeasuredSystem):
-            raise TypeError("A measured system has no Jacobian: pass begin=DenseLinearised(residual, jacobian).")
+            raise TypeError(
+                f"A measured system has no Jacobian: pass {Give(begin=Code('DenseLinearised'))}(residual, jacobian)."
+            )
         here = system.linearise(run.x)
         residual, deviation = here.residual, None
     else:

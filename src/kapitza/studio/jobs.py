@@ -45,7 +45,7 @@ def identify(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapp
 def inspect_recording(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
     """Say what `kapitza inspect` says of the first recording of a study."""
     del emit
-    from kapitza.base.cures import spoken
+    from kapitza.base.cures import in_study
     from kapitza.orbits.in_records import inspect
     from kapitza.studio.loading import shown_record
 
@@ -53,7 +53,7 @@ def inspect_recording(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor
     if arguments.get("from") is not None:
         record = record.between(arguments["from"], arguments["to"])
     found = inspect(record, monitor=monitor)
-    return {"lines": [spoken(line) for line in str(found).splitlines()]}
+    return {"lines": in_study(str(found)).splitlines()}
 
 
 JOBS: dict[str, Job] = {"identify": identify, "inspect": inspect_recording}

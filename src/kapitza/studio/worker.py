@@ -169,7 +169,7 @@ class Worker:
     def _end_of(
         self, job: Callable[..., Mapping[str, Any]], arguments: Mapping[str, Any], monitor: Lines
     ) -> dict[str, Any]:
-        from kapitza.base.cures import spoken
+        from kapitza.base.cures import in_study
         from kapitza.errors import KapitzaError, LockedError
 
         try:
@@ -179,7 +179,7 @@ class Worker:
         except LockedError as problem:
             return {"event": "failed", "message": str(problem), "locked": True}
         except (KapitzaError, OSError) as problem:
-            return {"event": "failed", "message": spoken(str(problem))}
+            return {"event": "failed", "message": in_study(problem)}
         except MemoryError:
             return {"event": "failed", "message": "This does not fit into the memory: use fewer samples."}
         except Exception as problem:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kapitza.base.cures import Cure, cures_of, spoken
+from kapitza.base.cures import Cure, Message, in_study
 from kapitza.errors import KapitzaError
 
 Path = tuple[str | int, ...]
@@ -76,7 +76,7 @@ class Notebook:
     def add(self, place: Path, message: str, column: int = 0) -> None:
         shown = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
         head = f"{shown}: " if shown else ""
-        problem = Problem(place, line_of(self.text, place), head + spoken(message), cures_of(message), column)
+        problem = Problem(place, line_of(self.text, place), head + in_study(message), Message(message).cures, column)
         if problem not in self.problems:
             self.problems.append(problem)
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from kapitza.base import checks
 from kapitza.base.csv_tables import write_table
-from kapitza.base.cures import spoken
+from kapitza.base.cures import in_study
 from kapitza.base.display import Shown
 from kapitza.base.files import replacing, settle
 from kapitza.errors import DataError, KapitzaError, nearest_name
@@ -224,9 +224,9 @@ def as_plain(result: StudyResult) -> dict[str, Any]:
         },
         "follows": {fit.label: fit.follows for fit in result.succeeded},
         "misses": chosen is not None and chosen.misses,
-        "missing": {fit.label: spoken(str(fit.missing)) for fit in result.succeeded if fit.missing is not None},
+        "missing": {fit.label: str(fit.missing) for fit in result.succeeded if fit.missing is not None},
         "before": result.warnings,
-        "warnings": {fit.label: [spoken(text) for text in fit.answer.warnings] for fit in result.succeeded},
+        "warnings": {fit.label: [in_study(text) for text in fit.answer.warnings] for fit in result.succeeded},
         "failures": {fit.label: fit.failure for fit in result.fits if fit.failure},
         "plan": [] if result.plan is None else [result.plan.words(one.choice) for one in result.plan],
         "plan_problem": result.plan_problem,

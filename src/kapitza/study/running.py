@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kapitza.base.cures import spoken
+from kapitza.base.cures import in_study
 from kapitza.base.files import locked
 from kapitza.base.monitor import Monitor, Silent, Task, under_way, watch
 from kapitza.base.workers import Executor, Shared, in_order, require_executor
@@ -105,7 +105,7 @@ def _planned(study: Study, result: StudyResult) -> StudyResult:
     try:
         return replace(result, plan=study.next_run.plan(result.best))
     except KapitzaError as error:
-        return replace(result, plan_problem=spoken(str(error)))
+        return replace(result, plan_problem=in_study(error))
 
 
 def _fits(study: Study, steps: Sequence[Step], folder: Path, task: Task, executor: Executor | None) -> list[StudyFit]:
@@ -216,7 +216,7 @@ def run_step(study: Study, step: Step) -> StudyFit:
     except KapitzaError as error:
         unfinished = error.result if isinstance(error, ConvergenceError) else None
         estimate = _light(unfinished) if isinstance(unfinished, Estimate) else None
-        return StudyFit(candidate.name, step.method, estimate, spoken(str(error)))
+        return StudyFit(candidate.name, step.method, estimate, in_study(error))
     effect = drive_effect(estimate)
     sentence = "" if effect is None else effect.sentence(estimate.deviations)
     if sentence:
@@ -312,7 +312,7 @@ def _followed(study: Study, estimate: Estimate, part: Part) -> tuple[Estimate | 
     try:
         return _light(follow_record(model.with_values(**part.values), record, recording.measures)), ()
     except KapitzaError as error:
-        return None, (f"No motion of the fitted model follows the data: {spoken(str(error))}",)
+        return None, (f"No motion of the fitted model follows the data: {in_study(error)}",)
 
 
 def _validated(study: Study, candidate: Candidate, estimate: Estimate) -> tuple[Validation | None, tuple[str, ...]]:
@@ -340,4 +340,4 @@ def _validated(study: Study, candidate: Candidate, estimate: Estimate) -> tuple[
         count = int(np.clip(record.size // STRETCH, 1, MOST_STRETCHES))
         return validate(estimate, (record, dict(recording.values)), outputs=outputs, stretches=count), ()
     except KapitzaError as error:
-        return None, (f"Held-back data could not be tested: {spoken(str(error))}",)
+        return None, (f"Held-back data could not be tested: {in_study(error)}",)

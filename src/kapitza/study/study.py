@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kapitza.base.argument_checks import Anything
-from kapitza.base.cures import spoken
+from kapitza.base.cures import in_study
 from kapitza.base.monitor import Monitor
 from kapitza.base.workers import Executor
 from kapitza.study.candidates import Candidate
@@ -84,7 +84,7 @@ class Study:
         # asked for before the fit and again for the results; a clock is judged by some thirty fits
         from kapitza.study.plausibility import study_warnings
 
-        return tuple(spoken(text) for text in study_warnings(self))
+        return tuple(in_study(text) for text in study_warnings(self))
 
     @property
     def outputs(self) -> dict[str, str | Sensor]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Give
 from kapitza.base.unpacking import MOST_ARRAYS
 from kapitza.data.columns import TIME_NAMES, Columns, listed
 from kapitza.errors import DataError, nearest_name
@@ -87,7 +88,7 @@ def chosen_columns(groups: Sequence[Group], wanted: str | None, path: Path) -> C
         full = [group for group in full if group.name == wanted]
     elif len(full) > 1 and not _one_clock(full):
         shown = [f'"{group.name}" ({group.size} samples of {listed(group.names, 4)})' for group in full]
-        raise DataError(f'{path.name} holds several groups: {listed(shown, 10)}. Say which with group="...".')
+        raise DataError(f"{path.name} holds several groups: {listed(shown, 10)}. Say which with {Give(group='...')}.")
     return _columns(full, path)
 
 
@@ -123,7 +124,8 @@ def _columns(groups: Sequence[Group], path: Path) -> Columns:
         name, count = next(iter(unequal.items()))
         raise DataError(
             f'{path.name}: channel "{name}" has {count} samples, others have {size}: the file is cut or damaged, or '
-            'its channels have rates of their own; choose some of one rate with group="..." or save them apart.'
+            f"its channels have rates of their own; choose some of one rate with {Give(group='...')} or save them "
+            "apart."
         )
     if first.time is not None:
         clock = "time" if "time" not in names else "time of the file"

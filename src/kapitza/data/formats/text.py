@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kapitza.base.csv_tables import original
+from kapitza.base.cures import Give
 from kapitza.base.units import AMBIGUOUS, is_unit
 from kapitza.base.unpacking import Unpacking
 from kapitza.data.columns import CLOCK, DATE, METADATA, TIME_NAMES, Columns, Metadata, listed, parse_metadata
@@ -73,8 +74,8 @@ def read_text(
     repeated = sorted(name for name, count in Counter(columns).items() if count > 1)
     if repeated:
         raise DataError(
-            f"{path.name} has several columns called {listed(repeated)}: tell them apart with "
-            f"names=[...], one for each of the {layout.fields} columns."
+            f"{path.name} has several columns called {listed(repeated)}: tell them apart with {Give(names=[...])}, "
+            f"one for each of the {layout.fields} columns."
         )
     table = parse(path, layout)
     facts = {name: {"unit": unit} for name, unit in zip(columns, units, strict=True) if unit}

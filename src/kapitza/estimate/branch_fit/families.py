@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kapitza.base.cures import marked
 from kapitza.base.monitor import Interrupted, Silent
 from kapitza.continuation import Branch, Stepping, backbone, follow
 from kapitza.data import MeasuredBranch
@@ -71,7 +72,7 @@ class Branches:
                     stepping=stepping, monitor=Silent(), detect=self.detect, **settings,
                 )  # fmt: skip
             except KapitzaError as problem:
-                problems.append(f"{data.parameter} = {value:.5g}: {problem}")
+                problems.append(f"{data.parameter} = {value:.5g}: {marked(problem)}")
                 continue
             _not_interrupted(found)
             if not data.curve or (len(found) >= FEWEST and float(found.amplitude(data.state).max()) > 0):

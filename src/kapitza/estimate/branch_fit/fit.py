@@ -10,6 +10,7 @@ import numpy as np
 
 from kapitza.base.argument_checks import Count, Positive, Reals
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Fit, marked
 from kapitza.base.monitor import checkpoint
 from kapitza.data import MeasuredBranch
 from kapitza.errors import ConvergenceError, DataError, FlowError, KapitzaError, Status
@@ -102,7 +103,7 @@ class BranchFit(Estimator):
         if found is None:
             raise ConvergenceError(
                 f"The model has no branch to compare with, from {1 + self.starts} starts. {trials.problem} Start "
-                "nearer, or give BranchFit(start=...) a state from which the motion settles."
+                f"nearer, or give {Fit('branch', start=...)} a state from which the motion settles."
             )
         found, signs = _with_signs(trials, request, found)
         return _estimate(self, request, trials, found, signs)
@@ -196,7 +197,7 @@ class _Trials:
                 for i, (source, part) in enumerate(self.curves)
             ]
         except (ConvergenceError, KapitzaError) as problem:
-            raise FlowError(f"No branch at {_written(self.request.names, theta)}: {problem}") from None
+            raise FlowError(f"No branch at {_written(self.request.names, theta)}: {marked(problem)}") from None
 
     def residual(self, theta: Array) -> tuple[Array, Array, list[Distances], list[float]]:
         """Standardised residuals, the deviations of the distances, the distances, and the steps they needed."""

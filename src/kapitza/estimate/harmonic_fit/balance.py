@@ -16,6 +16,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from kapitza.base.angles import TURN, turns, unwrap_states
 from kapitza.base.arrays import Flags, Numbers
+from kapitza.base.cures import Give
 from kapitza.base.monitor import checkpoint
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
@@ -186,7 +187,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
 def pose_balance(settings: HarmonicFit, request: Request) -> Balance:
     model, orbits = request.model, orbit_set(request)
     if orbits is None:
-        raise DataError('test="harmonics" needs an OrbitSet: find orbits first, by find_orbits.')
+        raise DataError(f"{Give(test='harmonics')} needs an OrbitSet: find orbits first, by find_orbits.")
     refuse_redundant(request, [symbol(c.name) for c in model.coordinates])
     measured = measured_from(request)
     regressors = regressors_of(model, request.names, tuple(s.name for s in model.signals))
@@ -259,8 +260,8 @@ def solve_balance(balance: Balance, rows: list[OrbitRows]) -> tuple[RowSolution,
         matrix, rest = np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
         if settings.solver in ("total", "instruments"):
             raise KapitzaError(
-                f'solver="{settings.solver}" works with test="windows": the rows of orbits carry closure errors, not '
-                "sensor noise alone."
+                f"{Give(solver=settings.solver)} works with {Give(test='windows')}: the rows of orbits carry closure "
+                "errors, not sensor noise alone."
             )
         return solve(System(matrix, rest, groups), names, settings.solver), used, exclusions
     matrix = np.concatenate([r.matrix.reshape(-1, len(names)) for r in rows])

@@ -23,6 +23,7 @@ import sympy as sp
 from scipy.linalg import block_diag
 
 from kapitza.base.arrays import Numbers
+from kapitza.base.cures import Set
 from kapitza.base.monitor import checkpoint
 from kapitza.base.workers import Shared, in_order
 from kapitza.errors import ConvergenceError, ModelError
@@ -319,7 +320,7 @@ def _search(problem: WeakProblem, terms: _Terms, squares: Squares) -> tuple[Numb
     if best is None or not np.isfinite(best.cost):
         raise ConvergenceError(
             f"The equations cannot be evaluated near the values of {', '.join(problem.names)}: start from others by "
-            "model.with_values(...).",
+            f"{Set('values')}.",
             best,
         )
     alike = [found.x for found in ends if found.cost <= best.cost * (1 + ALIKE) + ROUNDING]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from kapitza.base.arrays import Array, Indices
+from kapitza.base.cures import By
 from kapitza.errors import DataError
 
 AROUND, DEGREE = 11, 3
@@ -38,8 +39,8 @@ def even_step(times: Sequence[Array]) -> float:
             return step
         step *= WIDER
     raise DataError(
-        f"The samples are too unevenly spaced for a grid (mean interval {mean:.6g}): use ShootingFit, which takes "
-        "every sample at its own time, or split the record into segments at the gaps."
+        f"The samples are too unevenly spaced for a grid (mean interval {mean:.6g}): use {By('shooting')}, which "
+        "takes every sample at its own time, or split the record into segments at the gaps."
     )
 
 

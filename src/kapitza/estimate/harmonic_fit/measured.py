@@ -10,6 +10,7 @@ import sympy as sp
 
 from kapitza.base.angles import unwrap_states
 from kapitza.base.arrays import Numbers
+from kapitza.base.cures import Set
 from kapitza.data import Record
 from kapitza.errors import DataError, ModelError, nearest_name
 from kapitza.estimate.harmonic_fit.even_clock import even_step, on_even_grid
@@ -253,7 +254,7 @@ def known_values(request: Request, linear: Sequence[str]) -> Numbers:
     needed = [n for n in model.names if n not in linear and n not in given and not np.isfinite(model.values[n])]
     if needed:
         raise ModelError(
-            f"No value for {', '.join(needed)}: give it by model.with_values({needed[0]}=...), or make it free."
+            f"No value for {', '.join(needed)}: give it by {Set('values', **{needed[0]: ...})}, or make it free."
         )
     return np.where(np.isfinite(values), values, 0.0)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Code, Fit, Give
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.harmonic_fit.measured import Measured, known_values, measured_from
 from kapitza.estimate.harmonic_fit.regressors import Regressors, Smoothed, regressors_of
@@ -95,7 +96,7 @@ def choose_kernels(settings: HarmonicFit, measured: Measured) -> Kernels:
     if len(longest.times) < 64:
         raise DataError(
             f"The longest stretch has {len(longest.times)} samples: too few to tell motion from noise. Give "
-            "HarmonicFit(half_width=...) or a longer record."
+            f"{Fit('harmonic', half_width=...)} or a longer record."
         )
     band = float(signal_band(longest.channels, measured.noise).max())
     if settings.derivatives == "spline":
@@ -126,8 +127,8 @@ def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
         )
     if not states:
         raise DataError(
-            f"No stretch of the record is longer than the {2 * m + 9} samples that the derivatives need: use a longer "
-            "record or a smaller HarmonicFit(half_width=...)."
+            f"No stretch of the record is longer than the {2 * m + 9} samples that the derivatives need: use a "
+            f"longer record or a smaller {Fit('harmonic', half_width=...)}."
         )
     return states
 
@@ -167,7 +168,8 @@ def choose_windows(settings: HarmonicFit, model: Model, measured: Measured, stat
     elif stride * settings.overlap < SHORTEST_WINDOW // 2:
         raise DataError(
             f"A test function of width {width:.3g} spans {width / measured.step:.2g} samples: sums over fewer than "
-            f"{SHORTEST_WINDOW // 2} are no integrals. Pass at least width={SHORTEST_WINDOW // 2 * measured.step:.3g}."
+            f"{SHORTEST_WINDOW // 2} are no integrals. Pass at least "
+            f"{Give(width=Code(format(SHORTEST_WINDOW // 2 * measured.step, '.3g')))}."
         )
     return Windows(stride, settings.overlap, settings.modulation, measured.step)
 

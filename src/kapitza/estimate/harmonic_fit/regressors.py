@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from scipy.special import erf
 
 from kapitza.base.arrays import Indices, Numbers
+from kapitza.base.cures import Fit, Give, marked
 from kapitza.errors import ModelError
 from kapitza.model import (
     FLAT,
@@ -355,7 +356,8 @@ def _refuse_nonlinear(model: Model, free: Sequence[str]) -> None:
         model.linear_terms(free)
     except ModelError as error:
         raise ModelError(
-            f'{error} Or pass HarmonicFit(nonlinear="separate"), with test="windows", to iterate on it.'
+            f"{marked(error)} Or pass {Fit('harmonic', nonlinear='separate')}, with {Give(test='windows')}, to "
+            "iterate on it."
         ) from None
 
 

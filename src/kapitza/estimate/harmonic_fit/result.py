@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from kapitza.base.arrays import Numbers
+from kapitza.base.cures import By, Give
 from kapitza.base.lazy_fields import to_come
 from kapitza.estimate.disagreement import (
     COLOURED,
@@ -204,14 +205,14 @@ def warnings_of(
     found += misfit.warnings()
     if loss > FAR and misfit.to_the_noise:
         found.append(
-            f"The weak form is far from the best that these readings allow: errors about {loss:.2g} times smaller are "
-            'within reach of ShootingFit; method="auto" goes on to it.'
+            f"The weak form is far from the best that these readings allow: errors about {loss:.2g} times smaller "
+            f"are within reach of {By('shooting')}; {Give(method='auto')} goes on to it."
         )
     if share >= HOPELESS:
         found.append(
-            f"Noise makes up {100 * min(share, 1.0):.0f} % of what the regressors say about the weakest combination of "
-            f"{', '.join(request.names)} (a steady motion, say) and pulls the values beyond their intervals. Free "
-            'less, add other motions, or use ShootingFit (method="auto" goes on to it).'
+            f"Noise makes up {100 * min(share, 1.0):.0f} % of what the regressors say about the weakest combination "
+            f"of {', '.join(request.names)} (a steady motion, say) and pulls the values beyond their intervals. Free "
+            f"less, add other motions, or use {By('shooting')} ({Give(method='auto')} goes on to it)."
         )
     if solution.condition > DEPENDENT:
         names = (*problem.regressors.linear, *problem.regressors.nonlinear)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from kapitza.base.arrays import Numbers
+from kapitza.base.cures import Set
 from kapitza.base.monitor import checkpoint
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
@@ -57,7 +58,7 @@ def fit_separable(problem: WeakProblem) -> Estimate:
         missing = [n for n, value in zip(names, p, strict=True) if not np.isfinite(value)]
         raise ModelError(
             f"No value for {', '.join(missing)}, which do not enter linearly: give starting values by "
-            f"model.with_values({missing[0]}=...)."
+            f"{Set('values', **{missing[0]: ...})}."
         )
     size = np.where(p != 0, np.abs(p), 1.0)
     factors: list[Whitener] | None = None
@@ -85,8 +86,7 @@ def fit_separable(problem: WeakProblem) -> Estimate:
         factors = weigh(here, here.full_values(theta))
     if outcome is None or not outcome.success:
         raise ConvergenceError(
-            f"The outer iteration over {', '.join(names)} did not end: start from better values by "
-            "model.with_values(...).",
+            f"The outer iteration over {', '.join(names)} did not end: start from better values by {Set('values')}.",
             outcome,
         )
     _, theta = eliminate(problem, p, factors, np.ones(1))

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Count, NotNegative, Seed, Share
+from kapitza.base.cures import Give
 from kapitza.data import Noise, Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
@@ -123,11 +124,17 @@ class HarmonicFit(Estimator):
         if not isinstance(self.harmonics, str):
             checks.number("harmonics, in units of the drive,", self.harmonics, above=0)
         if self.test == "windows" and self.derivatives == "series":
-            raise KapitzaError('derivatives="series" needs periodic data: pass test="harmonics" with an OrbitSet.')
+            raise KapitzaError(
+                f"{Give(derivatives='series')} needs periodic data: pass {Give(test='harmonics')} with an OrbitSet."
+            )
         if self.test == "harmonics" and self.nonlinear == "separate":
-            raise KapitzaError('nonlinear="separate" works with test="windows", on orbits too: leave test out.')
+            raise KapitzaError(
+                f"{Give(nonlinear='separate')} works with {Give(test='windows')}, on orbits too: leave test out."
+            )
         if self.test == "windows" and self.solver == "exclusion":
-            raise KapitzaError('solver="exclusion" drops sub-harmonics: it needs test="harmonics" with an OrbitSet.')
+            raise KapitzaError(
+                f"{Give(solver='exclusion')} drops sub-harmonics: it needs {Give(test='harmonics')} with an OrbitSet."
+            )
 
     def fit(self, request: Request) -> Estimate:
         """Estimate the free parameters from records or a set of orbits."""

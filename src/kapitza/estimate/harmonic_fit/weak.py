@@ -23,6 +23,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky_banded, get_lapack_funcs
 
 from kapitza.base.arrays import Indices, Numbers
+from kapitza.base.cures import Fit
 from kapitza.errors import DataError
 from kapitza.estimate.harmonic_fit.measured import Measured
 from kapitza.estimate.harmonic_fit.regressors import Bends, Regressors, Slopes, Smoothed
@@ -72,7 +73,7 @@ def assemble(problem: WeakProblem) -> list[Rows]:
         longest = max((len(s.times) for s in problem.states), default=0)
         raise DataError(
             f"No stretch is long enough: the longest has {longest} usable samples, a test function spans "
-            f"{windows.width}. Use a longer record, or pass a shorter HarmonicFit(width=...)."
+            f"{windows.width}. Use a longer record, or pass a shorter {Fit('harmonic', width=...)}."
         )
     return rows
 
@@ -353,5 +354,5 @@ def whitener(covariance: RowCovariance) -> Whitener:
             continue
         return Whitener(factor, variances, order)
     raise DataError(
-        "The covariance of the weak rows is not positive definite: lower HarmonicFit(modulation=...) or overlap."
+        f"The covariance of the weak rows is not positive definite: lower {Fit('harmonic', modulation=...)} or overlap."
     )

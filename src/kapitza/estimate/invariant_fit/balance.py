@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.base.cures import SUGGEST, Do, Fit, Give
 from kapitza.errors import DataError, IdentifiabilityError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant_fit.conserved import (
@@ -91,7 +92,7 @@ class Windows:
 def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
     """P = dH/dt along the motion, simplified so that what is conserved drops out."""
     if model.is_map:
-        raise ModelError("An energy balance needs a flow; for maps use objective='variance' or 'surface'.")
+        raise ModelError(f"An energy balance needs a flow; for maps use {Give(objective='variance')} or 'surface'.")
     structure = model.structure
     if structure.elimination is not None:
         return _power_of_forces(model, invariant)
@@ -114,7 +115,7 @@ def _power_of_forces(model: Model, invariant: sp.Expr) -> sp.Expr:
         raise ModelError(
             f"The balance of {invariant} needs the accelerations of {len(speeds)} coupled coordinates written out. "
             "Give the energy whose momenta ∂H/∂q' are those of the equations, each equation in the order of its "
-            "coordinate, as Model.from_lagrangian writes them."
+            f"coordinate, as {Do('Model.from_lagrangian', 'a Lagrangian')} writes them."
         )
     parts = [sp.diff(invariant, symbol(c.name)) * v for c, v in zip(model.coordinates, speeds, strict=True)]
     parts += [-v * h for v, h in zip(speeds, rest, strict=True)]
@@ -132,7 +133,7 @@ def make_windows(points: Points, shortest: float) -> Windows:
     if shortest < LEAST_SAMPLES * step:
         raise DataError(
             f"A window of {shortest:.4g} s holds fewer than {LEAST_SAMPLES} samples {step:.4g} s apart: pass "
-            f"InvariantFit(window=...) of at least {LEAST_SAMPLES * step:.4g} s, or none."
+            f"{Fit('invariant', window=...)} of at least {LEAST_SAMPLES * step:.4g} s, or none."
         )
     longest = max(float(np.ptp(points.times[members])) for members in runs)
     lengths = [shortest]
@@ -158,7 +159,7 @@ def make_windows(points: Points, shortest: float) -> Windows:
                 centre.append((start + length / 2 - t[0]) * OVERLAP / shortest)
     if not entries:
         raise DataError(
-            f"No segment is longer than the window of {shortest:.4g} s: pass InvariantFit(window=...) in seconds."
+            f"No segment is longer than the window of {shortest:.4g} s: pass {Fit('invariant', window=...)} in seconds."
         )
     row, column, slope, plain = (np.concatenate([e[i] for e in entries]) for i in range(4))
     shape = (len(owner), points.count)
@@ -224,7 +225,10 @@ def _open_balance(setup: Setup, rows: _Rows, c: Array, slopes: Array, weight: Ar
         "something that is not in the equations feeds or drains energy, and the values make up for it"
     )
     if drain is None:
-        return f"{text}; fit the motion itself, InvariantFit(then=ShootingFit()), and ask kz.suggest what is missing"
+        return (
+            f"{text}; fit the motion itself, {Fit('invariant', then=Fit('shooting'))}, and ask "
+            f"{SUGGEST} what is missing"
+        )
     return (
         f"{text}. A loss of {drain.strength:.3g}*{drain.law} ({drain.called}) explains {100 * drain.share:.3g} % of "
         "it: add that force to the equations"
@@ -260,8 +264,8 @@ def _joined(
     drain = make_form(power, variables, names, model.values) if power != 0 else None
     if not whole.separable or (drain is not None and not drain.separable):
         raise ModelError(
-            "The balance needs energy and power as sums of coefficients times functions of the state; a free parameter "
-            "sits inside such a function: fix it, or use objective='variance'."
+            "The balance needs energy and power as sums of coefficients times functions of the state; a free "
+            f"parameter sits inside such a function: fix it, or use {Give(objective='variance')}."
         )
     features = whole.features + (drain.features if drain else ())
     coefficients = whole.coefficients + (drain.coefficients if drain else ())
@@ -326,7 +330,7 @@ def _refuse_dependent(setup: Setup, columns: Array) -> None:
     if direction is not None:
         raise IdentifiabilityError(
             "The balance fixes the energy only up to a factor; along it the free parameters move together "
-            f"({words(setup.form.free, direction, theta)}). Leave one out of free, or hold one with scale=."
+            f"({words(setup.form.free, direction, theta)}). Leave one out of free, or hold one with {Give('scale')}."
         )
     refuse_dependent(columns @ slopes, setup.form.free, theta)
 

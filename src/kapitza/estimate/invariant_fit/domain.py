@@ -6,6 +6,7 @@ import numpy as np
 import sympy as sp
 
 from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.base.cures import Fit
 from kapitza.errors import DataError
 from kapitza.estimate.invariant_fit.conserved import Points
 from kapitza.model import compile_expressions
@@ -41,13 +42,14 @@ def within_domain(points: Points, name: str, invariant: sp.Expr, values: dict[st
     where = ", ".join(str(e) for e in border)
     if left.sum() < 20:
         raise DataError(
-            f"{name} needs {where} > 0; all but {int(left.sum())} of the {points.count} points lie within "
-            f"{MARGIN:g} standard deviations of the noise of that border. Use less noisy data, another invariant, or "
-            "fit the motion itself: ShootingFit()."
+            f"{name} needs {where} > 0; all but {int(left.sum())} of the {points.count} points lie within {MARGIN:g} "
+            "standard deviations of the noise of that border. Use less noisy data, another invariant, or fit the "
+            f"motion itself: {Fit('shooting')}."
         )
     return points.take(np.flatnonzero(left)), (
-        f"{points.count - int(left.sum())} of {points.count} points are left out: noise may carry them to where {name} "
-        f"has no value ({where} > 0 is needed); a fit of the motion, InvariantFit(then=ShootingFit()), uses them all"
+        f"{points.count - int(left.sum())} of {points.count} points are left out: noise may carry them to where "
+        f"{name} has no value ({where} > 0 is needed); a fit of the motion, "
+        f"{Fit('invariant', then=Fit('shooting'))}, uses them all"
     )
 
 

@@ -12,6 +12,7 @@ import sympy as sp
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Fit, Give
 from kapitza.base.monitor import checkpoint
 from kapitza.data import Noise, Record
 from kapitza.errors import ConvergenceError, DataError, ModelError
@@ -144,8 +145,8 @@ class InvariantFit(Estimator):
         model = request.model
         if model.is_map and self.then is not None and not isinstance(self.then, InvariantFit):
             raise ModelError(
-                f'"{model.name}" is a map, and {type(self.then).__name__} fits flows: leave then= out; '
-                'InvariantFit("surface") is the most accurate fit of a map.'
+                f'"{model.name}" is a map, and {type(self.then).__name__} fits flows: leave {Give("then")} out; '
+                f"{Fit('invariant', objective='surface')} is the most accurate fit of a map."
             )
         if self.objective == "balance":
             return self._handed_over(request, fit_balance(self, request))
@@ -255,7 +256,9 @@ class InvariantFit(Estimator):
             begin, levels = fit_odrpack(form, points, begin, levels, setup.bounds)
         solution = fit_surface(form, points, begin, levels, setup.bounds, loss)
         if not np.isfinite(solution.cost):
-            raise ConvergenceError("The surface fit diverged: start nearer, or use objective='variance'.", solution)
+            raise ConvergenceError(
+                f"The surface fit diverged: start nearer, or use {Give(objective='variance')}.", solution
+            )
         covariance = surface_covariance(solution, points)
         nearest = solution.nearest
         found = LevelSets(
@@ -277,9 +280,9 @@ class InvariantFit(Estimator):
         }
         if any(asked.values()):
             raise DataError(
-                "Every reading is a coordinate of several points here, and a surface is fitted to all of them at once: "
-                f"{', '.join(name for name, given in asked.items() if given)} does not apply. Leave it out, or use "
-                'InvariantFit("variance").'
+                "Every reading is a coordinate of several points here, and a surface is fitted to all of them at "
+                f"once: {', '.join((name for name, given in asked.items() if given))} does not apply. Leave it out, "
+                f"or use {Fit('invariant', objective='variance')}."
             )
 
     def _shared_estimate(self, setup: Setup, solution: SharedSolution) -> Estimate:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Fit, Give
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
@@ -100,7 +101,7 @@ def unit_norm(setup: Setup, theta: Array, covariance: Array) -> tuple[tuple[str,
     held, model = setup.form, setup.model
     if not held.separable:
         raise KapitzaError(
-            'scale="norm" needs an invariant that is a sum of coefficients times functions of the state; '
+            f"{Give(scale='norm')} needs an invariant that is a sum of coefficients times functions of the state; "
             "hold a parameter instead."
         )
     full = make_form(held.expression, held.variables, setup.asked, model.values)
@@ -109,7 +110,9 @@ def unit_norm(setup: Setup, theta: Array, covariance: Array) -> tuple[tuple[str,
     size = np.linalg.norm(target)
     found = precise_least_squares(lambda x: full.local(x)[0] - target / size, lambda x: full.local(x)[1], begin)
     if np.sqrt(2 * found.cost) > 1e-8:
-        raise KapitzaError('scale="norm" cannot be reached by changing the free parameters; hold one of them instead.')
+        raise KapitzaError(
+            f"{Give(scale='norm')} cannot be reached by changing the free parameters; hold one of them instead."
+        )
     index = [setup.asked.index(n) for n in held.free]
     change = full.local(begin)[1][:, index]
     normal = (np.eye(target.size) - np.outer(target, target) / size**2) / size
@@ -158,7 +161,10 @@ def _suspicious(setup: Setup, found: LevelSets, misfit: Misfit | None) -> list[s
         lines.append("the noise is not known: the same fraction of the mean modulus of every channel was assumed")
     closed = settings.objective != "balance"  # a balance that does not close is told by the balance itself
     if closed and misfit is not None and not misfit.to_the_noise:
-        lines += [f"{text} The conservation is in doubt: damped or driven motion needs InvariantFit(\"balance\")."
+        lines += [(
+            f"{text} The conservation is in doubt: damped or driven motion needs "
+            f"{Fit('invariant', objective='balance')}."
+        )
                   for text in misfit.warnings()]  # fmt: skip
     if (
         (misfit is None or misfit.to_the_noise)
@@ -171,11 +177,13 @@ def _suspicious(setup: Setup, found: LevelSets, misfit: Misfit | None) -> list[s
         lines.append(
             f"the points are {np.sqrt(factor):.3g} times as far from a level set as {100 * ASSUMED_NOISE:g} % noise "
             "explains: the model class or the conservation is in doubt; damped or driven motion needs "
-            'InvariantFit("balance")'
+            f"{Fit('invariant', objective='balance')}"
         )
     runs = int(np.unique(points.run).size)
     if settings.objective != "balance" and settings.levels == "record" and runs > points.levels and not factor < CLEAN:
-        lines.append(f'{runs} segments lie on {points.levels} level set(s): pass levels="segment" if energies differ')
+        lines.append(
+            f"{runs} segments lie on {points.levels} level set(s): pass {Give(levels='segment')} if energies differ"
+        )
     if points.reconstructed and not setup.model.is_map:
         lines.append(
             f"{', '.join(points.reconstructed)} follow from differences of positions: their systematic error is not in "

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kapitza.base.cures import Fit
 from kapitza.errors import IdentifiabilityError
 from kapitza.estimate.invariant_fit.conserved import CLEAN, FeatureTable, VarianceProblem, VarianceSolution
 from kapitza.estimate.invariant_fit.report import misfit_of
@@ -54,5 +55,5 @@ def refuse_second_invariant(setup: Setup, problem: VarianceProblem, solution: Va
     raise IdentifiabilityError(
         f"A second quantity is conserved along these data: with {change} {setup.name} changes by no more than noise "
         f"({100 * max(float(shares[0]), 0.0):.2g} % of that change is not noise). Fix one of these parameters, or "
-        "fit the motion itself by ShootingFit()."
+        f"fit the motion itself by {Fit('shooting')}."
     )

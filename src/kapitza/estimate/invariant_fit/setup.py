@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Fit, Give
 from kapitza.errors import DataError, IdentifiabilityError, ModelError
 from kapitza.estimate.identifiability import analyse
 from kapitza.estimate.invariant_fit.conserved import (
@@ -110,8 +111,8 @@ def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None, w
     absent = [n for n in free if n not in present]
     if absent:
         raise IdentifiabilityError(
-            f"{', '.join(absent)} does not occur in {where}, which holds {', '.join(present)}: leave it out, or "
-            "hand over to a fit of the motion with InvariantFit(then=...)."
+            f"{', '.join(absent)} does not occur in {where}, which holds {', '.join(present)}: leave it out, or hand "
+            f"over to a fit of the motion with {Fit('invariant', then=...)}."
         )
     return tuple(free)
 
@@ -172,15 +173,15 @@ def _normalisation(
     if scale is not None:
         if scale not in moving:
             raise IdentifiabilityError(
-                f'InvariantFit(scale="{scale}") does not fix the factor of the invariant; '
-                f"one of {', '.join(moving)} does."
+                f"{Fit('invariant', scale=scale)} does not fix the factor of the invariant; one of "
+                f"{', '.join(moving)} does."
             )
         return scale, ()
     if explicit:
         raise IdentifiabilityError(
             "The data fix the invariant only up to a factor; along it the free parameters move together "
-            f"({words(asked, direction, theta)}). "
-            f'Leave one out of free, or pass InvariantFit(scale="{moving[0]}") to hold it, or scale="norm".'
+            f"({words(asked, direction, theta)}). Leave one out of free, or pass {Fit('invariant', scale=moving[0])} "
+            f"to hold it, or {Give(scale='norm')}."
         )
     value = model.values[moving[0]]
     return moving[0], (f"the factor of the invariant is not identifiable: {moving[0]} is held at {value:.6g}",)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import By
 from kapitza.data import PROPOSED
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
@@ -61,7 +62,9 @@ def windows_of(
     free: names whose columns count as those of free parameters; by default those that were fitted.
     """
     if estimate.motion is None:
-        raise KapitzaError('suggest goes on from a fit by ShootingFit (or "auto"): fit the record by one of them.')
+        raise KapitzaError(
+            f'suggest goes on from a fit by {By("shooting")} (or "auto"): fit the record by one of them.'
+        )
     workings = workings_of(estimate, MotionWorkings)
     task, solution = workings.task, workings.found.solution
     model, samples = estimate.model, task.problem.samples

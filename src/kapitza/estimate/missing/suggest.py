@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kapitza.base.arrays import Array, Indices
+from kapitza.base.cures import By
 from kapitza.data import PROPOSED
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
@@ -202,7 +203,7 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
             f"The fit did not converge ({fit.status.value}): there are no residuals of a motion to test."
         )
     if fit.motion is None:
-        raise KapitzaError('suggest needs the motion of a fit: fit the record by ShootingFit or "auto".')
+        raise KapitzaError(f'suggest needs the motion of a fit: fit the record by {By("shooting")} or "auto".')
     model = fit.model
     reach = np.abs(fit.motion.states).max(axis=0)
     every = [*candidate_terms(model, reach), *terms]

@@ -11,6 +11,7 @@ import numpy as np
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Seed
 from kapitza.base.arrays import Array
+from kapitza.base.cures import By, Give
 from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.data import Noise, Record
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
@@ -121,7 +122,7 @@ class OrbitFit(Estimator):
         if self.method is not None and self.formulation != "nested":
             raise KapitzaError(
                 f"method = {self.method!r} solves single orbits, which only the nested form does: add "
-                'formulation="nested", or leave method out.'
+                f"{Give(formulation='nested')}, or leave method out."
             )
         if self.method is not None and not isinstance(self.method, Method):
             raise KapitzaError(f"{self.method!r} is not a periodic solver: pass Shooting() or Collocation().")
@@ -171,7 +172,7 @@ class OrbitFit(Estimator):
                 break
         if best is None:
             raise ConvergenceError(
-                f"OrbitFit: the model could not be run from any of {tried} starts{trouble}: check their values."
+                f"{By('orbits')}: the model could not be run from any of {tried} starts{trouble}: check their values."
             )
         if not best.accepted and resembles(task, best):
             best = replace(best, accepted=True, resembling=True)

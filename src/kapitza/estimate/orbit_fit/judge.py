@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import By, Give
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.judge import NOT_WHITE, doubtful_parameters, whiteness
 from kapitza.estimate.misfit import Misfit, floor_of, structure, worst
@@ -222,9 +223,10 @@ def post_mortem(task: OrbitTask, outcome: Outcome) -> str:
     total, status = len(task.problem.targets), outcome.solution.status
     how = "" if status.ok else f" ({status.value})"
     text = (
-        f"OrbitFit found no set of {', '.join(task.names)} at which the model has the measured orbits{how}: the best "
-        f"of {outcome.tried} starts matches {len(outcome.matched)} of {total} orbits with χ² = {outcome.chi2:.3g} for "
-        f"{outcome.dof} degrees of freedom and residuals of {100 * outcome.misfit:.2g} % of their spread. "
+        f"{By('orbits')} found no set of {', '.join(task.names)} at which the model has the measured "
+        f"orbits{how}: the best of {outcome.tried} starts matches {len(outcome.matched)} of {total} orbits with χ² = "
+        f"{outcome.chi2:.3g} for {outcome.dof} degrees of freedom and residuals of {100 * outcome.misfit:.2g} % of "
+        "their spread. "
     )
     if status.ok and outcome.reasons and outcome.chi2 <= CONVINCING * outcome.dof:
         place = ", ".join(f"{n} = {v:.6g}" for n, v in zip(task.names, outcome.solution.theta, strict=True))
@@ -256,7 +258,7 @@ def _about_parameters(task: OrbitTask, outcome: Outcome, covariance: Array) -> I
     yield from doubtful_parameters(task.request, solution.theta, covariance, solution.at_bound)
     for i, name in enumerate(task.names):
         if task.model.parameter(name).prior is not None and not task.problem.priors.weight[i]:
-            yield f'the prior of {name} was not used: estimator="auto" or "bayes" uses it.'
+            yield f'the prior of {name} was not used: {Give(estimator="auto")} or "bayes" uses it.'
     if task.problem.priors.weight.any():
         yield from surprising_priors(task.model, task.names, solution.theta, covariance, solution.at_bound)
 

@@ -20,7 +20,7 @@ from kapitza.estimate.orbit_fit.solver import covariance_of, normal_equations
 from kapitza.estimate.orbit_fit.task import OrbitTask
 from kapitza.estimate.parts import Likelihood, NoiseAlone, OrbitMatches
 from kapitza.estimate.result import make_estimate
-from kapitza.orbits import PeriodicOrbit
+from kapitza.orbits import OrbitMeasurement, PeriodicOrbit
 from kapitza.orbits.of_models import monodromy, symbolic_code
 
 if TYPE_CHECKING:
@@ -167,7 +167,9 @@ def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
                 model.states, points, period, target.repeats, tuple(int(t) for t in block.turns),
                 multipliers=monodromy(block.jacobians).multipliers, closure=float(problem.gaps(block).max()),
                 code=symbolic_code(model, points), parameters=dict(model.values), method="OrbitFit",
-                section_phase=None if problem.autonomous else float(target.node_times[0]),
+                measured=OrbitMeasurement(
+                    section_phase=None if problem.autonomous else float(target.node_times[0])
+                ),
             )
         )  # fmt: skip
     return tuple(found)

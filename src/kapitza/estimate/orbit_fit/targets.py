@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kapitza.base.arrays import Array, Indices
+from kapitza.base.cures import By, Code, Give, Set
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.orbit_fit.problem import Channels, Target
@@ -225,7 +226,8 @@ class Reader:
         """A record of one or more periods of a periodic motion; time is folded into one period."""
         if setting.period is None:
             raise DataError(
-                "A record of a free motion has no period to fold it by: find its orbits first, or use ShootingFit."
+                "A record of a free motion has no period to fold it by: find its orbits first, or use "
+                f"{By('shooting')}."
             )
         count = self.repeats or 1
         period = count * setting.period
@@ -323,7 +325,10 @@ def check_covariance(covariance: Array, size: int, label: str) -> None:
             f"({size}, {size}) is expected."
         )
     diagonal = np.diag(covariance)
-    cure = "give the standard errors of its points, or with_(covariance=None) and noise={channel: deviation}"
+    cure = (
+        f"give the standard errors of its points, or {Set('orbit', covariance=None)} and "
+        f"{Give(noise=Code('{channel: deviation}'))}"
+    )
     if not np.isfinite(covariance).all() or (diagonal < 0).any() or not (diagonal > 0).any():
         raise DataError(
             f"The covariance of orbit {label} is not one (variances from {diagonal.min():.3g} to "

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import PRIOR, By, Code, Give, Set
 from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, ModelError
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.identifiability import Identifiability
@@ -68,7 +69,7 @@ def prepare(request: Request, settings: OrbitFit) -> OrbitTask:
     check_freedom(targets, names, weigh == "weighted", model.excitation is None)
     priors = request.priors
     if settings.estimator == "bayes" and not priors.weight.any():
-        raise ModelError('estimator = "bayes" needs a prior: Parameter(..., prior=Prior(mean, deviation)).')
+        raise ModelError(f'estimator = "bayes" needs a prior: {PRIOR}.')
     if settings.estimator not in ("auto", "bayes"):
         priors = no_priors(len(names))
     flow = Flow(model, wrt=names, tolerance=FLOW_TOLERANCE)
@@ -83,14 +84,14 @@ def _refuse_names(request: Request) -> None:
     """Maps have no flow, and the period of the excitation is not to be fitted."""
     model = request.model
     if model.is_map:
-        raise ModelError(f"{model.name} is a map; OrbitFit fits orbits of flows. Use InvariantFit.")
+        raise ModelError(f"{model.name} is a map; {By('orbits')} fits orbits of flows. Use {By('invariant')}.")
     request.require_free()
     period = set() if model.excitation is None else {s.name for s in model.excitation.period.free_symbols}
     for name in request.names:
         if name in period:
             raise ModelError(
                 f"{name} sets the period of the excitation, which the data fix already ({model.period:.6g} s): "
-                f"set {name} by model.with_values and leave it out of free."
+                f"set {name} by {Set('values', **{name: ...})} and leave it out of free."
             )
     request.require_start()
 
@@ -100,18 +101,18 @@ def _refuse_useless(settings: OrbitFit, targets: Sequence[Target], noise: Mappin
     bare = [t.label for t in targets if isinstance(t.source, PeriodicOrbit) and t.rows is not None]
     if settings.profiles and bare:
         raise DataError(
-            f"profiles=True, but orbit {bare[0]} has no profile: leave profiles out, or sample the orbit first."
+            f"{Give(profiles=True)}, but orbit {bare[0]} has no profile: leave profiles out, or sample the orbit first."
         )
     carried = all(isinstance(t.source, PeriodicOrbit) and t.source.covariance is not None for t in targets)
     if noise and carried and not settings.profiles:
         raise DataError(
-            "noise is given, but every orbit carries its own covariance, which is used: leave noise out, or drop "
-            "the covariances by orbit.with_(covariance=None)."
+            "noise is given, but every orbit carries its own covariance, which is used: leave noise out, or drop the "
+            f"covariances by {Set('orbit', covariance=None)}."
         )
     if settings.multipliers and not any(known_multipliers(t).any() for t in targets):
         raise DataError(
-            "multipliers=True, but no orbit carries the uncertainty of its multipliers: set "
-            "orbit.with_(multiplier_deviation=...), or leave multipliers out."
+            f"{Give(multipliers=True)}, but no orbit carries the uncertainty of its multipliers: set "
+            f"{Set('orbit', multiplier_deviation=...)}, or leave multipliers out."
         )
 
 
@@ -121,9 +122,9 @@ def check_freedom(targets: Sequence[Target], names: Sequence[str], noise_known: 
     used = len(names) + (2 * len(targets) if autonomous else 0)
     if not noise_known and count <= used:
         raise DataError(
-            f"{count} readings are to determine {used} unknowns ({', '.join(names)}"
-            f"{', period and phase of each orbit' if autonomous else ''}) and the noise: give more data, or the noise "
-            "by noise={channel: deviation}."
+            f"{count} readings are to determine {used} unknowns "
+            f"({', '.join(names)}{', period and phase of each orbit' if autonomous else ''}) and the noise: give "
+            f"more data, or the noise by {Give(noise=Code('{channel: deviation}'))}."
         )
 
 
@@ -150,7 +151,8 @@ def _estimator(name: str, targets: Sequence[Target]) -> str:
     if name == "weighted" and not known:
         missing = next(t.label for t in targets if t.covariance is None)
         raise DataError(
-            f'estimator = "weighted": orbit {missing} has no covariance; give noise={{channel: deviation}}.'
+            f'estimator = "weighted": orbit {missing} has no covariance; give '
+            f"{Give(noise=Code('{channel: deviation}'))}."
         )
     if name in ("auto", "bayes"):
         return "weighted" if known else "maximum likelihood"

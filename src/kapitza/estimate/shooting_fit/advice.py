@@ -7,6 +7,7 @@ from scipy import special
 
 from kapitza.base.angles import mean
 from kapitza.base.arrays import Array, Flags
+from kapitza.base.cures import By, Give
 from kapitza.errors import Status
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.judge import doubtful_parameters, robust_scale
@@ -54,7 +55,7 @@ def _disagreeing_starts(task: MotionTask, found: Found) -> list[str]:
     place = ", ".join(f"{name} = {value:.4g}" for name, value in zip(task.names, found.rivals[0], strict=True))
     return [
         f"From another beginning the fit settled on {place}, where the residuals are larger: starting values matter "
-        'here; try others, or method="auto".'
+        f"here; try others, or {Give(method='auto')}."
     ]
 
 
@@ -107,13 +108,13 @@ def _shared_noise(task: MotionTask, solution: MotionSolution) -> list[str]:
 
 def explain(task: MotionTask, solution: MotionSolution, identifiability: Identifiability) -> str:
     """One line for every likely cause."""
-    lines = [f"ShootingFit did not converge: {solution.status.value}."]
+    lines = [f"{By('shooting')} did not converge: {solution.status.value}."]
     flat = solution.sweep.predicted.std(axis=0) < FLAT * task.problem.samples.spread
     lines += _open_gaps(task, solution) + _undeclared_turns(task)
     if flat.any():
         lines.append(
             "The fitted motion is a flat line beside the data: the start is too far off; start from "
-            "HarmonicFit or InvariantFit, or give better starting values."
+            f"{By('harmonic')} or {By('invariant')}, or give better starting values."
         )
     else:
         lines += _out_of_step(task, solution)
@@ -154,7 +155,7 @@ def _open_gaps(task: MotionTask, solution: MotionSolution) -> list[str]:
         + (
             ", or free the initial states by more channels."
             if task.settings.process_noise
-            else ", or allow process_noise=True."
+            else f", or allow {Give(process_noise=True)}."
         )
     ]
 
@@ -167,8 +168,8 @@ def _undeclared_turns(task: MotionTask) -> list[str]:
         jumps = steps > np.pi
         if jumps.any() and np.ptp(samples.values[:, c]) < 2 * np.pi + 0.5 and steps[~jumps].max(initial=0.0) < 2.0:
             lines.append(
-                f'"{task.observation.channels[c]}" jumps by about a turn {int(jumps.sum())} times: if it is an angle, '
-                "say so (angles= of the record, or the coordinate of the model)."
+                f'"{task.observation.channels[c]}" jumps by about a turn {int(jumps.sum())} times: if it is an '
+                f"angle, say so ({Give('angles')} of the record, or the coordinate of the model)."
             )
     return lines
 

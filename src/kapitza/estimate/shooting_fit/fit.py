@@ -10,6 +10,7 @@ import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import SELECT, Code, Fit
 from kapitza.data import Noise, Record, is_number
 from kapitza.errors import ConvergenceError, DataError, IdentifiabilityError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
@@ -126,7 +127,7 @@ class ShootingFit(Estimator):
         }
         for name, (good, rule) in wanted.items():
             if not good:
-                raise KapitzaError(f"ShootingFit({name}={getattr(self, name)}): it must be {rule}.")
+                raise KapitzaError(f"{Fit('shooting', **{name: Code(getattr(self, name))})}: it must be {rule}.")
 
     def fit(self, request: Request) -> Estimate:
         """The most likely parameters and motion; without free parameters the motion alone."""
@@ -225,7 +226,7 @@ def check_motion(samples: Samples, sensors: SensorNoise, channels: Sequence[str]
         name, first = dead[0]
         raise DataError(
             f"{name} reads {first[0]:.6g} throughout while {', '.join(other for other, _ in alive)} moves: a dead "
-            "sensor would count as an exact one. Leave it out by record.select([...]), or give its noise if it "
+            f"sensor would count as an exact one. Leave it out by {SELECT}, or give its noise if it "
             "really stands still."
         )
 

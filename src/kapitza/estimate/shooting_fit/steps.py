@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.base.cures import Set
 from kapitza.data import KEEP
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.shooting_fit.pieces import Samples
@@ -100,7 +101,7 @@ def step_warnings(task: MotionTask) -> Iterator[str]:
             f'{head}"{task.observation.channels[step.channel]}" jumps by {step.size:.3g} (± {step.error:.2g}) at '
             f"{step.time + records[step.record].excitation_start:.6g} s and stays there: the offset of the sensor "
             "changes. The step is fitted with the parameters and taken off. If it is real, keep it by "
-            'record.with_attributes(bad_samples="keep").'
+            f"{Set('data', bad_samples='keep')}."
         )
 
 

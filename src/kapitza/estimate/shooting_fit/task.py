@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.base.cures import By, Do, Give
 from kapitza.data import Record, is_number
 from kapitza.errors import DataError, ModelError, nearest_name
 from kapitza.estimate.observation import Observation, observe
@@ -78,7 +79,10 @@ class MotionTask(Task):
         if not count:
             return ""
         gaps = "1 gap" if count == 1 else f"{count} gaps"
-        return f" The motion is carried over {gaps} between segments: if these are trials of their own, bridge=False."
+        return (
+            f" The motion is carried over {gaps} between segments: if these are trials of their own, "
+            f"{Give(bridge=False)}."
+        )
 
 
 def prepare(method: ShootingFit, request: Request) -> MotionTask:
@@ -161,9 +165,10 @@ def check_signals(model: Model, record: Record) -> None:
         gap = float(np.sqrt(((measured - stated) ** 2).mean()))
         noise = record.noise.get(signal.name, 0.0)
         if gap > 0.1 * max(float(stated.std()), float(measured.std())) + 2 * noise:
+            cure = Do(f'kz.Signal("{signal.name}", times, values, period)', f'drive = ["{signal.name}"]')
             raise DataError(
                 f'The record\'s channel "{signal.name}" differs from the signal "{signal.name}" of the model by '
-                f"{gap:.3g} (root mean square; the signal's spread is {stated.std():.3g}). ShootingFit drives the "
-                f'motion by the signal of the model: build it from this record, kz.Signal("{signal.name}", times, '
-                "values, period), check the phase, or leave the channel out of the record."
+                f"{gap:.3g} (root mean square; the signal's spread is {stated.std():.3g}). {By('shooting')} "
+                "drives the motion by the signal of the model: build it from this record, "
+                f"{cure}, check the phase, or leave the channel out of the record."
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kapitza.base.arrays import Array, Flags
+from kapitza.base.cures import keep_cures
 from kapitza.base.display import drawn
 from kapitza.data import Record
 from kapitza.errors import Status
@@ -163,6 +164,9 @@ class Validation:
     notes: tuple[str, ...] = ()
     status: Status = Status.CONVERGED
     test: ModelTest | None = None
+
+    def __post_init__(self) -> None:
+        keep_cures(self, "notes")
 
     @property
     def rejected(self) -> bool | None:

@@ -12,6 +12,7 @@ from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array, Flags
+from kapitza.base.cures import By, marked
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Noise, Record, as_parts, noise_by_channel, one_part
 from kapitza.errors import FlowError, KapitzaError, refuse_unknown
@@ -218,7 +219,7 @@ class _Work:
                 try:
                     test()
                 except KapitzaError as error:
-                    self.notes.append(f"{part}: {error}")
+                    self.notes.append(f"{part}: {marked(error)}")
                 advance(1, part)
 
     def _predict(self) -> None:
@@ -319,7 +320,9 @@ class _Work:
 
     def _match_orbits(self) -> None:
         if set(self.model.states) - set(self.record.channels):
-            self.notes.append("orbits: not every state is measured; fit them by OrbitFit to see whether they match.")
+            self.notes.append(
+                f"orbits: not every state is measured; fit them by {By('orbits')} to see whether they match."
+            )
             return
         found = find_orbits_in_record(self.record.select(self.model.states), self.max_period)
         if not len(found):

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Give
 from kapitza.errors import KapitzaError
 
 THREADS = 64
@@ -144,7 +145,8 @@ class Card:
             driver, core = import_module("cuda.bindings.driver"), import_module("cuda.core")
         except ImportError as problem:
             raise DeviceError(
-                f'device="cuda" needs packages of NVIDIA ({problem}): pip install "kapitza[cuda]", or leave it out.'
+                f'{Give(device="cuda")} needs packages of NVIDIA ({problem}): pip install "kapitza[cuda]", or '
+                "leave it out."
             ) from problem
         try:
             self._device = core.Device(0)
@@ -152,7 +154,7 @@ class Card:
             self._stream = self._device.create_stream()
         except Exception as problem:  # the driver's own kinds of errors
             raise DeviceError(
-                f'device="cuda": no card of NVIDIA can be used here ({problem}). Leave device= out.'
+                f"{Give(device='cuda')}: no card of NVIDIA can be used here ({problem}). Leave {Give('device')} out."
             ) from problem
         self.name = str(self._device.name)
         self._driver, self._core = driver, core

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import split_turns
+from kapitza.base.cures import Give
 from kapitza.errors import ModelError
 from kapitza.flow.core import TURN, Core, Propagation
 from kapitza.flow.device import card
@@ -53,8 +54,8 @@ class Task:
     def of_flow(core: Core, vectors: Array, model: Model) -> Task:
         if core.has_knots:
             raise ModelError(
-                f'Model "{model.name}" cannot be followed on a device: its excitation is measured, with knots. '
-                "Leave device= out, or give the signal as a Fourier series."
+                f'Model "{model.name}" cannot be followed on a device: its excitation is measured, with knots. Leave '
+                f"{Give('device')} out, or give the signal as a Fourier series."
             )
         kinds = core.engine_kinds(vectors)
         system = core.engine(vectors[0]).system
@@ -113,9 +114,11 @@ def propagate_on_device(
 ) -> Propagation:
     """`advance_many` on the device; follow(rows) does some rows on the processor."""
     if tangents and core.wrt:
-        raise ModelError("Sensitivities by parameter are not computed on a device; leave device= or wrt= out.")
+        raise ModelError(
+            f"Sensitivities by parameter are not computed on a device; leave {Give('device')} or {Give('wrt')} out."
+        )
     if (t1 < t0).any():
-        raise ModelError("Trajectories on a device run forwards; leave device= out for t1 < t0.")
+        raise ModelError(f"Trajectories on a device run forwards; leave {Give('device')} out for t1 < t0.")
     task, n = Task.of_flow(core, vectors, model), core.size
     periods = core.periods(vectors)
     if periods is None:

@@ -16,6 +16,7 @@ import numpy as np
 import sympy as sp
 from sympy.printing.c import C99CodePrinter
 
+from kapitza.base.cures import Give
 from kapitza.errors import ModelError
 from kapitza.flow.engine import System
 from kapitza.model import time as time_symbol
@@ -127,7 +128,8 @@ def refuse(system: System, equations: int, name: str) -> None:
         reasons.append(f"the functions {', '.join(sorted(unknown))}")
     if reasons:
         raise ModelError(
-            f'Model "{name}" cannot be followed on a device: it has {" and ".join(reasons)}. Leave device= out.'
+            f'Model "{name}" cannot be followed on a device: it has {" and ".join(reasons)}. Leave '
+            f"{Give('device')} out."
         )
 
 

@@ -16,7 +16,7 @@ from kapitza.base.angles import TURN, turns, wrap_states
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
-from kapitza.orbits import OrbitSet, PeriodicOrbit, Profile, Stretch
+from kapitza.orbits import OrbitMeasurement, OrbitSet, PeriodicOrbit, Profile, Stretch
 from kapitza.orbits.in_records.from_record import samples_per_period
 from kapitza.orbits.in_records.preparation import (
     chosen_channels,
@@ -377,10 +377,9 @@ def return_orbit(
         repeats=count,
         winding=tuple(int(t) for t in turned),
         closure=float(np.max(missed)),
-        visits=1,
         method="close return",
         profile=Profile(np.asarray(np.arange(lag) * interval, float), states),
-        stretch=Stretch(row, row + lag, together=int(returns.length[which])),
+        measured=OrbitMeasurement(visits=1, stretch=Stretch(row, row + lag, together=int(returns.length[which]))),
     )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kapitza.base.monitor import Monitor, Task, watch
 from kapitza.errors import DataError
-from kapitza.orbits import OrbitSet, PeriodicOrbit, Stretch
+from kapitza.orbits import OrbitMeasurement, OrbitSet, PeriodicOrbit, Stretch
 from kapitza.orbits.in_records.bookkeeping import (
     Partition,
     cycle_gaps,
@@ -380,22 +380,18 @@ def make_orbit(
         closure=float(np.linalg.norm(gap)),
         code=code,
         stability=judge_stability(uncertainty.multipliers, uncertainty.deviation),
-        covariance=covariance,
-        multiplier_deviation=uncertainty.deviation,
-        visits=visits,
         method="local maps",
         notes=(note,) if note else (),
-        period_deviation=time_deviation,
-        joint_covariance=uncertainty.joint * np.outer(units, units),
-        stretch=Stretch(
-            int(section.sample[row]),
-            int(section.sample[row + period]),
-            scatter=float(np.max(fits.spread)),
-            neighbours=tuple(int(s) for s in np.atleast_1d(support)),
+        measured=OrbitMeasurement(
+            covariance, uncertainty.deviation, visits, time_deviation, uncertainty.joint * np.outer(units, units),
+            stretch=Stretch(
+                int(section.sample[row]), int(section.sample[row + period]), scatter=float(np.max(fits.spread)),
+                neighbours=tuple(int(s) for s in np.atleast_1d(support)),
+            ),
+            crossings=crossings_of(section, fits, uncertainty, points),
+            influence=uncertainty.influence,
         ),
-        influence=uncertainty.influence,
-        crossings=crossings_of(section, fits, uncertainty, points),
-    )
+    )  # fmt: skip
 
 
 def judge_stability(multipliers: NDArray[np.complex128], deviation: Array) -> str:

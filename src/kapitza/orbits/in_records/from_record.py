@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap_states
+from kapitza.base.cures import Do, Give
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits.in_records.noise_on_section import section_noise
@@ -34,8 +35,8 @@ def samples_per_period(record: Record) -> float:
     """Excitation period divided by the sampling interval (mean of the steps, gaps apart: stamps may be rounded)."""
     if record.period is None:
         raise DataError(
-            "The record has no excitation period: set it (period=... when reading or in Record.from_arrays), "
-            "or treat the record as autonomous."
+            f"The record has no excitation period: set it ({Give(period=...)} when reading or in "
+            f"{Do('Record.from_arrays', '[data]')}), or treat the record as autonomous."
         )
     steps = np.diff(record.time)[np.diff(record.content.segment) == 0]
     if not steps.size:

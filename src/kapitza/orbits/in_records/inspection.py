@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.cures import FIND_ORBITS, IDENTIFY, RECORD, RESAMPLE, Fit, Give, Message, keep_cures, marked
 from kapitza.base.display import Shown, drawn
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Record, StoredRecord, one_record
@@ -80,6 +81,9 @@ class Inspection(Shown):
     notes: tuple[str, ...] = ()
     status: Status = Status.CONVERGED
 
+    def __post_init__(self) -> None:
+        keep_cures(self, "suggestion", "notes")
+
     def __str__(self) -> str:
         lines = [repr(self.record), f"Sampling: {self.sampling}"]
         for name, level in self.noise.items():
@@ -103,8 +107,8 @@ class Inspection(Shown):
             lines.append(f"Close returns after steps: {shown}")
         if self.character is not None and self.character.sentence:
             lines.append(self.character.sentence)
-        lines += list(self.notes)
-        return "\n".join([*lines, f"Next: {self.suggestion}"])
+        lines += map(marked, self.notes)
+        return Message("\n".join([*lines, f"Next: {marked(self.suggestion)}"]))
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Figures of the findings; saved when a path is given."""
@@ -162,7 +166,7 @@ def inspect(
     except DataError as problem:
         return Inspection(
             record, str(sampling), False, {}, {}, {}, None, None, None, None, None,
-            "bring it onto a regular grid, record.resampled(interval), and inspect again.", (str(problem),),
+            f"bring it onto a regular grid, {RESAMPLE}, and inspect again.", (str(problem),),
         )  # fmt: skip
     notes += [cut] if cut else []
     record = without_bad_samples(record)
@@ -212,7 +216,7 @@ def inspect(
         task.advance(1, "Lyapunov exponent")
     suggestion = suggest(character, lyapunov, dimension)
     if decays:
-        suggestion = "a free decay: fit a model to the series itself, kz.identify(model, record, free=[...])."
+        suggestion = f"a free decay: fit a model to the series itself, {IDENTIFY}."
     if task.interrupted:
         suggestion = "the inspection was stopped: run it again for the parts that are missing."
     return Inspection(
@@ -224,7 +228,7 @@ def inspect(
 def _living_channels(record: Record, channels: Sequence[str] | None) -> tuple[tuple[str, ...], list[str]]:
     """The channels that move, with a note on each that does not."""
     if not isinstance(record, Record):
-        raise DataError(f"inspect works on a Record, not on {type(record).__name__}: kz.Record.from_arrays(...).")
+        raise DataError(f"inspect works on a Record, not on {type(record).__name__}: {RECORD}.")
     names = (channels,) if isinstance(channels, str) else tuple(channels or record.channels)
     dead = [name for name in names if np.ptp(record[name]) == 0]
     if len(dead) == len(names):
@@ -240,7 +244,7 @@ def _attempt(notes: list[str], what: str, work: Any) -> Any:
     try:
         return work()
     except DataError as problem:
-        notes.append(f"{what}: {problem}")
+        notes.append(f"{what}: {marked(problem)}")
         return None
 
 
@@ -339,7 +343,7 @@ def suggest(character: Character | None, lyapunov: Lyapunov | None, dimension: D
     """One sentence on what to try."""
     kind = "" if character is None else character.kind
     if kind == "periodic":
-        return "fit the periodic orbit: kz.identify(model, record, free=[...])."
+        return f"fit the periodic orbit: {IDENTIFY}."
     if kind == "noise":
         return "check the channels and the excitation period; nothing deterministic shows in these coordinates."
     if kind == "walk":
@@ -347,19 +351,16 @@ def suggest(character: Character | None, lyapunov: Lyapunov | None, dimension: D
     if kind == "unsuitable":
         return "no section could be made: do what its note says, then inspect again."
     if kind == "resonance":
-        return (
-            "a linear system driven by noise: kz.identify(model, record, free=[...], "
-            "method=kz.ShootingFit(process_noise=True))."
-        )
+        return f"a linear system driven by noise: {IDENTIFY} with {Give(method=Fit('shooting', process_noise=True))}."
     if kind in ("quasi-periodic", "decay"):
-        return "fit a model to the series itself: kz.identify(model, record, free=[...], method=kz.ShootingFit())."
+        return f"fit a model to the series itself: {IDENTIFY} with {Give(method=Fit('shooting'))}."
     if kind == "short" or character is None:
         return "record longer: orbits need at least some thousand oscillations."
     if dimension is not None and dimension.false_share[-1] > 0.01:
         return (
             f"{dimension.dimensions[-1]} delays do not hold the state: the system has an input or states that were not "
-            "measured. Give the input as a channel and fit the series (kz.identify), rather than seek orbits."
+            f"measured. Give the input as a channel and fit the series ({IDENTIFY}), rather than seek orbits."
         )
     if lyapunov is not None and lyapunov.low > 0:
-        return "the record is chaotic: kz.find_orbits(record), then kz.identify(model, orbits, free=[...])."
-    return "try kz.find_orbits(record); if it finds nothing, fit the series itself with method=kz.ShootingFit()."
+        return f"the record is chaotic: {FIND_ORBITS}, then {IDENTIFY}."
+    return f"try {FIND_ORBITS}; if it finds nothing, fit the series itself with {Give(method=Fit('shooting'))}."

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.cures import RECORD, RESAMPLE, Give, Message
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.signal import forced_delay, mutual_information
@@ -21,14 +22,14 @@ TORN = 0.2  # share of steps that are gaps beyond which a record has no sampling
 def chosen_channels(record: Record, channels: Sequence[str] | None) -> tuple[str, ...]:
     """The channels to use, all by default; unknown and dead ones are named."""
     if not isinstance(record, Record):
-        raise DataError(f"A Record is needed, not {type(record).__name__}: kz.read(...) or kz.Record.from_arrays(...).")
+        raise DataError(f"A Record is needed, not {type(record).__name__}: {RECORD}.")
     names = (channels,) if isinstance(channels, str) else tuple(channels or record.channels)
     for name in names:
         if np.ptp(record[name]) == 0:
             raise DataError(
-                f'"{name}" does not change over {len(record)} samples: leave it out with channels=..., or check the '
-                "sensor. (One sample per period of a response with the period of the drive does not change either: "
-                "record more samples per period.)"
+                f'"{name}" does not change over {len(record)} samples: leave it out with {Give(channels=...)}, or '
+                "check the sensor. (One sample per period of a response with the period of the drive does not change "
+                "either: record more samples per period.)"
             )
     return names
 
@@ -41,13 +42,12 @@ def without_gaps(record: Record) -> tuple[Record, str]:
     missing = sum(gap.missing for gap in sampling.gaps)
     if len(sampling.gaps) > TORN * len(record):
         raise DataError(
-            f"The record is not sampled regularly: {len(sampling.gaps)} of its {len(record)} steps are longer than 1.5 "
-            f"times the median of {sampling.interval:.6g} s. Bring it onto a regular grid first: "
-            "record.resampled(interval)."
+            f"The record is not sampled regularly: {len(sampling.gaps)} of its {len(record)} steps are longer than "
+            f"1.5 times the median of {sampling.interval:.6g} s. Bring it onto a regular grid first: {RESAMPLE}."
         )
-    return record.split_at_gaps(), (
+    return record.split_at_gaps(), Message(
         f"The record was cut at {len(sampling.gaps)} gaps ({missing} samples missing); short gaps of dense records "
-        "can be bridged by record.resampled(interval)."
+        f"can be bridged by {RESAMPLE}."
     )
 
 
@@ -61,7 +61,7 @@ def require_even(record: Record) -> None:
     if spread > UNEVEN:
         raise DataError(
             f"The record is not sampled regularly: its steps deviate from {interval:.6g} s by {100 * spread:.2g} % "
-            "(rms). Bring it onto a regular grid first: record.resampled(interval)."
+            f"(rms). Bring it onto a regular grid first: {RESAMPLE}."
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Record
 from kapitza.errors import DataError, refuse_unknown
@@ -65,9 +66,9 @@ def find_orbits_in_record(
         channels = [name for name in record.channels if name not in control.channels]
     names = chosen_channels(record, channels)
     if record.period is None and phase is not None:
-        raise DataError("phase= belongs to forced records; this one has no excitation period.")
+        raise DataError(f"{Give('phase')} belongs to forced records; this one has no excitation period.")
     if record.period is not None and kind is not None:
-        raise DataError("kind= belongs to autonomous records; this one is cut once per excitation period.")
+        raise DataError(f"{Give('kind')} belongs to autonomous records; this one is cut once per excitation period.")
     orbits = OrbitSet((), record.select(names).angles, message="Interrupted before the search began.", source=record)
     with watch(monitor, "looking for orbits") as task:
         record, marked = _without_bad_samples(record, names)
@@ -131,11 +132,13 @@ def _placed(
 def _check_arguments(method: Any, settings: dict[str, Any], **more: Any) -> None:
     """Refuse what would be ignored: unknown settings, and settings beside a method that has its own."""
     if method is not None and not isinstance(method, (SectionSearch, ReturnSearch)):
-        raise DataError(f"method = {method!r}: pass kz.SectionSearch(...) or kz.ReturnSearch(...).")
+        raise DataError(f"method = {method!r}: pass a SectionSearch or a ReturnSearch (in Python).")
     known = [field.name for field in fields(SectionSearch)]
     refuse_unknown("find_orbits in a record", settings, [*known, *more, "channels", "method"])
     if method is not None and settings:
-        raise DataError(f"{', '.join(settings)} and method= are both given: put it into {type(method).__name__}(...).")
+        raise DataError(
+            f"{', '.join(settings)} and {Give('method')} are both given: put it into {type(method).__name__}(...)."
+        )
     given = [name for name, value in more.items() if value is not None]
     if isinstance(method, ReturnSearch) and given:
         own = [name for name in given if name in ("delay", "dimension")]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import wrap_states
+from kapitza.base.cures import Give
 from kapitza.errors import DataError
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def make_section(
     flat = np.flatnonzero(size <= 0)
     if flat.size:
         raise DataError(
-            f'"{states[flat[0]]}" does not change over {len(points)} points: leave it out with channels=..., '
+            f'"{states[flat[0]]}" does not change over {len(points)} points: leave it out with {Give(channels=...)}, '
             "or check the sensor."
         )
     unit = points / size

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.orbits import Crossings, PeriodicOrbit, Stretch
+from kapitza.orbits import Crossings, OrbitMeasurement, PeriodicOrbit, Stretch
 from kapitza.orbits.in_records.bookkeeping import default_partition, symbolic_code, winding_numbers
 from kapitza.orbits.in_records.crossings import AMBIGUOUS, PARTS
 from kapitza.orbits.in_records.section import Section
@@ -59,12 +59,14 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
         closure=float(np.sqrt(np.mean(np.sum(gap**2, axis=2)))) if len(gap) else float("nan"),
         code=symbolic_code(physical, partition or default_partition(section), None),
         stability="stable",
-        covariance=None if covariance is None else covariance * np.outer(scale, scale),
-        visits=len(rows),
         method="mean of a periodic record",
-        period_deviation=deviation,
-        stretch=Stretch(int(section.sample[rows[0]]), int(section.sample[min(rows[0] + period, section.size - 1)])),
-        crossings=_crossings(section, rows, period),
+        measured=OrbitMeasurement(
+            None if covariance is None else covariance * np.outer(scale, scale),
+            visits=len(rows),
+            period_deviation=deviation,
+            stretch=Stretch(int(section.sample[rows[0]]), int(section.sample[min(rows[0] + period, section.size - 1)])),
+            crossings=_crossings(section, rows, period),
+        ),
     )
 
 

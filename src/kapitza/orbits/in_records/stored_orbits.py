@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import difference
+from kapitza.base.cures import Give, marked
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import PART, Record, StoredRecord
 from kapitza.errors import DataError, Status
@@ -55,8 +56,9 @@ def find_orbits_in_parts(
     dense = stored.period is not None and samples_per_period(stored.rows(0, min(part, stored.size))) > 1.5
     if dense and any(settings.get(name) is not None for name in ("delay", "dimension", "method")):
         raise DataError(
-            "delay=, dimension= and method= of a flow beyond memory are not supported: it is strobed once per period "
-            "and searched on its section. Take a stretch, stored.rows(0, 1000000), for these."
+            f"{Give('delay')}, {Give('dimension')} and {Give('method')} of a flow beyond memory are not supported: "
+            "it is strobed once per period and searched on its section. Take a stretch, stored.rows(0, 1000000), for "
+            "these."
         )
     pieces = _strobed(stored, part, phase, channels) if dense else stored.parts(part)
     kept: list[list[Seen]] = []
@@ -72,7 +74,7 @@ def find_orbits_in_parts(
             try:
                 found = find_orbits_in_record(chosen, max_period, phase=None if dense else phase, **settings)
             except DataError as problem:
-                failures.append(f"part {searched}: {problem}")
+                failures.append(f"part {searched}: {marked(problem)}")
                 continue
             first = found if first is None else first
             scale = _scale(found, scale)

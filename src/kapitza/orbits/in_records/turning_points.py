@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN, turns
+from kapitza.base.cures import RESAMPLE, Give
 from kapitza.base.monitor import checkpoint
 from kapitza.data import Record
 from kapitza.errors import DataError
@@ -86,8 +87,8 @@ def turning_section(
     pieces = [piece for piece in segments if piece.stop - piece.start > 4 * half + 2]
     if not pieces:
         raise DataError(
-            f"No segment is longer than two smoothing windows of {2 * half + 1} samples: lower delay=..., or bridge "
-            "short gaps with record.resampled(interval)."
+            f"No segment is longer than two smoothing windows of {2 * half + 1} samples: lower {Give(delay=...)}, or "
+            f"bridge short gaps with {RESAMPLE}."
         )
     crossings = [turning_points(record, names, piece, half, dimension) for piece in pieces]
     middle = float(np.mean(main))

@@ -19,6 +19,7 @@ from scipy.linalg import solve_discrete_lyapunov
 from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Count, Index, Positive
+from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import DataError, FlowError, ModelError, Status
@@ -167,7 +168,7 @@ def basins(
     if not model.is_map and model.period is None:
         raise ModelError(f'Model "{model.name}" is not forced: basins are looked at once per excitation period.')
     if device is not None and executor is not None:
-        raise ModelError(f'Give executor= or device="{device}", not both: one process works with a card.')
+        raise ModelError(f"Give {Give('executor')} or {Give(device=device)}, not both: one process works with a card.")
     axes = _axes(model, region, grid)
     transient, longest = (
         checks.whole("transient", transient, least=1), checks.whole("max_period", max_period, least=1)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import difference, wrap_states
+from kapitza.base.cures import Code, Give
 from kapitza.base.monitor import Monitor, Task, watch
 from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import DataError, KapitzaError
@@ -175,7 +176,9 @@ def _visited(model: Model) -> Array:
     path = iterate(return_map(model), spread, 60)
     path = path[np.isfinite(path).all(axis=2)]
     if path.size == 0:
-        raise DataError(f'Every trajectory of "{model.name}" from around its start fails: give region={{…}}.')
+        raise DataError(
+            f'Every trajectory of "{model.name}" from around its start fails: give {Give(region=Code("{…}"))}.'
+        )
     low, high = path.min(axis=0), path.max(axis=0)
     margin = WIDENED * (high - low) + 1e-3
     return np.column_stack([low - margin, high + margin])

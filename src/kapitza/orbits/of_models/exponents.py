@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Positive, Range, Reals
+from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import DataError, FlowError
@@ -137,8 +138,8 @@ def exponents(
     """
     if device is not None and (executor is not None or plane is None):
         raise DataError(
-            f'device="{device}" follows the points of a plane, in one process: give plane= and no executor=, '
-            "or leave device= out."
+            f"{Give(device=device)} follows the points of a plane, in one process: give {Give('plane')} and no "
+            f"{Give('executor')}, or leave {Give('device')} out."
         )
     axes = _axes(model, plane, grid)
     x0 = state_vector(model, model.state() if start is None else start)

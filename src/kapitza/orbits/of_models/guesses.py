@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kapitza.base import checks
 from kapitza.base.angles import difference, turns, unwrap, unwrap_states
 from kapitza.base.argument_checks import Check
+from kapitza.base.cures import IDENTIFY, Give
 from kapitza.base.lazy_fields import to_come
 from kapitza.errors import ConvergenceError, DataError, FlowError, Status
 from kapitza.orbits import Loop, PeriodicOrbit
@@ -154,7 +155,7 @@ def _at_phase_zero(problem: Problem, orbit: PeriodicOrbit) -> Array:
     if not np.isfinite(moved).all():
         raise DataError(
             f"The guess lies {late:.6g} s after the start of the excitation period, and the model cannot carry it to "
-            "the start: cut the record at phase=0."
+            f"the start: cut the record at {Give(phase=0)}."
         )
     return np.roll(moved, 1, axis=0) if ahead else moved
 
@@ -167,7 +168,7 @@ def _from_measured_path(problem: Problem, orbit: PeriodicOrbit) -> Loop:
         recorded = f", recorded were {tuple(known)}" if known else ""
         raise DataError(
             f"The guess has the states {orbit.states}{recorded}; the model has {states}: a start needs every one of "
-            "them. Record them, or fit the record with kz.identify, which fills in what was not seen."
+            f"them. Record them, or fit the record with {IDENTIFY}, which fills in what was not seen."
         )
     path = orbit.crossings.path_values[:, [known.index(name) for name in states]]
     return SampledLoop(orbit.crossings.path_times / orbit.period, path, orbit.period, np.zeros(len(states)))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.cures import Give
 from kapitza.base.lazy_fields import deferrable
 from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.flow import Flow, PeriodLaw
@@ -184,7 +185,7 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
             period = _period_of(guess)
             if period is None:
                 raise KapitzaError(
-                    f'"{model.name}" is autonomous: give an approximate period in seconds, such as period=1.5.'
+                    f'"{model.name}" is autonomous: give an approximate period in seconds, such as {Give(period=1.5)}.'
                 )
         period = checks.number("period", period, finite=False, error=KapitzaError)
         if not (np.isfinite(period) and period > 0):

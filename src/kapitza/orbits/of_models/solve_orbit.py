@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import difference, wrap_states
+from kapitza.base.cures import Give
 from kapitza.base.lazy_fields import to_come
 from kapitza.errors import ConvergenceError, KapitzaError, Status
 from kapitza.model import Model
-from kapitza.orbits import Loop, PeriodicOrbit, minimal_period
+from kapitza.orbits import Loop, OrbitSolution, PeriodicOrbit, minimal_period
 from kapitza.orbits.of_models.codes import symbolic_code
 from kapitza.orbits.of_models.guesses import Guess, loop_from
 from kapitza.orbits.of_models.phase import PhaseCondition
@@ -38,7 +39,7 @@ AT_REST = 1e-8
 CURES = {
     Status.ITERATION_LIMIT: "Raise max_iterations, or start nearer: from a stretch of data, or by homotopy.",
     Status.STALLED: "There may be no such orbit near the guess: try another guess, MultipleShooting, or homotopy.",
-    Status.DIVERGED: "Start nearer, or limit the steps by largest_step=0.3.",
+    Status.DIVERGED: f"Start nearer, or limit the steps by {Give(largest_step=0.3)}.",
     Status.SINGULAR: "The orbit sits at a bifurcation or is not isolated: change a parameter slightly.",
     Status.PROPAGATION_FAILED: "The guess leaves the region where the model makes sense: start nearer.",
     Status.WRONG_PERIOD: "Ask for that shorter period, or start from another guess.",
@@ -127,7 +128,7 @@ def described(problem: Problem, solution: Solution, method: str, profile: bool =
         return PeriodicOrbit(
             model.states, points, loop.period, problem.repeats, _turns(loop), status=status, method=method,
             parameters=dict(model.values), notes=(solution.message,) if solution.message else (),
-            loop=loop, solver=solution.report,
+            solution=OrbitSolution(loop, solver=solution.report),
         )  # fmt: skip
     graze = grazing_note(problem, loop)
     if graze:
@@ -150,12 +151,9 @@ def described(problem: Problem, solution: Solution, method: str, profile: bool =
         status=status,
         profile=portrait.profile,
         parameters=dict(model.values),
-        certificate=portrait.certificate,
         method=method,
         notes=tuple(notes),
-        loop=loop,
-        sensitivity=portrait.sensitivity,
-        solver=portrait.solver,
+        solution=OrbitSolution(loop, portrait.certificate, portrait.sensitivity, portrait.solver),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap
+from kapitza.base.cures import Code, Fit
 from kapitza.errors import DataError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -122,7 +123,8 @@ def hidden_states(
         raise DataError(
             f"The data do not give every state of {setting.name}, and no orbit of the model could be found to start "
             f"from, neither at its starting values nor by continuation from {SOLVABLE} others. Give one by "
-            "OrbitFit(starts=[solve_orbit(model, state)]), change the starting values, or measure the missing states."
+            f"{Fit('orbits', starts=Code('[solve_orbit(model, state)]'))}, change the starting values, or measure "
+            "the missing states."
         )
     return best[1]
 

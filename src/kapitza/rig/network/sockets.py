@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from kapitza.base.cures import Give
 from kapitza.errors import RigError
 
 LOOPBACK = re.compile(r"(tcp://(127\.0\.0\.1|localhost|\[::1\]):(\d+|\*)|ipc://.+)\Z")
@@ -42,8 +43,8 @@ def check_address(address: str, remote: bool, encrypted: bool) -> None:
         return
     if not remote:
         raise RigError(
-            f"{address} can be reached from outside this machine. Use tcp://127.0.0.1:PORT, or pass remote=True and "
-            "keys to let other machines drive the rig."
+            f"{address} can be reached from outside this machine. Use tcp://127.0.0.1:PORT, or pass "
+            f"{Give(remote=True)} and keys to let other machines drive the rig."
         )
     if not encrypted:
         raise RigError(f"{address} can be reached from outside this machine: give CURVE keys (Keys.new()).")

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Code, Do, Fit
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model import Model, compile_expressions, parse_expression, symbol
 
@@ -25,19 +26,20 @@ def declared_invariant(model: Model, wanted: str | sp.Expr | None) -> tuple[str,
     if isinstance(wanted, sp.Expr):
         return "invariant", _written_out(model, wanted)
     if wanted is not None and not isinstance(wanted, str):
-        raise ModelError(f"InvariantFit(invariant={wanted!r}): give the name of an invariant, or an expression.")
+        raise ModelError(f"{Fit('invariant', invariant=wanted)}: give the name of an invariant, or an expression.")
     if wanted is not None and wanted not in known and not wanted.isidentifier():
         names = {*model.states, *(p.name for p in model.parameters)}
         return "energy", _written_out(model, parse_expression(wanted, names))
     if not known:
         raise ModelError(
-            f'The model "{model.name}" declares no invariant: pass InvariantFit(invariant=expression), '
-            "or build the model with Model.from_hamiltonian."
+            f'The model "{model.name}" declares no invariant: pass '
+            f"{Fit('invariant', invariant=Code('expression'))}, or build the model with "
+            f"{Do('Model.from_hamiltonian', 'invariants = {...}')}."
         )
     if wanted is None:
         if len(known) > 1 and "energy" not in known:
             raise ModelError(
-                f"The model has the invariants {', '.join(known)}: say which with InvariantFit(invariant=...)."
+                f"The model has the invariants {', '.join(known)}: say which with {Fit('invariant', invariant=...)}."
             )
         wanted = "energy" if "energy" in known else next(iter(known))
     if wanted not in known:

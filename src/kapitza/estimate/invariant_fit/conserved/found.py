@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.cures import Give, keep_cures
 from kapitza.errors import Status
 from kapitza.model import compile_expressions
 
@@ -89,6 +90,9 @@ class InvariantSearch:
     names: tuple[str, ...] = field(default=())
     status: Status = Status.CONVERGED
 
+    def __post_init__(self) -> None:
+        keep_cures(self, "verdict")
+
     def __bool__(self) -> bool:
         return bool(self.found)
 
@@ -130,7 +134,8 @@ def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> 
         )
         if search.kind == "rounding":
             verdict += (
-                " The noise is not known, so only what is constant to rounding counts: state noise= or tolerance=."
+                f" The noise is not known, so only what is constant to rounding counts: state {Give('noise')} or "
+                f"{Give('tolerance')}."
             )
     else:
         lines = [_reason(f, source, levels) for f in found]
@@ -138,8 +143,9 @@ def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> 
     together = moving_together(search.train.values, search.train.variables) if search.kind == "tolerance" else []
     if found and together:
         verdict += (
-            f"\nDo not trust single coefficients: {', '.join(together)} move together, so that which of their products "
-            "count depends on the tolerance of each. State it by channel (tolerance={...}, or noise=)."
+            f"\nDo not trust single coefficients: {', '.join(together)} move together, so that which of their "
+            f"products count depends on the tolerance of each. State it by channel ({Give(tolerance={...})}, or "
+            f"{Give('noise')})."
         )
     if search.refused:
         shown = "; ".join(search.refused[:SHOWN]) + (" …" if len(search.refused) > SHOWN else "")

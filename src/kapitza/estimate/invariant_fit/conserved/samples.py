@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap, wrap
+from kapitza.base.cures import SELECT
 from kapitza.data import Noise, Part, Record, noise_by_channel
 from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.estimate.invariant_fit.conserved.points import ASSUMED_NOISE, Points, noise_of
@@ -57,8 +58,7 @@ def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | No
     still = [c for c in channels if all(np.ptp(r[c]) <= 1e-12 * np.max(np.abs(r[c])) for r in records)]
     if still:
         raise DataError(
-            f'Channel "{still[0]}" is constant along every record, an invariant by itself: leave it out with '
-            "record.select(...)."
+            f'Channel "{still[0]}" is constant along every record, an invariant by itself: leave it out with {SELECT}.'
         )
     parts = [Part(record) for record in records]
     stated = noise_by_channel(parts, noise)
@@ -87,7 +87,7 @@ def _refuse_pure_noise(records: Sequence[Record], deviation: Array) -> None:
     if silent.any() and not silent.all():
         raise DataError(
             f'Channel "{records[0].channels[int(np.argmax(silent))]}" varies no more than its noise explains, so it is '
-            "constant as far as can be told: leave it out with record.select(...)."
+            f"constant as far as can be told: leave it out with {SELECT}."
         )
 
 
