@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from operator import attrgetter
 
 import pytest
 from harness import public_names
@@ -54,7 +55,7 @@ def test_former_names_work_and_warn(former):
 
 @pytest.mark.parametrize("verb", sorted(RENAMED_ARGUMENTS))
 def test_former_arguments_have_names_of_today(verb):
-    taken = inspect.signature(getattr(kz, verb)).parameters
+    taken = inspect.signature(attrgetter(verb)(kz)).parameters
     for former, name in RENAMED_ARGUMENTS[verb].items():
         assert name in taken
         assert former not in taken
@@ -67,3 +68,16 @@ def test_a_former_argument_is_passed_on_with_a_warning():
         pytest.raises(kz.KapitzaError, match="hold_back is a fraction"),
     ):
         kz.find_invariant(kz.simulate(model, periods=50), held_back=2.0)
+
+
+def test_former_names_of_settings_work_with_a_warning():
+    cases = [
+        (kz.Automatic, "starts", "start_from", ("harmonic",)),
+        (kz.OrbitFit, "starts", "start_orbits", ([1.0, 0.0],)),
+        (kz.GlobalMap, "held_out", "hold_back", 0.3),
+    ]
+    for kind, former, name, value in cases:
+        with pytest.warns(DeprecationWarning, match=f"{kind.__name__}: {former} is called {name} now"):
+            settings = kind(**{former: value})
+        with pytest.warns(DeprecationWarning, match=f"{kind.__name__}.{former} is called {name} now"):
+            assert getattr(settings, former) == getattr(settings, name)

@@ -195,6 +195,10 @@ RENAMED = {"Differenced": "DifferenceQuotient"}
 """Former public names → names; they work with a DeprecationWarning until the release after the next."""
 
 RENAMED_ARGUMENTS = {
+    "Automatic": {"starts": "start_from"},
+    "Flow.section": {"longest": "max_time"},
+    "GlobalMap": {"held_out": "hold_back"},
+    "OrbitFit": {"starts": "start_orbits"},
     "basins": {"longest": "max_period"},
     "find_invariant": {"held_back": "hold_back"},
 }

@@ -34,7 +34,7 @@ def test_a_start_that_does_not_apply_is_told_and_passed_over(record):
 def test_progressive_horizons_lead_to_the_whole_record(record):
     """Each horizon starts from the last one's parameters; the story lists them."""
     far = kz.library.lorenz().with_values(sigma=16.0, rho=14.0, beta=4.5)
-    fit = kz.identify(far, record, list(TRUTH), kz.Automatic(starts=("horizons",)))
+    fit = kz.identify(far, record, list(TRUTH), kz.Automatic(start_from=("horizons",)))
     for name, value in TRUTH.items():
         assert abs(fit.values[name] - value) < 4 * fit.deviations[name]
     assert "progressive horizons → ShootingFit" in fit.method
@@ -60,10 +60,10 @@ def test_encoders_of_relative_angles_start_from_harmonics():
 
 def test_starts_that_do_not_exist_are_refused(record):
     with pytest.raises(kz.KapitzaError, match='names "luck"; choose from harmonic'):
-        kz.identify(kz.library.lorenz(), record, ["rho"], kz.Automatic(starts=("luck",)))
+        kz.identify(kz.library.lorenz(), record, ["rho"], kz.Automatic(start_from=("luck",)))
     unknown = kz.library.lorenz().with_values(rho=float("nan"))
     with pytest.raises(kz.KapitzaError, match="rho has no starting value"):
-        kz.identify(unknown, record, ["rho"], kz.Automatic(starts=("horizons",)))
+        kz.identify(unknown, record, ["rho"], kz.Automatic(start_from=("horizons",)))
 
 
 def test_an_unknown_method_is_refused(record):
@@ -77,8 +77,8 @@ def test_without_throw_the_next_start_is_tried(record):
     """Too few iterations for the given values: the chain goes on, as it does when a failed fit raises."""
     far = kz.library.lorenz().with_values(sigma=16.0, rho=14.0, beta=4.5)
     hurried = kz.ShootingFit(throw=False, max_iterations=6)
-    assert not kz.identify(far, record, list(TRUTH), kz.Automatic(hurried, starts=("given",))).status.ok
-    fit = kz.identify(far, record, list(TRUTH), kz.Automatic(hurried, starts=("given", "harmonic")))
+    assert not kz.identify(far, record, list(TRUTH), kz.Automatic(hurried, start_from=("given",))).status.ok
+    fit = kz.identify(far, record, list(TRUTH), kz.Automatic(hurried, start_from=("given", "harmonic")))
     assert fit.status.ok
     assert fit.method == "auto (HarmonicFit → ShootingFit)"
 

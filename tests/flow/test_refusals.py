@@ -35,7 +35,7 @@ def flow() -> Flow:
         (lambda f: f.section(X, "phii", 3), r"phii"),
         (lambda f: f.section(X, "phi**2", 3), r"changes when phi makes a full turn"),
         (lambda f: f.section(X, "m - 1", 3), r"contains no state"),
-        (lambda f: f.section(X, "phi' - 1000", 1, longest=3.0), r"Only 0 of 1 crossings"),
+        (lambda f: f.section(X, "phi' - 1000", 1, max_time=3.0), r"Only 0 of 1 crossings"),
         (lambda f: f.dense(X, 1.0, 0.0), r"t0 = 1 must be before t1 = 0"),
         (lambda f: f.dense(X, 0.0, 1.0)(2.0), r"covers t from 0 to 1"),
         (lambda f: Flow(f.model, wrt=("q",)), r'no parameter "q"'),

@@ -7,6 +7,7 @@ from dataclasses import fields
 from functools import cache
 from inspect import getattr_static
 from typing import Any, Generic, TypeVar, cast
+from warnings import warn
 
 from kapitza.base.lazy_fields import changed
 
@@ -26,6 +27,22 @@ class Inside(Generic[T]):
         if instance is None:
             return cast(T, self)
         return getattr(getattr(instance, self.home), self.name)
+
+
+class Former(Generic[T]):
+    """Give a field under its former name, with a DeprecationWarning."""
+
+    def __init__(self, now: str):
+        self.now = now
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        if instance is None:
+            return cast(T, self)
+        warn(f"{type(instance).__name__}.{self.name} is called {self.now} now.", DeprecationWarning, stacklevel=2)
+        return getattr(instance, self.now)
 
 
 class OfKind(Generic[T]):

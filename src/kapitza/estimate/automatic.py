@@ -10,6 +10,7 @@ import numpy as np
 
 from kapitza.base.cures import By, Fit, Set
 from kapitza.base.monitor import stage
+from kapitza.base.part_fields import Former
 from kapitza.data import Noise, Part, Record
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
@@ -45,7 +46,7 @@ class Automatic(Estimator):
     ----------
     shooting : ShootingFit
         Settings of the last step.
-    starts : tuple of str
+    start_from : tuple of str
         What is tried, in this order: "harmonic" and "invariant" (`HarmonicFit`, `InvariantFit`; they need no starting
         values), "given" (the values of the model), "horizons" (the values of the model on a short stretch, what comes
         out of it on one twice as long, and so on). The first from which the motion follows the data is taken; `chain`
@@ -57,7 +58,7 @@ class Automatic(Estimator):
     >>> truth = kz.library.lorenz()
     >>> record = kz.measure(kz.simulate(truth, x0=[1, 1, 20], t=np.arange(1000) * 0.01), noise=0.1, seed=1)
     >>> unknown = truth.with_values(rho=float("nan"))
-    >>> fit = kz.identify(unknown, record, free=["rho"], method=kz.Automatic(starts=("harmonic", "horizons")))
+    >>> fit = kz.identify(unknown, record, free=["rho"], method=kz.Automatic(start_from=("harmonic", "horizons")))
     >>> fit.method
     'auto (HarmonicFit → ShootingFit)'
     """
@@ -65,7 +66,9 @@ class Automatic(Estimator):
     accepts: ClassVar[Accepts] = ShootingFit.accepts
 
     shooting: ShootingFit = field(default_factory=ShootingFit)
-    starts: tuple[str, ...] = tuple(STARTS)
+    start_from: tuple[str, ...] = tuple(STARTS)
+
+    starts = Former[tuple[str, ...]]("start_from")
 
     @property
     def noise(self) -> Noise:
@@ -85,11 +88,13 @@ class Automatic(Estimator):
     def __post_init__(self) -> None:
         if not isinstance(self.shooting, ShootingFit):
             raise KapitzaError(f"{Fit('auto', shooting=self.shooting)}: pass settings, such as {Fit('shooting')}.")
-        if isinstance(self.starts, str) or not self.starts:
-            raise KapitzaError(f"{Fit('auto', starts=self.starts)}: pass some of {', '.join(STARTS)} in a tuple.")
-        for start in self.starts:
+        if isinstance(self.start_from, str) or not self.start_from:
+            raise KapitzaError(
+                f"{Fit('auto', start_from=self.start_from)}: pass some of {', '.join(STARTS)} in a tuple."
+            )
+        for start in self.start_from:
             if start not in STARTS:
-                raise KapitzaError(f'{Fit("auto", starts=...)} names "{start}"; choose from {", ".join(STARTS)}.')
+                raise KapitzaError(f'{Fit("auto", start_from=...)} names "{start}"; choose from {", ".join(STARTS)}.')
 
     def fit(self, request: Request) -> Estimate:
         """The first start from which the motion follows the data, fitted by shooting."""
@@ -131,7 +136,7 @@ class Automatic(Estimator):
         """Models with starting values, made only when asked for; what could not be done goes into the story."""
         longest = int(np.argmax([record.size for record, _ in request.records]))
         part = request.parts[longest]
-        for start in self.starts:
+        for start in self.start_from:
             try:
                 with stage(f"start by {STARTS[start]}"):
                     found, said = self._start(start, request, part)

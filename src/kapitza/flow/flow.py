@@ -250,11 +250,11 @@ class Flow:
         direction: int = 1,
         t0: float = 0.0,
         parameters: Parameters = None,
-        longest: float | None = None,
+        max_time: float | None = None,
     ) -> Crossings:
         """The next crossings of surface(x, t, θ) = 0, rising (+1), falling (-1) or both (0), located to rounding."""
         vector = arguments.parameter_vector(self.model, parameters)
-        return find_crossings(self.core, x, surface, crossings, direction, t0, vector, longest)
+        return find_crossings(self.core, x, surface, crossings, direction, t0, vector, max_time)
 
     def dense(self, x: Start, t0: float, t1: float, parameters: Parameters = None) -> Dense | Past:
         """A function of time between t0 and t1 that gives states anywhere.

@@ -26,7 +26,7 @@ LARGEST_LOOK = 8
 """Looks ahead double up to this many times the first."""
 
 DEFAULT_LIMIT = 1e5
-"""Without `longest` the search ends after this many first looks."""
+"""Without `max_time` the search ends after this many first looks."""
 
 SAME_CROSSING = 1e-9
 """Crossings closer than this, relative to the first look, are one, and one this close to the start is the start."""
@@ -55,7 +55,7 @@ def find_crossings(
     direction: int,
     t0: float,
     vector: Array,
-    longest: float | None,
+    max_time: float | None,
 ) -> Crossings:
     """See `Flow.section`."""
     state = arguments.state_vector(core.model, x)
@@ -65,7 +65,7 @@ def find_crossings(
     written = _read_surface(core, surface)
     observed = _on_the_circle(core, written)
     look = first = _first_look(core, state, t0, vector)
-    limit = DEFAULT_LIMIT * first if longest is None else float(longest)
+    limit = DEFAULT_LIMIT * first if max_time is None else float(max_time)
     found: list[Event] = []
     last: Event | None = None
     time = t0
@@ -73,7 +73,7 @@ def find_crossings(
         if time - t0 >= limit:
             raise FlowError(
                 f"Only {len(found)} of {wanted} crossings of {written} were met between t = {t0:g} and {time:g}; "
-                "ask for fewer, choose another surface, or raise `longest`."
+                "ask for fewer, choose another surface, or raise `max_time`."
             )
         step = min(look, limit - (time - t0))
         run = core.advance(state, time, time + step, vector, tangents=False, observe=(observed,))

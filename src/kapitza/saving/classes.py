@@ -96,7 +96,14 @@ class Change:
 RENAMED: dict[str, str] = {"Differenced": "DifferenceQuotient"}
 """Name of a class in earlier files → its name now."""
 
-VERSIONS: dict[str, int] = {"Estimate": 2, "PeriodicOrbit": 2, "Bifurcation": 2}
+VERSIONS: dict[str, int] = {
+    "Estimate": 2,
+    "PeriodicOrbit": 2,
+    "Bifurcation": 2,
+    "Automatic": 2,
+    "OrbitFit": 2,
+    "GlobalMap": 2,
+}
 """Version of a class, 1 where it is not listed."""
 
 
@@ -122,6 +129,9 @@ def _estimate_of_parts(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 CHANGES: dict[tuple[str, int], Change] = {
+    ("Automatic", 1): Change(renamed={"starts": "start_from"}),
+    ("GlobalMap", 1): Change(renamed={"held_out": "hold_back"}),
+    ("OrbitFit", 1): Change(renamed={"starts": "start_orbits"}),
     ("Estimate", 1): Change(convert=_estimate_of_parts),
     ("PeriodicOrbit", 1): Change(convert=_parts(measured="OrbitMeasurement", solution="OrbitSolution")),
     ("Bifurcation", 1): Change(convert=_parts(crossing="Critical", proof="Proof", map="ReturnMap")),

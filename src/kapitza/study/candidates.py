@@ -100,7 +100,7 @@ def check_candidates(
                 ),
                 sources[0],
             )
-            notes.add((*place, key), str(error))
+            notes.add((*place, key), error)
             continue
         if name in {candidate.name for candidate in made}:
             notes.add((*place, "name"), f'two candidates are called "{name}": give each its own name.')
@@ -130,7 +130,7 @@ def _free(
         try:
             model.check(name)
         except KapitzaError as error:
-            notes.add(where, str(error))
+            notes.add(where, error)
     if len(set(names)) < len(names):
         notes.add(where, f"a parameter is named twice: {', '.join(names)}.")
     unknown = [n for n in model.names if model.values[n] != model.values[n] and n not in names]
@@ -149,7 +149,7 @@ def _clocked(model: Model, content: Mapping[str, Any], fit: Mapping[str, Any], p
     try:
         return with_clock(model)
     except KapitzaError as error:
-        notes.add((*place, "free") if "free" in content else ("fit", "free"), str(error))
+        notes.add((*place, "free") if "free" in content else ("fit", "free"), error)
         return model
 
 
@@ -165,7 +165,7 @@ def _with_knowledge(model: Model, fit: Mapping[str, Any], notes: Notebook) -> Mo
                 changes["prior"] = Prior(**fit["priors"][parameter.name])
             parameter = replace(parameter, **changes) if changes else parameter
         except KapitzaError as error:
-            notes.add(("fit", "bounds" if "bounds" in str(error) else "priors", parameter.name), str(error))
+            notes.add(("fit", "bounds" if "bounds" in str(error) else "priors", parameter.name), error)
         low, high = parameter.bounds
         if "bounds" in changes and parameter.value == parameter.value and not low <= parameter.value <= high:
             notes.add(

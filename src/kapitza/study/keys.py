@@ -248,7 +248,9 @@ REPEATED = ("model", "data")
 
 def setting_names(method: str) -> tuple[str, ...]:
     """Settings of a method that a file can give: plain values and tables of them."""
-    code_only = {"throw", "then", "method", "outputs", "hold_back"} | ({"starts"} if method == "orbits" else set[str]())
+    code_only = {"throw", "then", "method", "outputs", "hold_back"} | (
+        {"start_orbits"} if method == "orbits" else set[str]()
+    )
     return tuple(f.name for f in dataclasses.fields(METHODS[method]) if f.name not in code_only)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kapitza.base.cures import Cure, Message, in_study
+from kapitza.base.cures import Cure, Message, in_study, marked
 from kapitza.errors import KapitzaError
 
 Path = tuple[str | int, ...]
@@ -73,10 +73,12 @@ class Notebook:
     text: str
     problems: list[Problem] = field(default_factory=list)
 
-    def add(self, place: Path, message: str, column: int = 0) -> None:
+    def add(self, place: Path, message: object, column: int = 0) -> None:
+        """Note a problem; message: a text, or the error that was raised."""
         shown = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
         head = f"{shown}: " if shown else ""
-        problem = Problem(place, line_of(self.text, place), head + in_study(message), Message(message).cures, column)
+        cures = Message(marked(message)).cures
+        problem = Problem(place, line_of(self.text, place), head + in_study(message), cures, column)
         if problem not in self.problems:
             self.problems.append(problem)
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from kapitza.base import checks
+from kapitza.base.cures import marked
 from kapitza.errors import KapitzaError, nearest_name, no_such
 from kapitza.estimate import record_in_model_units
 from kapitza.model import Model
+from kapitza.public import RENAMED_ARGUMENTS
 from kapitza.study.candidates import Candidate, check_candidates
 from kapitza.study.folder import model_files, results_folder_problem
 from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setting_names
@@ -225,13 +227,13 @@ def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, 
     try:
         record_in_model_units(model, recording.record.select(used) if used else recording.record)
     except KapitzaError as error:
-        notes.add((*place, "units"), str(error))
+        notes.add((*place, "units"), error)
     _ask_units(recording, model, used, notes)
     for name in recording.values:
         try:
             model.check(name)
         except KapitzaError as error:
-            notes.add((*place, "values", name), str(error))
+            notes.add((*place, "values", name), error)
         if name in candidate.free:
             notes.add((*place, "values", name), f"{name} is free: leave it out of free, or of these values.")
     for channel, text in recording.measures.items():
@@ -259,7 +261,7 @@ def _measure_problem(model: Model, text: str, channels: Sequence[str]) -> str:
     try:
         parse_expression(text, {*model.states, *model.names, *channels, "t"})
     except KapitzaError as error:
-        return str(error)
+        return marked(error)
     return ""
 
 
@@ -283,11 +285,13 @@ def _methods(fit: Mapping[str, Any], notes: Notebook) -> tuple[str, ...]:
 
 def _check_settings(method: str, settings: Mapping[str, Any], notes: Notebook) -> None:
     known = setting_names(method)
-    unknown = [name for name in settings if name not in known]
+    # Former names are taken too; the settings themselves warn of them.
+    former = RENAMED_ARGUMENTS.get(METHODS[method].__name__, {})
+    unknown = [name for name in settings if former.get(name, name) not in known]
     for name in unknown:
         notes.add(("fit", method, name), no_such(METHODS[method].__name__, "setting", name, known))
     if settings and not unknown:
         try:
             METHODS[method](**settings)
         except (KapitzaError, TypeError, ValueError) as error:
-            notes.add(("fit", method), str(error))
+            notes.add(("fit", method), error)

@@ -122,7 +122,7 @@ def read_recordings(
         try:
             made.append(_recording(content, folder / name, place, kept))
         except (KapitzaError, OSError) as error:
-            notes.add(_blamed(content, key, place, str(error)), str(error))
+            notes.add(_blamed(content, key, place, str(error)), error)
     return made
 
 

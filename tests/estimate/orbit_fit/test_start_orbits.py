@@ -37,5 +37,5 @@ def test_start_orbits_can_be_given(seen, kind):
     model = LIENARD.with_values(m=1.3)
     orbit = kz.solve_orbit(model, [2.0, 0.0], period=7.0)
     start = {"orbit": orbit, "state": [2.0, 0.0], "names": {"x": 2.0, "y": 0.0}}[kind]
-    method = kz.OrbitFit(profiles=True, noise={"x": NOISE}, starts=[start])
+    method = kz.OrbitFit(profiles=True, noise={"x": NOISE}, start_orbits=[start])
     assert_right(kz.identify(model, [seen], ["m", "k"], method))

@@ -97,7 +97,7 @@ def test_points_and_records_of_another_shape_are_named(records):
         (kz.LocalMap, {"degree": 0}, "degree 1 to 4"),
         (kz.LocalMap, {"neighbours": 0}, "at least three"),
         (kz.GlobalMap, {"largest": 0}, "at least 1"),
-        (kz.GlobalMap, {"held_out": 1.5}, "between 0 and 1"),
+        (kz.GlobalMap, {"hold_back": 1.5}, "between 0 and 1"),
     ],
 )
 def test_wrong_settings_of_maps_are_named(method, settings, words):

@@ -118,7 +118,7 @@ class BranchFit(Estimator):
             try:
                 found = gauss_newton(trials.evaluate, theta, low, high, settings=settings)
             except FlowError as problem:
-                trials.problem = str(problem)
+                trials.problem = marked(problem)
                 continue
             if best is None or found.cost < best.cost:
                 best = found

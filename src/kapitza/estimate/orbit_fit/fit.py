@@ -12,6 +12,7 @@ from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Seed
 from kapitza.base.arrays import Array
 from kapitza.base.cures import By, Give
+from kapitza.base.part_fields import Former
 from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.data import Noise, Record
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
@@ -70,7 +71,7 @@ class OrbitFit(Estimator):
         Shooting nodes per excitation period of sampled data.
     derived : mapping
         Expressions to report with their errors: ``{"k2/m": "k2/m"}``.
-    starts : list of PeriodicOrbit or states, optional
+    start_orbits : list of PeriodicOrbit or states, optional
         Orbits of the model, or states near them, to begin from where the data do not show every state; otherwise they
         are sought: near the model's start, where it settles, and by continuation.
     restarts, spread : int, float
@@ -106,7 +107,7 @@ class OrbitFit(Estimator):
     period: int | None = None
     nodes: int = 4
     derived: Mapping[str, str] = field(default_factory=dict)
-    starts: Sequence[Anything] = ()
+    start_orbits: Sequence[Anything] = ()
     restarts: int = 12
     spread: float = 0.7
     set_aside: bool = True
@@ -114,6 +115,8 @@ class OrbitFit(Estimator):
     max_iterations: int = 60
     seed: Seed = 0
     throw: bool = True
+
+    starts = Former[Sequence[object]]("start_orbits")
 
     def __post_init__(self) -> None:
         checks.seed(self.seed)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from kapitza.base.arrays import Array
-from kapitza.base.cures import PRIOR, By, Code, Give, Set
+from kapitza.base.cures import PRIOR, By, Code, Give, Set, marked
 from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, ModelError
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.identifiability import Identifiability
@@ -61,7 +61,9 @@ def prepare(request: Request, settings: OrbitFit) -> OrbitTask:
             raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')
     derived_parameters(model, names, np.zeros((len(names), len(names))), settings.derived, strict=False)
     seen = channels_of(model, channels, angles, request.outputs, names)
-    reader = Reader(model, seen, names, settings.period, settings.nodes, settings.profiles, noise, settings.starts)
+    reader = Reader(
+        model, seen, names, settings.period, settings.nodes, settings.profiles, noise, settings.start_orbits
+    )
     targets = tuple(_inverted(model, reader.targets(items), request.outputs))
     _refuse_useless(settings, targets, noise)
     scale, channel_scale = _spreads(model, seen, targets)
@@ -237,7 +239,7 @@ def identifiability(task: OrbitTask, starts: Iterable[Array]) -> Identifiability
             information = _information(problem, theta, _plain_weights(problem))
             break
         except FlowError as error:
-            trouble = trouble or str(error)
+            trouble = trouble or marked(error)
     if information is None:
         raise KapitzaError(
             f"The model cannot be run from the states in the data at {start_text(task)}, nor at values around it "

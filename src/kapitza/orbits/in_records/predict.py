@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from kapitza.base.argument_checks import Anything, checked
+from kapitza.base.part_fields import Former
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits.in_records.exponent import section_exponent
@@ -184,8 +185,8 @@ class GlobalMap:
 
     basis "orthonormal": products of polynomials and, for angles, of Fourier terms, made orthonormal on the data by QR;
     coefficients are then plain averages, and the total degree is chosen by cross-validation up to `largest`.
-    basis "rbf": cubes of distances to `centres` points of the data and linear terms. held_out: share of the record kept
-    for its test.
+    basis "rbf": cubes of distances to `centres` points of the data and linear terms. hold_back: share of the record
+    kept for its test.
 
     Examples
     --------
@@ -198,15 +199,17 @@ class GlobalMap:
     basis: str = "orthonormal"
     largest: int = 16
     centres: int = 800
-    held_out: float = 0.2
+    hold_back: float = 0.2
+
+    held_out = Former[float]("hold_back")
 
     def __post_init__(self) -> None:
         if self.basis not in ("orthonormal", "rbf"):
             raise DataError(f'Basis "{self.basis}" is not known: use "orthonormal" or "rbf".')
         if self.largest < 1 or self.centres < 1:
             raise DataError(f"largest = {self.largest}, centres = {self.centres}: both must be at least 1.")
-        if not 0 < self.held_out < 1:
-            raise DataError(f"held_out = {self.held_out}: the share held out lies between 0 and 1.")
+        if not 0 < self.hold_back < 1:
+            raise DataError(f"hold_back = {self.hold_back}: the share held back lies between 0 and 1.")
 
     def fit(self, record: Record, **section: Anything) -> FittedMap:
         settings = {"channels": list(record.channels), **section}
@@ -291,7 +294,7 @@ class RadialBasis:
 def _fit_orthonormal(section: Section, settings: GlobalMap) -> FittedMap:
     """QR makes the basis orthonormal on the data; held-out points choose how many degrees to keep."""
     rows = section.starts
-    train, test = _split(len(rows), settings.held_out)
+    train, test = _split(len(rows), settings.hold_back)
     inputs, targets = section.unit[rows], _targets(section.unit[rows + 1], section)
     degree = settings.largest
     low, high = section.unit.min(axis=0), section.unit.max(axis=0)
@@ -339,9 +342,9 @@ def _fit_radial(section: Section, settings: GlobalMap) -> FittedMap:
     return FittedMap(section, GlobalStep(section, basis, solution / scale[:, None]), text)
 
 
-def _split(count: int, held_out: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _split(count: int, hold_back: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     order = np.random.default_rng(0).permutation(count)
-    cut = max(1, round(count * held_out))
+    cut = max(1, round(count * hold_back))
     return order[cut:], order[:cut]
 
 

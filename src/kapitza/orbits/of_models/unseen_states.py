@@ -123,8 +123,8 @@ def hidden_states(
         raise DataError(
             f"The data do not give every state of {setting.name}, and no orbit of the model could be found to start "
             f"from, neither at its starting values nor by continuation from {SOLVABLE} others. Give one by "
-            f"{Fit('orbits', starts=Code('[solve_orbit(model, state)]'))}, change the starting values, or measure "
-            "the missing states."
+            f"{Fit('orbits', start_orbits=Code('[solve_orbit(model, state)]'))}, change the starting values, or "
+            "measure the missing states."
         )
     return best[1]
 
