@@ -63,3 +63,8 @@ def test_names_that_folders_offer_are_described(folder):
     offered = {name: getattr(module, name) for name in module.__all__}
     bare = [name for name, thing in offered.items() if _made_here(thing) and not inspect.getdoc(thing)]
     assert bare == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_first_lines_are_short(name):
+    assert len((inspect.getdoc(PUBLIC[name]) or "").split("\n")[0].split()) <= 9

@@ -34,7 +34,9 @@ def shown(value: Any, most: int = 80) -> str:
 
 
 class KapitzaError(Exception):
-    """Base of every error that Kapitza raises on purpose. Names in a message may come from files: it is harmless.
+    """Base of every error that Kapitza raises.
+
+    Names in a message may come from files: it is made harmless.
 
     Examples
     --------
@@ -153,7 +155,7 @@ class RigLostError(RigError):
 
 
 class Status(Enum):
-    """How an iteration ended; the value is the sentence to show.
+    """How an iteration ended, as a sentence to show.
 
     Examples
     --------

@@ -102,7 +102,9 @@ def ensemble(
     retries: int = RETRIES,
     monitor: Monitor | None = None,
 ) -> Ensemble:
-    """function(item, shared, generator) for every item; it returns numbers by name, the same names each time.
+    """Evaluate a function for many items.
+
+    function(item, shared, generator) for each; it returns numbers by name, the same names each time.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class Progress:
 
 @runtime_checkable
 class Monitor(Protocol):
-    """Whoever wants to follow or to stop long work: two members, called from the thread that works.
+    """Follow or stop long work, from its thread.
 
     Examples
     --------
@@ -132,7 +132,9 @@ class Silent:
 
 
 class Bar:
-    """A progress bar on the terminal (standard error) or in a notebook; `cancel()` stops the work from another thread.
+    """Show progress as a bar.
+
+    On the terminal (standard error) or in a notebook; `cancel()` stops the work from another thread.
 
     Work inside the verb has a bar of its own below. Nothing is drawn for work that ends within a second.
 

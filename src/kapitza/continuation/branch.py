@@ -47,7 +47,9 @@ class BranchPoint:
 
 @dataclass(frozen=True)
 class Branch:
-    """A family along `parameters[0]` (two parameters for a curve of bifurcations).
+    """Hold a family of motions along a parameter.
+
+    Along `parameters[0]`; a curve of bifurcations has two parameters.
 
     values: (N, k) of the parameters; points: (N, n) states at t = 0; periods: (N,), 0 for equilibria; multipliers:
     (N, n) of the whole orbit, largest first (eigenvalues for equilibria); arclength: (N,); sequences: events of each

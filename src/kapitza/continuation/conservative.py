@@ -240,7 +240,9 @@ def backbone(
     stepping: Stepping | None = None,
     monitor: Monitor | None = None,
 ) -> Branch:
-    """The backbone of a model, its nonlinear normal mode: free vibrations without damping, by amplitude and frequency.
+    """Follow the backbone of a model.
+
+    Its nonlinear normal mode: free vibrations without damping, by amplitude and frequency.
 
     Parameters
     ----------

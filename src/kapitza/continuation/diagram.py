@@ -108,7 +108,9 @@ def diagram(
     monitor: Monitor | None = None,
     **settings: Anything,
 ) -> Diagram:
-    """Follow a branch, leave it at every bifurcation, and so on to `depth` switches.
+    """Follow a branch and all that leave it.
+
+    At every bifurcation, and so on to `depth` switches.
 
     Steps and first amplitudes shrink with the level (0.4 and 0.3 each), because each doubling of a cascade lives in a
     range several times shorter than the one before. A branch that returns to one already there is not followed twice.
@@ -290,7 +292,9 @@ def other_orbits(
     seed: int = 0,
     monitor: Monitor | None = None,
 ) -> list[PeriodicOrbit]:
-    """Orbits of the same period that are not among the known ones, by deflation from random starts around them.
+    """Find further orbits of the same period.
+
+    Those that are not among the known ones, by deflation from random starts around them.
 
     Each can begin a branch that is not connected to the known ones. Only forced models: the phase of autonomous orbits
     is not deflated.

@@ -61,7 +61,9 @@ def follow(
     monitor: Monitor | None = None,
     **rig: Anything,
 ) -> Branch:
-    """Follow a family of motions along a parameter, with its stability and bifurcations.
+    """Follow a family of motions along a parameter.
+
+    With its stability and bifurcations.
 
     Parameters
     ----------

@@ -52,7 +52,9 @@ def frequency_response(
     monitor: Monitor | None = None,
     **settings: Anything,
 ) -> FrequencyResponse:
-    """The response to harmonic forcing over its frequency, for each force level, with the backbone if damping is named.
+    """Follow the response to harmonic forcing.
+
+    Over its frequency, for each force level, with the backbone if damping is named.
 
     Parameters
     ----------

@@ -45,7 +45,9 @@ def switch_branch(
     stepping: Stepping | None = None,
     monitor: Monitor | None = None,
 ) -> Branch:
-    """The branch that leaves at a bifurcation: of the doubled orbit, the broken symmetry, or the orbit of a Hopf point.
+    """Follow the branch that leaves at a bifurcation.
+
+    Of the doubled orbit, the broken symmetry, or the orbit of a Hopf point.
 
     Parameters
     ----------

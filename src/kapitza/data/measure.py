@@ -42,7 +42,7 @@ def measure(
     spikes: PerChannel = 0.0,
     dropouts: PerChannel = 0.0,
 ) -> Record:
-    """Return what sensors with errors would give of a clean record.
+    """Measure a clean record by sensors with errors.
 
     Errors come in the order of a sensor: delay, gain, offset, drift, noise, saturation, rounding, spikes, dropouts.
 

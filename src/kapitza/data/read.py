@@ -37,7 +37,7 @@ def read(
     decimal: str | None = None,
     group: str | None = None,
 ) -> Record:
-    """A record from a file; the suffix decides how it is read.
+    """Read a record from a file, by its suffix.
 
     Text (csv, tsv, txt, dat, asc), parquet, zarr, HDF5, NetCDF, MATLAB (v5, v7.3), npz and wav; with the extra
     `kapitza[formats]` Excel (xlsx), TDMS, UFF/UNV and ROS bags, with `kapitza[mdf]` MDF.

@@ -112,7 +112,9 @@ def _channels_of(metadata: Any) -> list[tuple[str, Any, Any]]:
 
 @dataclass(frozen=True)
 class StoredRecord:
-    """A recording in a folder on disk, of which only parts are read into memory; `kapitza.open_record` opens it.
+    """A recording on disk, read in parts.
+
+    Only parts are read into memory; `kapitza.open_record` opens it.
 
     path: the folder. size: samples, when it was opened. about: names, units and attributes as they are stored; source:
     the arrays or files that hold the samples. channels: names in order; period: of the excitation [s].
@@ -204,7 +206,9 @@ class StoredRecord:
 
 
 def open_record(path: str | Path) -> StoredRecord:
-    """A recording that `write` made, to be read part by part: a .zarr folder, a folder of Parquet parts, or one file.
+    """Open a recording to read part by part.
+
+    One that `write` made: a .zarr folder, a folder of Parquet parts, or one file.
 
     Parameters
     ----------

@@ -25,7 +25,9 @@ from kapitza.errors import DataError
 
 
 def write(record: Record, path: str | Path, matlab: str = "5", append: bool = False) -> Path:
-    """Write a record into a file; the suffix decides how: text, parquet, zarr, HDF5, MATLAB, npz or UFF.
+    """Write a record into a file.
+
+    The suffix decides how: text, parquet, zarr, HDF5, MATLAB, npz or UFF.
 
     The file appears complete or not at all. Units, angles, noise and the excitation travel along (units alone
     into UFF, which holds evenly sampled records of one segment).

@@ -40,7 +40,9 @@ LONGEST_HORIZON = 5000
 
 @dataclass(frozen=True)
 class Automatic(Estimator):
-    """Finds starting values, then ends with `ShootingFit`: what ``method="auto"`` does, with settings.
+    """Find starting values, then fit by `ShootingFit`.
+
+    What ``method="auto"`` does, with settings.
 
     Parameters
     ----------

@@ -19,7 +19,9 @@ TIE = 2.0
 
 
 def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
-    """Fits of different models to the same readings, the best first, one row each.
+    """Compare fits of different models, the best first.
+
+    All of the same samples, one row each.
 
     AIC = 2k - 2 log L and BIC = k log N - 2 log L, k the numbers fitted (free parameters, estimated noises and, by
     `ShootingFit`, initial states), N the readings; dAIC and dBIC are the differences from the best. weight =

@@ -85,7 +85,9 @@ def coverage(
     keep: str | Path | None = None,
     monitor: Monitor | None = None,
 ) -> Coverage:
-    """Fit the model to a clean record of its own motion with fresh noise, again and again.
+    """Count how often intervals hold the truth.
+
+    The model is fitted to a clean record of its own motion with fresh noise, again and again.
 
     Parameters
     ----------

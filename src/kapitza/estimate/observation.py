@@ -20,7 +20,9 @@ from kapitza.model import Model, Signal, compile_derivatives, derived_in_base, p
 
 @dataclass(frozen=True)
 class DifferenceQuotient:
-    """An output read as a difference quotient: y(t) = [h(x(t + step)) - h(x(t))] / step, h in plain notation.
+    """Read an output as a difference quotient.
+
+    y(t) = [h(x(t + step)) - h(x(t))] / step, h in plain notation.
 
     So a velocity that comes from two readings of an angle 15.08 ms apart is `DifferenceQuotient("phi", 0.01508)`.
 

@@ -44,7 +44,9 @@ def posterior(
     executor: Executor | None = None,
     monitor: Monitor | None = None,
 ) -> Any:
-    """Samples of the posterior by emcee, as ArviZ InferenceData (needs the extra ``kapitza[bayes]``).
+    """Draw samples of the posterior by emcee.
+
+    As ArviZ InferenceData (needs the extra ``kapitza[bayes]``).
 
     The walkers start from the Gaussian approximation. Noise is taken as estimated by the fit. Orbits: residuals to
     second order about the estimate. Motions (`ShootingFit`, "auto"): the initial states are fitted again at every set

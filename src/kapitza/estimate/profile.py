@@ -119,7 +119,9 @@ def profile_curve(
     executor: Executor | None = None,
     monitor: Monitor | None = None,
 ) -> ProfileCurve:
-    """The profile likelihood of one parameter over `reach` standard errors to either side, within its bounds.
+    """Return the profile likelihood of one parameter.
+
+    Over `reach` standard errors to either side, within its bounds.
 
     A parabola where the interval is Gaussian; flat where the data say nothing. Noise is held at its estimate.
 

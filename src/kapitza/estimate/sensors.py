@@ -25,7 +25,9 @@ ERRORS = tuple(error.name for error in FITTED)
 
 @dataclass(frozen=True)
 class Sensor:
-    """A channel that reads y = gain · h(x(t - delay)) + offset + drift · t, and nothing beyond its limits.
+    """Describe a channel with errors.
+
+    It reads y = gain · h(x(t - delay)) + offset + drift · t, and nothing beyond its limits.
 
     What is `unknown` becomes a parameter of the fit with the name of the channel before it: "laser_offset". Signals of
     the model and, added to the rest, other channels of the record may stand in h: a laser on a shaken table reads

@@ -52,7 +52,9 @@ class Exported:
 def export(
     source: Model | Estimate, path: str | os.PathLike[str], kind: str | None = None, fmi: str = "2.0"
 ) -> Exported:
-    """Write a model, or the model of a fit at its estimates, as a file for another program.
+    """Write a model as a file for another program.
+
+    Or the model of a fit at its estimates.
 
     Switches, friction that sticks, impacts and measured drives are kept as events. Maps, delays and (while running)
     impacts that die out are refused. Angles are not wrapped.

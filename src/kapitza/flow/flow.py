@@ -34,7 +34,9 @@ Array = NDArray[np.float64]
 
 
 class Flow:
-    """The flow x(t0) -> x(t1) of a model, compiled once per structure, with tangents by state and parameter.
+    """Compute the flow x(t0) -> x(t1) of a model.
+
+    Compiled once per structure, with tangents by state and parameter.
 
     wrt: names of the independent parameters whose sensitivities are wanted. tolerance: of each integration step,
     relative to the largest state. max_steps: limit in one stretch (a period, a few thousand samples).

@@ -31,7 +31,9 @@ STEPS_PER_LOOK = 4096 * UNROLLED
 
 
 class Map:
-    """Iteration of a map model, with Jacobians by state and sensitivities by the parameters in `wrt`.
+    """Iterate a map model.
+
+    With Jacobians by state and sensitivities by the parameters in `wrt`.
 
     Parameters as for `Flow`: None, a mapping of changes, or a vector in the order of `model.names`.
 

@@ -39,7 +39,9 @@ def simulate(
     seed: int | None = None,
     monitor: Monitor | None = None,
 ) -> Record:
-    """A record with one channel per state: strobed (`periods`) or at given times (`t`); angles wrapped to [-π, π).
+    """Simulate a record, one channel per state.
+
+    Strobed (`periods`) or at given times (`t`); angles wrapped to [-π, π).
 
     Models with invariants are projected onto them at every sample.
 

@@ -28,7 +28,9 @@ EVEN = 1e-9
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of FMI 2.0 or 3.0: parameters and start values by name, outputs that are recorded.
+    """A functional mock-up unit of FMI 2.0 or 3.0.
+
+    Parameters and start values by name, outputs that are recorded.
 
     path: the file; name, description: as it says; outputs: recorded, all outputs of the unit or else its states;
     inputs: driven from outside; values: start values of what may be set; units: of all of these, "" for none.
@@ -84,7 +86,7 @@ class Unit:
 
 
 def open_unit(path: str | os.PathLike[str], trusted: bool = False) -> Unit:
-    """Open a functional mock-up unit (.fmu) as a black box for `simulate`.
+    """Open a unit (.fmu) as a black box.
 
     Parameters
     ----------

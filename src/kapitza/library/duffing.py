@@ -6,7 +6,7 @@ from kapitza.model import Model, Parameter
 
 
 def duffing() -> Model:
-    """Hard spring without linear part under harmonic forcing (PERIODIC, first test problem).
+    """Hard spring under harmonic forcing (PERIODIC, first test problem).
 
         x'' + k x' + x³ = B cos t
 

@@ -6,7 +6,7 @@ from kapitza.model import Model, Parameter
 
 
 def henon_heiles() -> Model:
-    """Two oscillators with a general cubic coupling (INVARIANT, equations 12-15).
+    """Two oscillators with a cubic coupling (INVARIANT, equations 12-15).
 
         H = p1²/(2 m1) + p2²/(2 m2) + ω1² q1²/2 + ω2² q2²/2 + a q1³ + b q1² q2 + c q1 q2² + d q2³
 

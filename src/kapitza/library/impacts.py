@@ -8,7 +8,7 @@ from kapitza.model import Model, Parameter
 
 
 def colliding_cart() -> Model:
-    """Cart that rolls freely between two spring-damper buffers (PERIODIC, equations 6.2-6.3).
+    """Cart between two buffers (PERIODIC, equations 6.2-6.3).
 
         x'' + b(x) x' + k(x) = γ sin ωt,   k(x) = k (x ∓ 1) and b(x) = b for ±x > 1, both 0 between
 
@@ -43,7 +43,7 @@ def colliding_cart() -> Model:
 
 
 def pin_joint() -> Model:
-    """Pin in a slot with clearance, hitting rigid walls (PERIODIC, equations 6.4-6.5).
+    """Pin in a slot with clearance (PERIODIC, equations 6.4-6.5).
 
         x'' = γ sin t for |x| < 1;   x' -> -r x' at |x| = 1
 

@@ -8,7 +8,7 @@ from kapitza.model import Model, Parameter
 
 
 def trace_map() -> Model:
-    """A recursion of depth three with a conserved quantity (INVARIANT, equations 24-25).
+    """Recursion with a conserved quantity (INVARIANT, equations 24-25).
 
         x[n+1] = a + b (x[n] + x[n-1]) + c x[n] x[n-1] - x[n-2]
 

@@ -13,7 +13,9 @@ CLOCK = "clock"
 
 
 def with_clock(model: Model) -> Model:
-    """The same model with t + clock [s] wherever the time t stands: the recording began `clock` later than it says.
+    """Return the model with a shifted clock.
+
+    With t + clock [s] wherever the time t stands: the recording began `clock` later than it says.
 
     For forced models whose recordings do not tell when the excitation began; free the parameter "clock" with the
     others.

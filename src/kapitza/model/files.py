@@ -33,7 +33,7 @@ KINDS = {str: "text", dict: "a table", list: "a list", int: "a whole number", fl
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
-    """The model written in a TOML file (see docs/models.md for the keys).
+    """Read a model from TOML (keys: docs/models.md).
 
     Parameters
     ----------
@@ -65,7 +65,9 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
 
 def write_model(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model as TOML; `read_model` gives an equal model back. An existing file is replaced in one step.
+    """Write a model as TOML.
+
+    `read_model` gives an equal model back. An existing file is replaced in one step.
 
     Parameters
     ----------

@@ -25,7 +25,9 @@ DEGREES = (0, 1, 3, 5)
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """A measured periodic signal that appears in the equations under its name.
+    """A measured periodic signal in the equations.
+
+    It appears there under its name.
 
     times: (N,) from 0 within one period; values: (N,). kind "polynomial" (piecewise, `degree`, breakpoints at the
     samples, which the integrator respects; 0 holds each sample) or "fourier" (`harmonics`). unit: of the values.

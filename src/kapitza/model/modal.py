@@ -20,7 +20,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ModalReduction:
-    """The lowest modes K φ = ω² M φ of a structure, mass-normalised: φᵀ M φ = 1.
+    """Hold the lowest modes of a structure.
+
+    K φ = ω² M φ, mass-normalised: φᵀ M φ = 1.
 
     shapes: Φ (n, r); frequencies: (r,) ω in rad/s of those kept; left_out: (n - r,) of the others.
     flexibility: (n,) static displacement K⁻¹_ii under a unit force at each coordinate; missing: (n,) the share of it
@@ -71,7 +73,9 @@ class ModalReduction:
 
 
 def modal_reduction(M: Anything, K: Anything, modes: int) -> ModalReduction:
-    """The lowest `modes` modes of M x'' + K x = 0 and what is lost by leaving out the others.
+    """Return the lowest modes of a structure.
+
+    `modes` of M x'' + K x = 0, and what is lost by leaving out the others.
 
     A rule: keep modes up to twice the highest frequency that acts or that nonlinear terms make of it, and look at
     `missing`.

@@ -40,7 +40,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Model(Shown):
-    """Equations of motion with parameters: residuals g(u, u', u'', t, θ) = 0, or a map x -> F(x, θ).
+    """Equations of motion with parameters.
+
+    Residuals g(u, u', u'', t, θ) = 0, or a map x -> F(x, θ).
 
     equations: one residual per coordinate for flows; for maps the new value of each state.
     partition: expressions whose signs cut the section into the cells of the symbolic code; `letters` names the cells

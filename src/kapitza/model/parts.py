@@ -15,7 +15,9 @@ from kapitza.model.symbols import Expression, Written
 
 @dataclass(frozen=True)
 class Prior:
-    """Gaussian knowledge of a parameter before the data: mean ± deviation, in its unit.
+    """Gaussian knowledge of a parameter before the data.
+
+    mean ± deviation, in its unit.
 
     Examples
     --------
@@ -39,7 +41,9 @@ class Prior:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter; with `expression` it is derived from others and has no value of its own.
+    """A parameter, free-standing or derived from others.
+
+    With `expression` it is derived and has no value of its own.
 
     name: as it stands in the equations; value: NaN where none is known; unit: "" for none; bounds: (low, high) that a
     fit keeps; prior: what is known besides; description: for people.
@@ -83,7 +87,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Coordinate:
-    """A coordinate with the order of its equation (1 or 2); angles live on a circle.
+    """A coordinate with the order of its equation.
+
+    The order is 1 or 2; angles live on a circle.
 
     name: as it stands in the equations; unit: of its values, "" for none; description: for people.
 
@@ -114,7 +120,7 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Excitation:
-    """What drives the model: the period as an expression in the parameters (2*pi/omega), and measured signals.
+    """The period (2*pi/omega) and measured signals of a drive.
 
     Examples
     --------
@@ -133,7 +139,9 @@ class Excitation:
 
 @dataclass(frozen=True)
 class Impact:
-    """A wall: motion takes place where surface >= 0; when it reaches 0 from above the reset map applies.
+    """Describe a wall and its reset map.
+
+    Motion takes place where surface >= 0; when it reaches 0 from above the reset map applies.
 
     reset: new value of each state that jumps, in the states before the impact. name: for messages.
 
@@ -152,7 +160,9 @@ class Impact:
 
 @dataclass(frozen=True)
 class Symmetry:
-    """If x(t) is a motion, so is S x(t + shift·period): `map` gives S (states left out stay as they are).
+    """State that images of motions are motions.
+
+    If x(t) is a motion, so is S x(t + shift·period): `map` gives S (states left out stay as they are).
 
     Examples
     --------

@@ -191,7 +191,7 @@ class OrbitSolution:
 
 @dataclass(frozen=True)
 class PeriodicOrbit(Shown):
-    """One periodic orbit of a model or found in data.
+    """A periodic orbit of a model or of data.
 
     states: names of the state variables, such as ("phi", "phi'").
     points: (p, n) points on the section, one per excitation period (one row for autonomous models, the start).
@@ -293,7 +293,7 @@ def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> i
 
 @dataclass(frozen=True)
 class OrbitSet(Shown, Sequence[PeriodicOrbit]):
-    """Orbits in the order of their period, with what was rejected and why.
+    """Hold orbits by period, and what was rejected.
 
     status: INTERRUPTED when the search was stopped; the orbits are those found by then. angles: which states live on
     a circle; message: the search in words; source: the record, or the report of a census.

@@ -111,7 +111,7 @@ def experiment(
     search: Search | None = None,
     monitor: Monitor | None = None,
 ) -> Campaign:
-    """Measure, fit and plan in turn until the wanted intervals are reached.
+    """Measure, fit and plan until intervals are reached.
 
     Every run is written to `folder` before it is fitted, so a campaign that was stopped or killed goes on from there
     when it is called again. It ends early when the model does not follow the data.

@@ -45,7 +45,7 @@ def plan(
     drives: Mapping[str, Anything] | None = None,
     monitor: Monitor | None = None,
 ) -> Plan:
-    """Return the experiments that tell most of what is wanted.
+    """Return the most informative experiments.
 
     Every experiment is simulated at draws of what is known of the parameters, and its Fisher information added to that
     knowledge. The expected width of an interval is the geometric mean over the draws; with one value of the parameters

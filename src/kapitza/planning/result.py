@@ -45,7 +45,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Expected:
-    """An experiment and the standard errors (w,) of what is wanted: now, and after it with its 5-95 % band, low … high.
+    """Hold an experiment and the errors to expect.
+
+    Standard errors (w,) of what is wanted: now, and after the experiment with its 5-95 % band, low … high.
 
     outcomes: branches that it may land on; share: of the tightest limit that it may use; beyond: how many times larger
     than any motion so far (NaN where nothing was measured); with_laws: widths after it where the laws of `missing` are
@@ -112,7 +114,9 @@ class PlanMap:
 
 @dataclass(frozen=True)
 class Plan(Shown):
-    """Result of `kapitza.plan`: iterable over at most ten different experiments, the best first.
+    """Result of `kapitza.plan`, the best experiment first.
+
+    Iterable over at most ten different experiments.
 
     model, knowledge: what is known before; wanted: what should become narrow; expected: the experiments; tried: all
     that were simulated; space: what could be chosen; limits, missing, outputs, drives: as given; done: runs so far.

@@ -64,7 +64,9 @@ class Contest:
 
 @dataclass(frozen=True)
 class RivalPlan(Shown):
-    """Result of `kapitza.tell_apart`: experiments in the order of their worst expected log ratio.
+    """Result of `kapitza.tell_apart`.
+
+    Experiments in the order of their worst expected log ratio.
 
     names: of the models; contests: the experiments; refused: those that could not be compared, with the reason.
 

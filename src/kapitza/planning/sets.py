@@ -40,7 +40,9 @@ TRIED = 200_000
 
 @dataclass(frozen=True)
 class Reading:
-    """One number that an experiment gives: a function of the model, and the standard deviation of its error.
+    """One number that an experiment gives.
+
+    A function of the model, and the standard deviation of its error.
 
     label: for tables; value: the function; noise: the standard deviation. Such as the frequency at a fold, the
     amplitude at resonance, the modulus of a multiplier.
@@ -317,7 +319,7 @@ def orbit_information(
     run: Choice,
     outputs: Mapping[str, str] | None = None,
 ) -> Array:
-    """Return the Fisher information (k, k) of a periodic orbit that is held and measured.
+    """Return the Fisher information of a held orbit.
 
     Its points move with the parameters as dx/dθ = (1 - M)⁻¹ S, M the monodromy matrix and S the sensitivity of the
     return; along the orbit J dx/dθ + S. A period that the model chooses itself moves too, and the time at which the

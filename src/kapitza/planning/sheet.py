@@ -142,7 +142,7 @@ def write_sheet(plan: Plan, path: str | os.PathLike[str]) -> None:
 
 
 def read_sheet(path: str | os.PathLike[str]) -> list[Choice]:
-    """Return the experiments of a run sheet in TOML, by rank.
+    """Read the experiments of a run sheet, by rank.
 
     Parameters
     ----------

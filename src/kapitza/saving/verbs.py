@@ -25,7 +25,7 @@ FORMAT = 1
 
 
 def save(noun: Anything, path: str | os.PathLike[str]) -> Path:
-    """Write a result, a record or a model to a file; `load` gives it back equal.
+    """Write a result, record or model for `load`.
 
     Parameters
     ----------

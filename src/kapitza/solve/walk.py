@@ -54,7 +54,9 @@ MOST_WANTED = 1000
 
 @dataclass(frozen=True)
 class ByEffort:
-    """Steps that keep the corrector near `wanted` iterations: longer after fewer, shorter after more.
+    """Choose steps by the iterations of the corrector.
+
+    Longer after fewer than `wanted`, shorter after more.
 
     The factor is (wanted + 1) / (effort + 1), between `shrink` and `growth`; a failure divides by `retreat`. first,
     smallest, largest: step sizes along the branch, relative to the scales of its unknowns.

@@ -43,7 +43,9 @@ class Problem:
 
 
 class StudyError(KapitzaError, ValueError):
-    """A study file cannot be run as it is; `problems` lists everything found, `name` is the file.
+    """A study file cannot be run as it is.
+
+    `problems` lists everything found, `name` is the file.
 
     Examples
     --------

@@ -25,7 +25,9 @@ LARGEST_FILE = 5_000_000
 
 
 def read_study(path: str | Path, text: str | None = None) -> Study:
-    """The study written in a TOML file; relative paths in it are relative to the file.
+    """Read a study from a TOML file.
+
+    Relative paths in it are relative to the file.
 
     Models are built, recordings read and every name compared before this returns: StudyError lists all that is wrong,
     each with its line and what to change.

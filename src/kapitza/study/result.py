@@ -26,7 +26,9 @@ from kapitza.study.plain import read_json, write_json
 
 @dataclass(frozen=True, eq=False)
 class StudyResult(Shown):
-    """What a study found: its fits, the first of the chosen candidate being the answer.
+    """Hold what a study found.
+
+    Its fits, the first of the chosen candidate being the answer.
 
     ``result["cubic"]`` is the `Estimate` of a candidate, ``result["cubic, harmonic"]`` that of one of its methods.
 
@@ -275,7 +277,7 @@ FORMAT = 2
 
 
 def read_results(folder: str | Path) -> StudyResult:
-    """The result of a study that was run, from its results folder.
+    """Read the result of a study from its folder.
 
     Parameters
     ----------

@@ -44,7 +44,9 @@ def tori(
     stepping: Stepping | None = None,
     monitor: Monitor | None = None,
 ) -> TorusBranch:
-    """Follow the tori that leave at a Neimark-Sacker bifurcation, with their rotation numbers.
+    """Follow tori from a Neimark-Sacker bifurcation.
+
+    With their rotation numbers.
 
     Parameters
     ----------
@@ -111,7 +113,9 @@ def follow_torus(
     stepping: Stepping | None = None,
     monitor: Monitor | None = None,
 ) -> TorusBranch:
-    """Follow the family through a torus: along one parameter, or of one rotation number in two.
+    """Follow the family through a torus.
+
+    Along one parameter, or of one rotation number in two.
 
     Parameters
     ----------

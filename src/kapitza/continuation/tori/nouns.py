@@ -25,7 +25,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Torus:
-    """One quasi-periodic motion, by its invariant circle u(s) at the instants t = 0, T, 2T, …: P(u(s)) = u(s + ρ).
+    """One quasi-periodic motion, by its invariant circle.
+
+    u(s) at the instants t = 0, T, 2T, …: P(u(s)) = u(s + ρ).
 
     model: at its values; circle: (M, n) states at the phases s = 0, 1/M, …; rotation: ρ, turns in one period T;
     period: T, of the excitation times `repeats` (of the first frequency for autonomous models; steps for maps);
@@ -97,7 +99,9 @@ class Torus:
 
 @dataclass(frozen=True)
 class TorusBranch:
-    """A family of tori along a parameter, or along a curve of one rotation number in two.
+    """Hold a family of tori along a parameter.
+
+    Or along a curve of one rotation number in two parameters.
 
     values: (N, k) of the parameters; rotations: (N,); periods: (N,); exponents: (N,) normal, per period; defects: (N,).
     nodes: (ΣM, n) of all circles, counts: (N,) phases of each. ends: why it stops at its first and its last torus.

@@ -51,7 +51,9 @@ AHEAD = 0.02
 
 @dataclass(frozen=True)
 class Tongue:
-    """An interval of the parameter in which the motion is locked to p turns in q periods.
+    """Hold an interval of phase locking.
+
+    In it the motion is locked to p turns in q periods.
 
     turns, periods: p and q; parameter, low, high: where; edges: the folds at which the locked orbits meet, in the order
     of their values (none where the interval is narrower than rounding tells apart); branch: the locked orbits, which
@@ -102,7 +104,7 @@ class Tongue:
 
 
 def tongues(tori: TorusBranch, most: Count = 8, monitor: Monitor | None = None) -> tuple[Tongue, ...]:
-    """Find the intervals of a family of tori in which its motion is phase-locked.
+    """Find intervals of phase locking of tori.
 
     Parameters
     ----------

@@ -44,7 +44,9 @@ UNDETERMINED = 1e-12
 
 @dataclass(frozen=True)
 class BranchFit(Estimator):
-    """Least squares on the distance of measured points from the branches of the model.
+    """Fit branches of the model to measured points.
+
+    Least squares on the distance of the points from the branches.
 
     For each θ the whole branch is followed through its folds, in both directions from wherever a motion is found; a
     measured point counts with its distance d at right angles to the curve, in units of the standard deviations of

@@ -29,7 +29,9 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class HarmonicFit(Estimator):
-    """Parameters from the equations of motion themselves: no starting values, no integration.
+    """Fit the equations of motion themselves.
+
+    No starting values, no integration.
 
     Every coordinate must be measured. The equations, linear in the free parameters, are integrated against test
     functions, which leaves a linear system for them. Priors count as further readings.

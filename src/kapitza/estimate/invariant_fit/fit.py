@@ -51,7 +51,9 @@ UNEVEN = 0.05
 
 @dataclass(frozen=True)
 class InvariantFit(Estimator):
-    """Parameters from points z of one or several orbits on level sets of a conserved quantity, H(z; θ) = E.
+    """Fit points to level sets of a conserved quantity.
+
+    Points z of one or several orbits lie on H(z; θ) = E.
 
     No integration, and no order in time. Priors count as further readings.
 

@@ -168,7 +168,7 @@ def chance_text(log10_p: float) -> str:
 
 
 def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
-    """Which terms do the residuals of a fit still ask for?
+    """Find terms that the residuals ask for.
 
     Every candidate (friction laws, stiffnesses, stops, harmonics of the drive, couplings, polynomials of first-order
     equations, parameters that were held, offsets, drifts and gains of the sensors) is tested by its score: its effect

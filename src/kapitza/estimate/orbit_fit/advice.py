@@ -28,7 +28,9 @@ ELSEWHERE = 0.3
 
 
 def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataFrame:
-    """Every orbit and sensor ranked by how much it would narrow the intervals of the free parameters.
+    """Rank orbits and sensors by how much they tell.
+
+    By how much each would narrow the intervals of the free parameters.
 
     Adding readings with information F₁ to F turns the covariance F⁻¹ into (F + F₁)⁻¹. Tried are: each orbit of the fit
     located once more, as well as before; each of `orbits` with the typical accuracy of the others; each channel with

@@ -41,7 +41,9 @@ SAME_CHI2 = 9.0
 
 @dataclass(frozen=True)
 class OrbitFit(Estimator):
-    """Periodic orbits found in data are matched by orbits of the model (PERIODIC chapter 2, ORBITS chapter 5).
+    """Match measured periodic orbits by orbits of the model.
+
+    After PERIODIC chapter 2 and ORBITS chapter 5.
 
     Minimises Σ_orbits |W (h(x(t_i), θ) - y_i)|² (and the priors) over the parameters θ and the states of all orbits,
     where every orbit must close: Φ(x_j, θ) = x_{j+1} around it. Orbits may have different periods and, given as pairs

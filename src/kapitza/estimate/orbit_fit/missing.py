@@ -31,7 +31,9 @@ SAME = 0.02
 def missing_orbits(
     estimate: Estimate, max_period: int | None = None, *, starts: int = 512, rounds: int = 4, **census: Anything
 ) -> pd.DataFrame:
-    """All orbits of the fitted model up to a period, beside those of the data: which are missing, and why.
+    """Compare orbits of the fitted model with the data.
+
+    All up to a period: which are missing in the data, and why.
 
     Parameters
     ----------

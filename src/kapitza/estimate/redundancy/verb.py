@@ -36,7 +36,9 @@ def identifiability(
     outputs: Mapping[str, Anything] | None = None,
     settings: Sequence[Mapping[str, float]] = (),
 ) -> Identifiability:
-    """Which parameters, or which combinations of them, sensors determine, by the structure of the equations alone.
+    """Return which parameters sensors determine.
+
+    Or which combinations of them, by the structure of the equations alone.
 
     A change of the parameters that a change of the coordinates (scales, shifts, mixtures of hidden states) undoes is
     seen by no sensor, whatever the record. What such changes leave alone is named exactly: sums, products, products of

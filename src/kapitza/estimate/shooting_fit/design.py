@@ -31,7 +31,7 @@ def cramer_rao(
     free: Sequence[str],
     method: ShootingFit | None = None,
 ) -> pd.DataFrame:
-    """Smallest covariance (k, k) that any unbiased estimator can have from a measurement.
+    """Return the smallest covariance (k, k) of unbiased estimators.
 
     Parameters
     ----------

@@ -135,7 +135,9 @@ class Frequency:
 
 @dataclass(frozen=True)
 class Validation:
-    """Result of `kapitza.validate`: each part None (or empty) where it does not apply, with the reason in `notes`.
+    """Result of `kapitza.validate`.
+
+    Each part is None (or empty) where it does not apply, with the reason in `notes`.
 
     model, record: what was compared. prediction: errors against lead time; section: both motions on one section;
     orbits: those of the record looked for in the model; exponents: largest Lyapunov exponents; frequencies: of the

@@ -73,7 +73,9 @@ def validate(
     parts: Sequence[str] = PARTS,
     monitor: Monitor | None = None,
 ) -> Validation:
-    """Test a fitted model on a record that was not fitted: its parameters are held, only states are fitted.
+    """Test a fitted model on another record.
+
+    One that was not fitted: its parameters are held, only states are fitted.
 
     Parameters
     ----------

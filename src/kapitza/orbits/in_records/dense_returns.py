@@ -42,7 +42,7 @@ LEVELS = np.array([0.02, 0.035, 0.05, 0.08, 0.13, 0.2, 0.3])  # tolerances tried
 
 @dataclass(frozen=True)
 class ReturnSearch:
-    """Orbits from the returns of dense forced records, without maps.
+    """Find orbits from returns of dense forced records.
 
     tolerance: share of each channel's range (of a full turn for angles), one number or one per channel as a mapping.
     delay, dimension: the return must hold for (dimension - 1) delays; the delay is in samples, by default from the

@@ -49,7 +49,9 @@ KEEP_REJECTED = 200
 
 @dataclass(frozen=True)
 class SectionSearch:
-    """Orbits from close returns on a section and local maps around them (ORBITS section 3.2).
+    """Find orbits from close returns on a section.
+
+    With local maps around them (ORBITS section 3.2).
 
     tolerance: a return is close when it is within this share of the attractor.
     degree, neighbours: of the local maps; neighbours is the least number a window holds.

@@ -50,7 +50,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Inspection(Shown):
-    """Findings about a record; parts that the record is too short for are None, with the reason in `notes`.
+    """Hold the findings about a record.
+
+    Parts that the record is too short for are None, with the reason in `notes`.
 
     sampling: in words; strobed: once per excitation period; character: periodic, chaotic, noise; suggestion: what to do
     next. noise: standard deviation per channel; spectra, delays: per channel; delay [samples], dimension: of an
@@ -123,7 +125,9 @@ def inspect(
     max_period: int = 8,
     monitor: Monitor | None = None,
 ) -> Inspection:
-    """Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent, and what to do next.
+    """Describe a record and say what to do.
+
+    Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent.
 
     Parameters
     ----------

@@ -128,7 +128,9 @@ class FittedMap:
 
 @dataclass(frozen=True)
 class LocalMap:
-    """Local polynomials of `degree` fitted to at least `neighbours` points around each query.
+    """Predict by local polynomials.
+
+    Of `degree`, fitted to at least `neighbours` points around each query.
 
     Examples
     --------

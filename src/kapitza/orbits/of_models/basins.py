@@ -127,7 +127,9 @@ def basins(
     monitor: Monitor | None = None,
     device: Literal["cuda"] | None = None,
 ) -> Basins:
-    """Follow a grid of starts in two states until they repeat, and sort them by where they end.
+    """Sort a grid of starts by where they end.
+
+    Starts in two states are followed until they repeat.
 
     Parameters
     ----------

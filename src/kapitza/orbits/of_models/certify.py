@@ -15,7 +15,9 @@ from kapitza.orbits.of_models.solve_orbit import solve_orbit
 
 
 def certify(model: Model, orbit: PeriodicOrbit, method: Method | None = None) -> PeriodicOrbit:
-    """The orbit with `certificate.agreement`: the largest relative difference to the multipliers of another method.
+    """Check the multipliers of an orbit by another method.
+
+    Returns the orbit with `certificate.agreement`, the largest relative difference.
 
     Stability is judged anew: it is "unknown" where the largest multiplier is within the defect of the unit circle.
 

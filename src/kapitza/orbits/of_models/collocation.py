@@ -24,7 +24,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Collocation:
-    """Polynomials that satisfy the equations at Gauss points of each mesh element.
+    """Solve by polynomials, exact at Gauss points.
+
+    The equations hold at the Gauss points of each mesh element.
 
     degree: m = 2 … 7 points per element; the error is O(h^(m+1)) between the nodes and O(h^2m) at them.
     elements: first mesh, per excitation period. tolerance: of the section points, relative to the orbit, judged by

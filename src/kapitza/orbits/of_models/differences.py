@@ -223,7 +223,9 @@ def extrapolated(coarse: SampledLoop, fine: SampledLoop, order: int) -> SampledL
 
 @dataclass(frozen=True)
 class Differences:
-    """Central differences of order 2 or 4 on an equidistant grid (PERIODIC's time discretisation).
+    """Solve by central differences on an equidistant grid.
+
+    Of order 2 or 4: PERIODIC's time discretisation.
 
     points: grid points per period of the orbit; None doubles the grid, extrapolates each pair of grids to zero step
     (Richardson), and ends when the section points change by less than `tolerance` of the orbit, or at max_points.

@@ -94,7 +94,9 @@ def exponents(
     monitor: Monitor | None = None,
     device: Literal["cuda"] | None = None,
 ) -> LyapunovSpectrum:
-    """Lyapunov spectrum of a motion, with standard errors and the Kaplan-Yorke dimension.
+    """Return the Lyapunov spectrum of a motion.
+
+    With standard errors and the Kaplan-Yorke dimension.
 
         λ_i = lim 1/t Σ ln r_i,   J(t) Q = Q⁺ R,   r_i = |R_ii|
 

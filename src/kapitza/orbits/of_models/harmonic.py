@@ -172,7 +172,9 @@ def telling_harmonics(harmonics: int, repeats: int | None) -> int:
 
 @dataclass(frozen=True)
 class HarmonicBalance:
-    """The orbit as a Fourier series with `harmonics` terms per excitation period (and a winding part).
+    """Solve by a Fourier series.
+
+    With `harmonics` terms per excitation period, and a winding part.
 
     harmonics: None doubles the number until the last eighth of the coefficients is below `tolerance` of the motion. A
     given number is kept, and the orbit is reported as unresolved when its last harmonics exceed the tolerance.

@@ -17,7 +17,9 @@ from kapitza.solve import Halving, Outcome, walk_to
 
 @dataclass(frozen=True)
 class Homotopy:
-    """Solve at `parameter` = start first, then walk to the model's own value.
+    """Solve at another parameter value first.
+
+    At `parameter` = start, then by continuation to the model's own value.
 
     Steps are geometric when both ends have one sign, otherwise even; a step that fails is halved, one that succeeds
     lets the next grow. steps: at first; smallest: share of the way below which it is given up. method: the solver used

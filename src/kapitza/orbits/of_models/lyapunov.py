@@ -24,7 +24,7 @@ CERTAIN = 2.0
 
 @dataclass(frozen=True, repr=False)
 class LyapunovSpectrum:
-    """Lyapunov exponents with standard errors, per unit of time (of a map: per iteration).
+    """Lyapunov exponents with standard errors, per time or iteration.
 
     values: (..., n) in descending order; -inf where sticking collapses a direction in finite time, NaN where the motion
     leaves the finite numbers. errors: (..., n) standard errors from blocks. dimension, dimension_error: (...) of

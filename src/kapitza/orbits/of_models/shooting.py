@@ -364,7 +364,9 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
 
 @dataclass(frozen=True)
 class Shooting:
-    """One node: x(T; x_0) = x_0 by Newton with tangents. The fast path, whatever the stability, for moderate growth.
+    """Solve by shooting from one node.
+
+    x(T; x_0) = x_0 by Newton with tangents: the fast path, whatever the stability, for moderate growth.
 
     tolerance: of the scaled Newton step, of which there are max_iterations at most. largest_step: limit of a step
     relative to the size of the orbit.
@@ -386,7 +388,9 @@ class Shooting:
 
 @dataclass(frozen=True)
 class MultipleShooting:
-    """Many nodes, so that no segment grows much: for long and strongly unstable orbits, and for poor guesses.
+    """Solve by shooting from many nodes.
+
+    No segment grows much: for long and strongly unstable orbits, and for poor guesses.
 
     nodes: how many; None places them where the tangents have grown by `growth` (and at every excitation period).
     tolerance, max_iterations, largest_step: as in `Shooting`.

@@ -74,7 +74,9 @@ def find_invariant(
     hold_back: float = 0.3,
     monitor: Monitor | None = None,
 ) -> InvariantSearch:
-    """Conserved combinations of candidate functions of the channels; every record is an orbit with its own value.
+    """Find conserved combinations of candidate functions.
+
+    Functions of the channels; every record is an orbit with its own value.
 
     Parameters
     ----------
