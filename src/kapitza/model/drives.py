@@ -72,7 +72,7 @@ def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: fl
 
 
 def with_added(model: Model, parameter: str, name: str | None = None) -> Model:
-    """Return the model with a known amount added to a parameter.
+    """Return the model with a parameter increased.
 
     A mass fixed to the rig changes the motion by a known amount, which tells mass from stiffness. The added amount is a
     setting: vary it in a plan, give it to each recording as its own value.

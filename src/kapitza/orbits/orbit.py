@@ -258,6 +258,7 @@ class PeriodicOrbit(Shown):
 
     def __getstate__(self) -> dict[str, Any]:
         # What is still to be computed refers to compiled code, which stays in its process.
+        as_computed(self.solution)
         return as_computed(self)
 
     def plot(self, **settings: Anything) -> Any:

@@ -136,7 +136,7 @@ def _drives(
                 signals[0].name: drive_of(signals[0].name, str(place) if place.is_file() else text, signals[0].unit)
             }
         except KapitzaError as error:
-            notes.add(("plan", "drives", label), str(error))
+            notes.add(("plan", "drives", label), error)
     return found
 
 
@@ -150,22 +150,22 @@ def _check(asked: NextRun, candidate: Candidate, notes: Notebook) -> None:
         try:
             check_choices(model, _template(asked, model), alone, candidate.free, tuple(asked.drives))
         except KapitzaError as error:
-            notes.add(("plan", "vary", name), str(error))
+            notes.add(("plan", "vary", name), error)
     for text, bound in asked.limits.items():
         try:
             check_limits(model, {text: bound})
         except KapitzaError as error:
-            notes.add(("plan", "limits", text), str(error))
+            notes.add(("plan", "limits", text), error)
     for text in asked.want or ():
         try:
             parse_expression(text, model.names)
         except KapitzaError as error:
-            notes.add(("plan", "want"), str(error))
+            notes.add(("plan", "want"), error)
     try:
         if asked.missing:
             with_laws(model, list(asked.missing))
     except KapitzaError as error:
-        notes.add(("plan", "missing"), str(error))
+        notes.add(("plan", "missing"), error)
 
 
 def _check_names(asked: NextRun, model: Model, notes: Notebook) -> None:
@@ -173,11 +173,11 @@ def _check_names(asked: NextRun, model: Model, notes: Notebook) -> None:
         try:
             model.check(name)
         except KapitzaError as error:
-            notes.add(("plan", "settings", name), str(error))
+            notes.add(("plan", "settings", name), error)
     try:
         model.state(dict(asked.start))
     except KapitzaError as error:
-        notes.add(("plan", "start"), str(error))
+        notes.add(("plan", "start"), error)
 
 
 def _template(asked: NextRun, model: Model) -> Choice:
