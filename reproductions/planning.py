@@ -158,7 +158,7 @@ def _met(good: bool) -> str:
     return "met" if good else "**missed**"
 
 
-def _measured(model: kz.Model, choice: kz.Choice, seed: int) -> tuple[kz.Record, dict[str, float]]:
+def measured(model: kz.Model, choice: kz.Choice, seed: int) -> tuple[kz.Record, dict[str, float]]:
     at = model.with_values(**choice.settings)
     states = kz.simulate(at, x0=at.state(choice.start).tolist(), t=np.arange(choice.samples) * choice.step)
     clean = kz.Record.from_arrays(states.time, {name: states[name] for name in choice.channels})
@@ -171,11 +171,11 @@ def planned(label: str, seed: int) -> list[Any]:
     # Noise of its own for every system: with the same numbers for all of them one bad draw would count ten times.
     number = 1000 * (1 + list(BY_LABEL).index(label)) + 2 * seed
     try:
-        first = _measured(model, one.weak, number)
+        first = measured(model, one.weak, number)
         fit = kz.identify(model, [first], free=free, method=kz.ShootingFit())
         plan = kz.plan(fit, one.vary, run=one.run, limits=one.limits)
         best = plan.expected[0]
-        second = _measured(model, best.choice, number + 1)
+        second = measured(model, best.choice, number + 1)
         after = kz.identify(model, [first, second], free=free, method=kz.ShootingFit())
     except kz.KapitzaError as error:
         return [{"failed": str(error)[:120]}]

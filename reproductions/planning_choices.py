@@ -1,0 +1,223 @@
+"""Choices of a plan beside brute force: branches, sets of orbits, bifurcations, drives, continuous ranges."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from harness import Comparison, comparison_table, markdown_table
+
+import kapitza as kz
+from kapitza.continuation import Kind
+from kapitza.planning import sets
+from reproductions._cells import cells
+from reproductions.planning import BY_LABEL
+
+MANY = 400
+"""Draws of the simulation beside which chances of branches are shown."""
+
+FREQUENCIES = (1.31, 1.34, 1.35, 1.37)
+CONTINUOUS = ("hardening spring (built with)", "softening spring", "quadratic drag")
+
+
+def main() -> str:
+    tables = {
+        "branches": branches, "orbits": orbits, "hybrid": hybrid, "drives": drives,
+        **{f"continuous {label}": continuous for label in CONTINUOUS},
+    }  # fmt: skip
+    made = cells("planning_choices", list(tables), lambda name, _: tables[name](name), 1, most=1)
+    parts = ["# Choices beside brute force"]
+    if "branches" in made:
+        parts += ["## Chance of the upper branch", _branch_page(made["branches"])]
+    if "orbits" in made:
+        parts += ["## Sets of unstable orbits of the ORBITS pendulum", _rows(made["orbits"])]
+    if "hybrid" in made:
+        parts += ["## HYBRID: fold against doubling", markdown_table(["measure", "K [%]", "m [%]"], made["hybrid"][0]),
+                  _rows(made["hybrid"][1])]  # fmt: skip
+    if "drives" in made:
+        head = ["force history", "damping θ3 [%]", "seal friction θ7 [%]"]
+        parts += ["## Landing gear: which force history", markdown_table(head, made["drives"])]
+    near = [row for name, rows in made.items() if name.startswith("continuous") for row in rows]
+    if near:
+        parts += ["## Continuous choices against 4096 Sobol points", _rows(near)]
+    return "\n\n".join(parts)
+
+
+def _rows(rows: list[Any]) -> str:
+    return comparison_table([Comparison(*row) for row in rows])
+
+
+def _branch_page(rows: list[Any]) -> str:
+    worst = max(abs(row[2] - row[3]) for row in rows)
+    head = ["frequency", "how it begins", "plan (32 draws)", f"simulation ({MANY} draws)"]
+    shown = [[f"{w:g}", how, f"{a:.2f}", f"{b:.2f}"] for w, how, a, b in rows]
+    said = f"Largest difference {worst:.2f} (0.1 wanted): {'met' if worst <= 0.1 else '**missed**'}."
+    return markdown_table(head, shown) + "\n\n" + said
+
+
+def jump() -> kz.Model:
+    """The jump example: c ± 10 %, k ± 1 %, k3 ± 10 %, F = 0.3."""
+    known = [
+        kz.Parameter(n, 0.1 if n == "c" else 1.0, prior=kz.Prior(0.1 if n == "c" else 1.0, s), bounds=(0.0, np.inf))
+        for n, s in (("c", 0.01), ("k", 0.01), ("k3", 0.1))
+    ]
+    return kz.Model.from_equations(
+        "x'' + c*x' + k*x + k3*x**3 = F*cos(w*t)", parameters=[*known, kz.Parameter("F", 0.3), "w"], period="2*pi/w"
+    )
+
+
+def branches(_: str) -> list[Any]:
+    """Chances from a plan, and from independent draws followed by `simulate` and told apart by their amplitude."""
+    model, rows = jump(), []
+    random = np.random.default_rng(5)
+    truth = np.array([0.1, 1.0, 1.0]) + np.array([0.01, 0.01, 0.1]) * random.standard_normal((MANY, 3))
+    run = kz.Choice({"F": 0.3}, duration=40.0, step=0.1, channels={"x": 0.01}, settle=150.0, sweep=None)
+    for w in FREQUENCIES:
+        found = kz.plan(model, {"w": [w]}, run=run, search=kz.Search(points=2, polish=0, shown=32))
+        upper = [o.probability for o in found[0].outcomes if o.size > 0.75]
+        sizes = []
+        for c, k, k3 in truth:
+            at = model.with_values(c=float(c), k=float(k), k3=float(k3), w=w)
+            periods = np.ceil(150.0 / (2 * np.pi / w)) * 2 * np.pi / w
+            states = kz.simulate(at, x0=[0.0, 0.0], t=np.concatenate([[0.0], periods + np.arange(400) * 0.1]))
+            sizes.append(float(np.std(states["x"][1:])))
+        rows.append((w, "from rest", float(sum(upper)), float(np.mean(np.array(sizes) > 0.75))))
+    return rows
+
+
+def orbits(_: str) -> list[Any]:
+    """Pairs and triples by `best_set`, by exchange of members, and by every combination at the true values."""
+    model = kz.library.parametric_pendulum()
+    found = kz.find_orbits(model, max_period=3, region={"phi'": (-15.0, 15.0)}, details=False)
+    free = ("l", "k2", "k3")
+    known = [
+        kz.Parameter(p.name, p.value, p.unit, prior=kz.Prior(p.value, 0.05 * abs(p.value))) if p.name in free else p
+        for p in model.parameters
+    ]
+    model = kz.Model.from_equations(
+        list(model.equations), coordinates=model.coordinates, parameters=known, period=model.excitation.period
+    )
+    run = kz.Choice(duration=60.0, step=0.02, channels={"phi": 0.005})
+    told = np.array([kz.orbit_information(model, orbit, free, run) for orbit in found])
+    values = np.array([model.values[n] for n in free])
+    prior = np.diag(1 / (0.05 * values) ** 2)
+    rows: list[Any] = [["orbits of period up to 3", "-", len(found), "", True]]
+    search = kz.Search(draws=1, shown=1)
+    for size in (2, 3):
+        scores = {
+            numbers: float(np.mean(np.log(np.sqrt(np.diag(np.linalg.inv(prior + told[list(numbers)].sum(0) / size)))
+                                          / np.abs(values))))
+            for numbers in combinations(range(len(found)), size)
+        }  # fmt: skip
+        best = min(scores.values())
+        whole = kz.best_set(model, list(found), size=size, run=run, search=search)
+        swapped = _exchange(model, list(found), size, run, search)
+        for label, numbers in (("all compared", whole.best), ("by exchange", swapped)):
+            excess = float(np.exp(scores[tuple(sorted(numbers))] - best) - 1)
+            rows.append([f"sets of {size}, {label}: wider than all", "0", f"{excess:.2%}", "5 %", excess <= 0.05])
+    return rows
+
+
+def _exchange(model: kz.Model, found: list[Any], size: int, run: kz.Choice, search: kz.Search) -> tuple[int, ...]:
+    """The same set where there are too many to compare them all."""
+    most, sets.TRIED = sets.TRIED, 0
+    try:
+        return kz.best_set(model, found, size=size, run=run, search=search).best
+    finally:
+        sets.TRIED = most
+
+
+def hybrid(_: str) -> list[Any]:
+    """Which bifurcation of the HYBRID test tells more of its stiffness K and pendulum mass m."""
+    plain = kz.library.pendulum_on_spring()
+    free = ("K", "m")
+    known = [
+        kz.Parameter(p.name, p.value, p.unit, prior=kz.Prior(p.value, 0.02 * abs(p.value))) if p.name in free else p
+        for p in plain.parameters
+    ]
+    model = kz.Model.from_equations(
+        list(plain.equations), coordinates=plain.coordinates, parameters=known, period=plain.excitation.period
+    )
+    fold, doubling = bifurcations(model)
+    items = [kz.Reading.of(b, 0.01, f"{b.kind.value} at a = {b.value:.4g} N ± 0.01 N") for b in (fold, doubling)]
+    rows = []
+    for items_, size in (([items[0]], 1), ([items[1]], 1), (items, 2)):
+        one = kz.best_set(model, items_, size=size, search=kz.Search(draws=4, shown=4)).sets[0]
+        label = " + ".join(item.label for item in items_)
+        rows.append([label, *(f"{100 * a / model.values[n]:.2g}" for n, a in zip(free, one.after, strict=True))])
+    checks = []
+    for kind, found in (("fold", 0), ("doubling", 1)):
+        step = 1e-3 * model.values["K"]
+        ends = [bifurcations(model.with_values(K=model.values["K"] + s * step))[found].value for s in (1, -1)]
+        moved = [items[found].value(model.with_values(K=model.values["K"] + s * step)) for s in (1, -1)]
+        gap = max(abs(a - b) for a, b in zip(ends, moved, strict=True))
+        checks.append([f"{kind}: moved to other K against found anew", "0", f"{gap:.1e}", "1e-6", gap < 1e-6])
+    return [rows, checks]
+
+
+def bifurcations(model: kz.Model) -> tuple[kz.Bifurcation, kz.Bifurcation]:
+    """The fold of the swinging motion and the doubling of the hanging state, along the forcing amplitude."""
+    rest = {"y": 0, "theta": 0, "y'": 0, "theta'": 0}
+    hanging = kz.follow(model.with_values(a=2.4), rest, "a", (2.3, 2.9), direction=1)
+    (doubling,) = hanging.of(Kind.DOUBLING)
+    swinging = kz.switch_branch(doubling, (0.5, 4.0))
+    (fold,) = swinging.of(Kind.FOLD)
+    return fold, doubling
+
+
+def drives(_: str) -> list[Any]:
+    """Widths of two parameters of the landing gear after runs with different measured forces."""
+    t = np.arange(200) / 200
+    shapes = {
+        "sine of 600 N": 3300 + 600 * np.sin(2 * np.pi * t),
+        "sine of 200 N": 3300 + 200 * np.sin(2 * np.pi * t),
+        "step of 600 N": 3300 + 600 * ((t > 0.3) & (t < 0.6)),
+        "ramp of 900 N": 3300 + 900 * np.minimum(t, 1 - t),
+    }
+    gear = kz.library.oleo(values="estimation")
+    names = ("theta3", "theta7")
+    model = gear
+    prior = np.diag([1 / (0.1 * model.values[n]) ** 2 for n in names])
+    run = kz.Choice(start=dict(gear.start), duration=3.0, step=0.01, channels={"u": 1e-3})
+    rows = []
+    for label, values in shapes.items():
+        driven = kz.with_drives(model, {"F": kz.Signal("F", t, values, 1.0, unit="N")})
+        told = kz.information(driven, run, names)
+        width = np.sqrt(np.diag(np.linalg.inv(prior + told)))
+        rows.append([label, *(f"{100 * w / abs(model.values[n]):.2g}" for w, n in zip(width, names, strict=True))])
+    return rows
+
+
+def continuous(name: str) -> list[Any]:
+    """The plan's best run over the best of 4096 points of another Sobol sequence, at the same 32 draws."""
+    from scipy.stats import qmc
+
+    from kapitza.planning.experiments import Experiments
+
+    label = name.removeprefix("continuous ")
+    one = BY_LABEL[label]
+    known = [
+        kz.Parameter(n, v, prior=kz.Prior(v, 0.1 * v) if n in one.free else None, bounds=(0.0, np.inf))
+        for n, v in one.values.items()
+    ]
+    model = kz.Model.from_equations(list(one.equations), parameters=known, **one.parts)
+    run = kz.Choice(one.run.settings, duration=30.0, step=0.1, channels=one.run.channels)
+    vary = {**one.vary, "x": (0.0, 0.5)}
+    plan = kz.plan(model, vary, run=run, limits=one.limits)
+    runner = Experiments(model, plan.knowledge.names, tuple(one.limits))
+    points = qmc.Sobol(3, rng=np.random.default_rng(99)).random_base2(12)
+    choices = [plan.space.choice(point) for point in points]
+    bound = np.array(list(one.limits.values()))
+    few = plan.knowledge.some(8)
+    scores = []
+    for first in range(0, len(choices), 256):
+        runs = runner.run(choices[first : first + 256], few)
+        score = plan.wanted.score(plan.knowledge.information + runs.information, "mean log")
+        scores.append(np.where((1.05 * runs.peaks / bound).max(axis=(1, 2)) <= 1, score, np.inf))
+    best = [choices[i] for i in np.argsort(np.concatenate(scores), kind="stable")[:24]]
+    runs = runner.run([plan.best, *best], plan.knowledge.some(32))
+    score = plan.wanted.score(plan.knowledge.information + runs.information, "mean log")
+    score = np.where((1.05 * runs.peaks / bound).max(axis=(1, 2)) <= 1, score, np.inf)
+    excess = float(np.exp(score[0] - score[1:].min()) - 1)
+    return [[f"{label}: wider than the best of 4096", "0", f"{excess:.2%}", "2 %", excess <= 0.02]]
