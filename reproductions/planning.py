@@ -16,7 +16,7 @@ import numpy as np
 from harness import markdown_table
 
 import kapitza as kz
-from reproductions._cells import cells, seeds
+from reproductions._cells import cells
 
 SEEDS = 16
 
@@ -94,6 +94,7 @@ BY_LABEL = {one.label: one for one in SYSTEMS}
 def main() -> str:
     made = cells("planning", list(BY_LABEL), planned, SEEDS)
     rows, every = [], []
+    plans = sum(len(runs) for runs in made.values())
     for label, runs in made.items():
         good = [one for one in runs if "ratio" in one]
         ratio = np.array([r for one in good for r in one["ratio"]])
@@ -121,7 +122,7 @@ def main() -> str:
     return "\n\n".join(
         [
             "# Promised and reached",
-            f"A weak run, a plan, the planned run, a joint fit: {seeds(SEEDS)} seeds of {len(SYSTEMS)} systems. The "
+            f"A weak run, a plan, the planned run, a joint fit: {plans} plans on {len(made)} systems. The "
             "hardening spring, the two wells and the pendulum with dry friction were in view while planning was built.",
             markdown_table(head, rows),
             *_verdicts(every),

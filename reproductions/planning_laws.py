@@ -12,7 +12,7 @@ import numpy as np
 from harness import markdown_table
 
 import kapitza as kz
-from reproductions._cells import cells, seeds
+from reproductions._cells import cells
 from reproductions.planning import BY_LABEL, Planned, measured
 
 SEEDS = 3
@@ -43,7 +43,7 @@ def main() -> str:
     return "\n\n".join(
         [
             "# Promises with a missing law",
-            f"{seeds(SEEDS)} seeds of {len(SPRINGS)} springs for each of four laws; widths of the parameters of the "
+            f"Plans on {len(SPRINGS)} springs for each of four laws; widths of the parameters of the "
             "spring in a fit that has the law, over the width promised with that law unknown. The last column is the "
             "same reached width over the promise that takes the equations as complete.",
             markdown_table(head, rows),

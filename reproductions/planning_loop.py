@@ -21,7 +21,7 @@ from harness import markdown_table
 import kapitza as kz
 from kapitza.planning import Ending
 from kapitza.rig import Sensors, SimulatedRig
-from reproductions._cells import cells, seeds
+from reproductions._cells import cells
 from reproductions.planning import BY_LABEL, Planned
 
 SEEDS, KILLS, BUDGET, AIM, NOISE = 20, 20, 6, 0.01, 0.01
@@ -91,7 +91,7 @@ def main() -> str:
     return "\n\n".join(
         [
             "# Campaigns on simulated rigs",
-            f"{seeds(SEEDS)} campaigns on each of {len(RIGS)} rigs with true values drawn from a prior of 15 %, to "
+            f"{total} campaigns on {len(made)} rigs with true values drawn from a prior of 15 %, to "
             f"{AIM:.0%}, at most {BUDGET} runs. Answered: reached the aim, or ended and said why.",
             markdown_table(["rig", "campaigns", "within limits", "reached", "answered", "runs", "90 % cover"], rows),
             f"- Within the limits: {within} of {total} (all wanted): {'met' if within == total else '**missed**'}.\n"
