@@ -56,6 +56,10 @@ hold_back = {hold_back}                   # share of the end kept to check the p
 
 [output]
 report = true                     # report.html in the results folder
+
+# [plan]                          # what the next experiment may be: the report ranks the choices
+# vary = {{F = [0.02, 0.5]}}
+# limits = {{"abs(x)" = 1.2}}
 """
 
 OWN = """
