@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import stat
 import time
 import warnings
 from contextlib import closing, suppress
 from pathlib import Path
 
 import heyoka as hy
+
+from kapitza.base.owners import distrust
 
 MOST_KEPT = 2**29
 """Bytes of compiled code on disk, some thousand models; what was used longest ago goes first.
@@ -45,7 +46,7 @@ def keep_code_apart() -> None:
     if problem:
         hy.llvm_state.set_diskcache_enabled(False)
         os.environ[WITHOUT] = "1"
-        warnings.warn(f"Compiled code is not kept: {problem}", stacklevel=2)
+        warnings.warn(f"Compiled code is not kept: {problem} HEYOKA_CACHE_DIR names another folder.", stacklevel=2)
         return
     hy.llvm_state.set_diskcache_path(str(folder))
     if not os.environ.get("HEYOKA_CACHE_DIR") and not (folder / "cache.db").exists():
@@ -69,41 +70,6 @@ def _place() -> Path | None:
     except OSError:
         return None
     return folder if enough and os.access(folder, os.R_OK | os.W_OK | os.X_OK) else None
-
-
-def distrust(folder: Path) -> str:
-    """Return why code in this folder may be somebody else's, or ""."""
-    if os.name != "posix":
-        return ""
-    real = Path(os.path.realpath(folder))
-    for place in (real, *real.parents):
-        found, owners = place.stat(), (os.geteuid(),) if place == real else (os.geteuid(), 0)
-        if found.st_uid not in owners:
-            return f"{place} belongs to user {found.st_uid}; let HEYOKA_CACHE_DIR name a folder of your own."
-        # In a folder such as /tmp nobody can replace what belongs to others (sticky).
-        shared = place != real and found.st_mode & stat.S_ISVTX
-        if _open_to_others(found) and not shared:
-            return f"{place} can be written by other users: chmod go-w {place}"
-    closed = not real.stat().st_mode & 0o077
-    for path in real.iterdir():
-        try:
-            found = path.lstat()
-        except FileNotFoundError:
-            # The journal of another process that has just closed the database.
-            continue
-        if not stat.S_ISREG(found.st_mode):
-            return f"{path} is a link, or otherwise not a file: remove it."
-        if found.st_uid != os.geteuid():
-            return f"{path} belongs to another user (number {found.st_uid}): remove it."
-        if _open_to_others(found) and not closed:
-            return f"{path} can be written by other users: chmod go-w {path}"
-    return ""
-
-
-def _open_to_others(found: os.stat_result) -> bool:
-    """Return whether others than the owner can write; a group of the owner's own number is taken for private."""
-    group = found.st_mode & stat.S_IWGRP and found.st_gid != found.st_uid
-    return bool(group or found.st_mode & stat.S_IWOTH)
 
 
 def damage(folder: Path) -> str:

@@ -38,6 +38,7 @@ def escaped(text: str) -> str:
 
 
 def label(name: str, unit: str = "") -> str:
+    """Return the label of an axis, escaped for Plotly."""
     return escaped(axis_label(name, unit).replace(r"\$", "$"))
 
 

@@ -93,7 +93,8 @@ class Gate:
 
         query = parse_qs(scope["query_string"].decode("latin-1"))
         query.pop("token")
-        path = quote(scope["path"]) + ("?" + urlencode(query, doseq=True) if query else "")
+        # Two slashes at the beginning would lead to another host.
+        path = "/" + quote(scope["path"].lstrip("/\\")) + ("?" + urlencode(query, doseq=True) if query else "")
         cookie = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
         headers = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
         await _answer(send, 200, WELCOME.format(path=path.replace("&", "&amp;")), headers)

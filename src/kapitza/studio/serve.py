@@ -16,6 +16,7 @@ from fastapi import FastAPI, Response
 from nicegui import app, ui
 
 from kapitza.base.files import replacing
+from kapitza.base.owners import distrust
 from kapitza.base.suffixes import SUFFIXES
 from kapitza.errors import DataError, KapitzaError
 from kapitza.studio import page
@@ -34,9 +35,12 @@ def run(target: Path, port: int, browser: bool) -> None:
     """Serve a folder, study or recording until Ctrl-C."""
     studio = opened(target)
     asked = port != 0
-    port, token = _address(target.resolve(), port)
-    sock = _socket(port, asked)
+    wanted, token = _address(target.resolve(), port)
+    sock = _socket(wanted, asked)
     port = sock.getsockname()[1]
+    if port != wanted:
+        # The program that holds the former port is sent the cookie by pages that are still open.
+        token = secrets.token_urlsafe(32)
     _remember(target.resolve(), port, token)
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add_routes(api, studio)
@@ -78,15 +82,17 @@ def add_routes(api: FastAPI, studio: Studio) -> None:
 
     @api.get("/data/view")
     def view(study: str, number: int, begin: float, end: float, width: int, overlay: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
+        # A window opens its study, in the loop of the server; a picture, which is asked for in a thread, cannot.
         try:
-            recordings = studio.session(study).recordings
-        except (KapitzaError, OSError):
-            return Response(status_code=404)
+            session = studio.opened(study)
+        except KapitzaError:
+            session = None
+        recordings = [] if session is None else session.recordings
         found = recordings[number] if 0 <= number < len(recordings) else None
-        if not isinstance(found, Shown) or not begin < end:
+        if session is None or not isinstance(found, Shown) or not begin < end:
             return Response(status_code=404)
         seen = found.pyramid.view(begin, end, min(max(width, 10), WIDEST))
-        motion = studio.session(study).motion if overlay else None
+        motion = session.motion if overlay else None
         packed = seen.packed(None if motion is None else motion.at(seen.time, found.channels))
         return Response(packed, media_type="application/octet-stream", headers={"cache-control": "no-store"})
 
@@ -109,12 +115,15 @@ def _socket(port: int, asked: bool) -> socket.socket:
 
 
 def _kept() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return Path(base) / "kapitza" / "studio.json"
 
 
 def _addresses() -> dict[str, list[object]]:
     try:
+        # A token that somebody else could have written there would let them in.
+        if not _kept().is_absolute() or distrust(_kept().parent):
+            return {}
         found = json.loads(_kept().read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else {}
     except (OSError, ValueError):
@@ -134,6 +143,8 @@ def _remember(target: Path, port: int, token: str) -> None:
     """Keep port and token in a file that only the user can read; without such a place they are new each time."""
     kept = {key: value for key, value in _addresses().items() if key != str(target)}
     kept = dict(list(kept.items())[-MOST_KEPT:]) | {str(target): [port, token]}
+    if not _kept().is_absolute():
+        return
     try:
         _kept().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with replacing(_kept()) as draft:

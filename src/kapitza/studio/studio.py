@@ -32,9 +32,16 @@ class Studio:
             self._sessions[path] = made
         return self._sessions[path]
 
+    def opened(self, name: str) -> Session | None:
+        """Return the session of a study that a window has opened; None where there is none."""
+        return self._sessions.get(self.inside(name))
+
     def inside(self, name: str) -> Path:
         """Return a file of the folder; names that lead out of it are refused."""
-        path = (self.folder / name).resolve()
+        try:
+            path = (self.folder / name).resolve()
+        except (OSError, ValueError, RuntimeError):  # a name with a NUL, or a link to itself
+            path = self.folder
         if not name or not path.is_relative_to(self.folder) or path == self.folder:
             raise DataError(f'"{name}" is not a file in {self.folder.name}.')
         return path
