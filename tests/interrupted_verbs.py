@@ -392,7 +392,7 @@ def covered() -> dict:
     model, record = oscillator()
     clean = kz.simulate(model, t=record.time).select(["x"])
     found = kz.coverage(model, clean, 0.01, ["c", "k"], kz.HarmonicFit(), fits=40, monitor=Interrupter(60)).fits
-    # The fit that was stopped is no failure.
+    # The fit that was stopped is not a failure.
     return {"status": found.status.name, "parts": len(found), "all": 40, "same": not found.failures}
 
 

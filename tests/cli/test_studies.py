@@ -46,7 +46,7 @@ def test_a_report_of_a_foreign_folder_leaves_no_lock_beside_it(capsys, tmp_path,
     (tmp_path / "mine").mkdir()
     for place in (tmp_path / "mine", "/dev/null"):
         code, _, err = run(capsys, "report", place)
-        assert (code, "is no results folder of a study" in err) == (2, True)
+        assert (code, "is not a results folder of a study" in err) == (2, True)
 
 
 def test_from_a_recording_to_a_report(capsys, folder):

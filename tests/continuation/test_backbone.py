@@ -118,7 +118,7 @@ def test_what_an_autonomous_backbone_lacks_is_named():
         kz.backbone(kz.Model.from_equations(["x' = y", "y' = -x"]))
     with pytest.raises(kz.KapitzaError, match="another name"):
         kz.backbone(kz.Model.from_equations("x'' + omega**2*x = 0", parameters={"omega": 1.0}))
-    with pytest.raises(kz.KapitzaError, match="x = 0, x' = 0 is no equilibrium"):
+    with pytest.raises(kz.KapitzaError, match="x = 0, x' = 0 is not an equilibrium"):
         kz.backbone(kz.Model.from_equations("x'' + x - 1 = 0"))
     spine = kz.backbone(kz.Model.from_equations("x'' + x + x**3 - 2 = 0"), rest={"x": 1.0}, bounds=(1, 2.5))
     assert spine.values[0, 0] == pytest.approx(2.0, rel=1e-3)

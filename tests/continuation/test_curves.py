@@ -80,7 +80,7 @@ def test_doubling_curve_of_the_hanging_pendulum():
     ("bounds", "message"),
     [
         ({"omgea": (0.5, 2.0)}, "bounds names 'omgea'"),
-        ({"omega": (float("nan"), 2.0)}, "no range for omega"),
+        ({"omega": (float("nan"), 2.0)}, "not a range for omega"),
         ((3.0, 4.0), r"starts at omega = 1\.77972, outside"),
         (((1.0, 2.0), (0.5, 0.6)), r"starts at B = 0\.3, outside"),
         ((1.0, 2.0, 3.0), "more than 2 entries"),

@@ -179,7 +179,7 @@ def test_pendulum_doublings():
         ({"parameter": "omgea"}, 'Did you mean "omega"'),
         ({"parameter": 3}, "Name the parameter"),
         ({"bounds": (1.0, 2.0)}, r"starts at omega = 0\.5, outside"),
-        ({"bounds": (2.0, 2.0)}, "no range"),
+        ({"bounds": (2.0, 2.0)}, "not a range"),
         ({"start": {"x": 1e6, "x'": 0.0}}, "The branch has no start"),
     ],
 )

@@ -432,7 +432,7 @@ def test_tables_as_programs_and_people_write_them(tmp_path, text, values):
 
 @pytest.mark.parametrize("unit", ["ms", "us"])
 def test_counts_from_1970_need_their_unit(tmp_path, unit):
-    """1.7e12 s is no time: it is not taken for seconds."""
+    """1.7e12 s is not a time: it is not taken for seconds."""
     path = tmp_path / "run.csv"
     per = {"ms": 1e3, "us": 1e6}[unit]
     path.write_text("timestamp,x\n" + "".join(f"{1.7e9 * per + 0.5 * per * k:.0f},{k}\n" for k in range(5)))

@@ -26,7 +26,7 @@ def test_a_complete_model_misses_nothing():
     found = kz.suggest(fit_of("x'' + c*x' + k*x = 0", seed=3))
     assert not found.missing
     assert "Nothing is missing" in str(found)
-    # what the model has already is no candidate
+    # what the model has already is not a candidate
     assert "viscous friction of x" not in found.table().index
     assert "linear stiffness of x" not in found.table().index
 

@@ -124,7 +124,7 @@ def test_no_members_give_no_results():
 
 @pytest.mark.parametrize("tangents", [False, True])
 def test_a_motion_ends_where_a_root_loses_its_real_value(tangents):
-    """x' = -sqrt(x) from 1 is (1 - t/2)² until t = 2; the parabola beyond is no solution."""
+    """x' = -sqrt(x) from 1 is (1 - t/2)² until t = 2; the parabola beyond is not a solution."""
     flow = Flow(Model.from_equations("x' = -sqrt(x)"))
     assert flow.propagate([1.0], 0.0, 1.9, tangents=tangents).state == pytest.approx([0.05**2], abs=1e-14)
     with pytest.raises(FlowError, match=r"end of the domain of sqrt\(x\) at t = 2 with"):

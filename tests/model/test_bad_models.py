@@ -38,7 +38,7 @@ BAD = {
     'A symmetry maps "y"': {"symmetries": [{"map": {"y": "-x"}}]},
     "which cut 2 cells": {"partition": ["x"], "letters": "ABCD"},
     "repeat": {"partition": ["x"], "letters": "AA"},
-    'Start value for "v", which is no state': {"start": {"v": 1.0}},
+    'Start value for "v", which is not a state': {"start": {"v": 1.0}},
     'has no part "perid". Did you mean "period"': {"perid": "2*pi"},
     "parameters['m'] = inf; give a finite number": {"parameters": {"m": np.inf, "k": 1.0}},
     "order 3": {"equations": "x''' + m*k*x = 0"},

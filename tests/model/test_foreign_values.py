@@ -138,7 +138,7 @@ def test_letters_that_look_the_same_are_refused():
 def test_functions_of_something_else_are_refused():
     t, x = sp.Symbol("t"), sp.Function("x")
     assert Model.from_equations(x(t).diff(t) + x(t)).states == ("x",)
-    with pytest.raises(ModelError, match=r"x\(2\*t\) is no function of the time t alone"):
+    with pytest.raises(ModelError, match=r"x\(2\*t\) is not a function of the time t alone"):
         Model.from_equations(x(t).diff(t) + x(2 * t))
 
 

@@ -102,7 +102,7 @@ def test_a_rig_from_a_file_is_followed_over_the_network(tmp_path):
         (("[model]", "[modle]"), r'unknown key "modle".*model'),
         (("k3*x**3", "__import__('os')"), "In .rig.toml."),
         (("gains = [1.0, 0.8]", "gains = [1.0]"), r"\[rig.feedback.x\] gains has the shape"),
-        (("feedback.x", "feedback.z"), '"z" is no coordinate'),
+        (("feedback.x", "feedback.z"), '"z" is not a coordinate'),
         (("sample_time = 0.02", 'sample_time = "fast"'), r"\[rig\] sample_time"),
         (('"F", "omega"', '"F", "omga"'), '"omga"'),
         (("limit = 5.0", "limits = 5.0"), 'unknown key "limits".*limit'),

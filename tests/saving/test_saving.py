@@ -273,7 +273,7 @@ def test_a_sealed_file_that_points_elsewhere_is_refused(way, tmp_path):
             file["x"] = links.get(way, "words")
     content = path.read_bytes()
     path.write_bytes(content + sealed.SEAL + hashlib.sha256(content).hexdigest().encode())
-    with pytest.raises(DataError, match="no array" if way in ("words", "group") else "which is not followed"):
+    with pytest.raises(DataError, match="not an array" if way in ("words", "group") else "which is not followed"):
         kz.load(path)
 
 
@@ -328,7 +328,7 @@ def test_files_of_a_newer_version_are_refused(saved, name, monkeypatch):
 
 @pytest.mark.parametrize("value", [np.float64(0.1), np.array(0.1), np.array([0.1]), np.int64(3), np.bool_(True)])
 def test_single_numbers_keep_their_shape(value, tmp_path):
-    """A number of NumPy is no row of one."""
+    """A number of NumPy is not a row of one."""
     orbits = kz.load(kz.save(kz.OrbitSet((), source=value), tmp_path / "a.nc"))
     assert assert_same(orbits.source, value) == 1
     assert np.shape(orbits.source) == np.shape(value)

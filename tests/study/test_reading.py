@@ -54,7 +54,7 @@ def test_all_problems_come_at_once_with_their_lines(folder):
     assert "must be a whole number, not 'one'" in lines[2]
     assert 'no column "y"' in lines[10]
     assert 'no parameter "kk"' in lines[13]
-    assert "no share of a recording" in lines[14]
+    assert "not a share of a recording" in lines[14]
     assert 'Did you mean "shooting"?' in lines[15]
 
 
@@ -101,7 +101,7 @@ def test_files_of_windows_are_read_and_bytes_of_another_encoding_named_with_thei
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     assert kz.read_study(path).candidates[0].free == ("c", "k")
     path.write_bytes(GOOD.encode().replace(b"[data]", b"# gr\xf6sse\n[data]"))
-    with pytest.raises(kz.StudyError, match=r"line 7: .*no UTF-8"):
+    with pytest.raises(kz.StudyError, match=r"line 7: .*not UTF-8"):
         kz.read_study(path)
 
 

@@ -2,7 +2,8 @@
 
 Every function takes what the value is called, the value, and its limits. It returns a plain Python or NumPy object of
 the promised type, or raises the error kind it is told, with the thing, the value (made harmless for a terminal) and the
-cure. Nothing is converted that could change its meaning: text is no number, a truth value is no number, None is no NaN.
+cure. Nothing is converted that could change its meaning: text is not a number, a truth value is not a number, None
+is not a NaN.
 
     name = checks.name("A channel", given)
     rate = checks.number("rate", given, low=0.0, error=DataError)
@@ -33,7 +34,7 @@ Array: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = type[KapitzaError]
 
 LONGEST_TEXT = 100_000
-"""Characters of a description; equations, names and the like have tighter limits of their own."""
+"""Characters of a description; equations, names and similar texts have tighter limits."""
 
 LONGEST_NAME = 200
 LONGEST_FILE_NAME = 255
@@ -57,7 +58,7 @@ def text(what: str, value: Any, *, longest: int = LONGEST_TEXT, error: Kind = Ar
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise error(f"{what} holds a character that is no Unicode text: {shown(value)}.") from None
+        raise error(f"{what} holds a character that is not Unicode text: {shown(value)}.") from None
     return value if isinstance(value, Message) else str(value)
 
 
@@ -85,7 +86,7 @@ def name(what: str, value: Any, *, error: Kind = ArgumentError) -> str:
 def canonical(name: str) -> str:
     """One spelling for names that are the same letters: µ (micro) is μ (mu), ａ (full width) is a (Unicode NFKC).
 
-    Anything that is no name, such as x², is left as it is: it must not become x2.
+    Anything that is not a name, such as x², is left as it is: it must not become x2.
     """
     word = name.rstrip("'")
     if not word.isidentifier():
@@ -215,7 +216,7 @@ def path(what: str, value: Any, *, error: Kind = ArgumentError) -> Path:
 
 
 class UnreadableToml(KapitzaError):
-    """A file is no TOML, or none of a sensible size; `line` tells where (0: the file as a whole)."""
+    """A file is not TOML, or none of a sensible size; `line` tells where (0: the file as a whole)."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0):
         self.line, self.column = line, column
@@ -246,7 +247,7 @@ def toml_bytes(what: str, named: str, raw: bytes, largest: int) -> tuple[str, di
         return written, tomllib.loads(written)
     except UnicodeDecodeError as problem:
         line = raw[: problem.start].count(b"\n") + 1
-        message = f'"{named}" is not valid TOML: line {line} holds a byte that is no UTF-8; save it as such.'
+        message = f'"{named}" is not valid TOML: line {line} holds a byte that is not UTF-8; save it as such.'
         raise UnreadableToml(message, line) from None
     except tomllib.TOMLDecodeError as problem:
         said = str(problem)
@@ -383,7 +384,7 @@ def expression(what: str, value: Any, *, error: Kind = ArgumentError) -> Any:
     """
     if isinstance(value, (sp.Expr, sp.Equality)) and not isinstance(value, sp.MatrixExpr):
         if value.has(sp.zoo, sp.nan, sp.oo, -sp.oo, sp.I):
-            raise error(f"{what}: {shown(value)} holds a constant that is no finite real number.")
+            raise error(f"{what}: {shown(value)} holds a constant that is not a finite real number.")
         return value
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
         raise error(f"{what} is {shown(value)}; give an expression as text or SymPy, or a number.")

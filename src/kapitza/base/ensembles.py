@@ -126,7 +126,7 @@ def ensemble(
     retries : int
         How often worker processes may die, or a part on your executor be begun again, before the study is given up.
     monitor : Monitor, optional
-        Progress and cancelling; what is finished is given back.
+        Progress and cancelling; what is finished is returned.
 
     Returns
     -------

@@ -90,7 +90,7 @@ def _add_compound(digest: Digest, value: Any, seen: dict[int, Any]) -> None:
         _add_all(digest, value, seen)
     elif is_dataclass(value):
         # Fields alone, and of these not such as are neither given nor compared: what an object has worked out and
-        # kept is no part of what it is.
+        # kept is not a part of what it is.
         names = [f.name for f in fields(value) if f.init or f.compare]
         _add_all(digest, [part for name in names for part in (name, getattr(value, name))], seen)
     else:

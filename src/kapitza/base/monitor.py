@@ -9,7 +9,7 @@ A verb watches its work; a monitor is shown what is done and what is left, and m
     status = task.status
 
 The block ends early when the monitor is cancelled (at the next `advance`) or when the user presses Ctrl-C (at once);
-the verb then gives back what is finished, with `Status.INTERRUPTED`. Iterations deep inside a verb report by
+the verb then returns what is finished, with `Status.INTERRUPTED`. Iterations deep inside a verb report by
 `checkpoint`, which finds the task of the verb by itself.
 """
 
@@ -34,7 +34,7 @@ QUIET = 1.0
 class Progress:
     """How far a piece of work is.
 
-    title: what is done. done, total: in steps of the work; total is None where it is not known beforehand.
+    title: what is done. done, total: in steps of the work; total is None where it is not known before.
     text: what there is so far, in words. level: 0 for the verb that was called, 1 for work inside it, and so on.
     ended: the work is over, finished or not. stage: part of a fit that is under way, such as "HarmonicFit". estimates:
     parameters of a fit at its last iteration, by name. cost: what that iteration has come down to; it means the same
@@ -120,7 +120,7 @@ class Silent:
         self._stop = threading.Event()
 
     def cancel(self) -> None:
-        """Ask the work to stop; it gives back what is finished."""
+        """Ask the work to stop; it returns what is finished."""
         self._stop.set()
 
     @property
@@ -152,7 +152,7 @@ class Bar:
         self._rows: dict[int, Any] = {}
 
     def cancel(self) -> None:
-        """Ask the work to stop; it gives back what is finished."""
+        """Ask the work to stop; it returns what is finished."""
         self._stop.set()
 
     @property
@@ -228,7 +228,7 @@ class Task:
         self.interrupted = False
         """True when the work was stopped before its end."""
         self.partial: Any = None
-        """What the last checkpoint left to be given back if the work is stopped."""
+        """What the last checkpoint left to be returned if the work is stopped."""
         self.stages: tuple[str, ...] = ()
         """Names of the stages under way, outermost first."""
 
@@ -291,7 +291,7 @@ def checkpoint(
 ) -> None:
     """A place inside an iteration where the verb under way may be stopped; nothing happens outside of one.
 
-    partial: what could be given back if it is stopped from here on; estimates by name are shown as well. steps: how
+    partial: what could be returned if it is stopped from here on; estimates by name are shown as well. steps: how
     much more of the total is done. stage, cost: see `Progress`.
     """
     task = _under_way.get()

@@ -122,7 +122,7 @@ MEANT = {
     "lb": ((_FORCE, "lbf"), (re.compile("mass", re.IGNORECASE), "pound")),
     "lbs": ((_FORCE, "lbf"), (re.compile("mass", re.IGNORECASE), "pound")),
 }
-"""Texts with two meanings → what the name of a quantity decides: an acceleration in g is no mass."""
+"""Texts with two meanings → what the name of a quantity decides: an acceleration in g is not a mass."""
 
 REFUSED = {
     **dict.fromkeys(
@@ -218,7 +218,7 @@ def _registry() -> Any:
 
 
 def _factors(text: str) -> list[tuple[str, int]] | None:
-    """Names and powers of "N*m/s^2", or None when the text is no unit by its form."""
+    """Names and powers of "N*m/s^2", or None when the text is not a unit by its form."""
     text = text.translate(SUPERSCRIPTS).strip()
     if not text or len(text) > LONGEST:
         return None

@@ -102,7 +102,7 @@ class BackboneFamily:
     def _require_frequency(self, z: Array) -> None:
         """A frequency that is not positive has no period; Newton's step is shortened."""
         if not z[-1] > 0:
-            raise FlowError(f"{self.free[0]} = {z[-1]:.3g} is no frequency of a free vibration.")
+            raise FlowError(f"{self.free[0]} = {z[-1]:.3g} is not a frequency of a free vibration.")
 
     def residual(self, z: Array) -> Array:
         self._require_frequency(z)
@@ -397,7 +397,7 @@ def linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
     if moving > 1e-9:
         where = ", ".join(f"{name} = {value:g}" for name, value in zip(model.states, origin, strict=True))
         raise KapitzaError(
-            f"{where} is no equilibrium without the force, its rates reach {moving:.2g}: pass {Give('rest')}, such "
+            f"{where} is not an equilibrium without the force, its rates reach {moving:.2g}: pass {Give('rest')}, such "
             "as model.equilibrium()."
         )
     values, vectors = eigenvectors(field.derivatives(rest, np.zeros(1)).by_state[0])

@@ -314,7 +314,7 @@ def other_orbits(
     seed : int
         Of the starts.
     monitor : Monitor, optional
-        Progress; when it is stopped, the orbits that are found are given back.
+        Progress; when it is stopped, the orbits that are found are returned.
 
     Returns
     -------

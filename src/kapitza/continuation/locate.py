@@ -197,7 +197,7 @@ def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
                 found.append((node.arclength, label))
     for kind, function in changed:
         assert stretch is not None
-        # A branch that turns round where it was born has the parameter's extreme there: no fold besides.
+        # A branch that turns round where it was born has the parameter's extreme there: no fold as well.
         if kind is Kind.BRANCH_POINT:
             node = stretch.zero(function, exact=BRANCHING)
         else:

@@ -1,4 +1,4 @@
-"""What continuation gives back: bifurcations and the ends of branches."""
+"""What continuation returns: bifurcations and the ends of branches."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ def discretised_family(
         scheme, z = _differences(frame, problem, orbit.loop, method)
     else:
         raise KapitzaError(
-            f"{method!r} is no method for branches: Shooting, Collocation, HarmonicBalance, Differences."
+            f"{method!r} is not a method for branches: Shooting, Collocation, HarmonicBalance, Differences."
         )
     return DiscretisedFamily(frame, scheme), z
 

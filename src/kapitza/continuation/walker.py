@@ -148,7 +148,7 @@ def checked_bounds(model: Model, parameter: object, bounds: Bounds | None, other
     other: where the branch began that led to a bifurcation, whose own value may be zero to rounding.
     """
     if not isinstance(parameter, str):
-        raise KapitzaError(f'Name the parameter to follow, such as "omega"; {parameter!r} is no name.')
+        raise KapitzaError(f'Name the parameter to follow, such as "omega"; {parameter!r} is not a name.')
     model.check(parameter)
     value = model.values[parameter]
     low, high = model.parameter(parameter).bounds
@@ -158,7 +158,7 @@ def checked_bounds(model: Model, parameter: object, bounds: Bounds | None, other
     # The walk goes both ways: (14, 5) says the same as (5, 14).
     first, last = sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
     if not (np.isfinite(first) and np.isfinite(last) and first < last):
-        raise KapitzaError(f"bounds = {checks.shown(bounds)} is no range for {parameter}: give (low, high).")
+        raise KapitzaError(f"bounds = {checks.shown(bounds)} is not a range for {parameter}: give (low, high).")
     if last - first < NARROW * max(abs(first), abs(last)):
         raise KapitzaError(
             f"bounds = ({first:.15g}, {last:.15g}) of {parameter} are {last - first:.1e} apart: orbits that near are "

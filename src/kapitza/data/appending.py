@@ -162,7 +162,7 @@ def _require_alike(record: Record, stored: Record) -> None:
     if record.period != stored.period:
         raise DataError(f"The stored excitation period is {stored.period} s, that of the record {record.period} s.")
     if record.period is not None:
-        # Whole periods between the two starts change nothing; what rounding of time stamps leaves is no other phase.
+        # Whole periods between the two starts change nothing; what rounding of time stamps leaves is not another phase.
         apart = (record.excitation_start - stored.excitation_start) / record.period
         if abs(apart - round(apart)) > SAME_PHASE:
             raise DataError(

@@ -96,7 +96,7 @@ def converted(attrs: Mapping[str, Any], unit: str, change: Conversion) -> dict[s
 
 
 def _check_facts(name: str, attrs: Mapping[str, Any]) -> None:
-    """Refuse noise that is no standard deviation, and angles that are not in rad."""
+    """Refuse noise that is not a standard deviation, and angles that are not in rad."""
     noise = attrs.get("noise")
     if noise is not None and not (is_number(noise) and noise >= 0):
         raise DataError(f'The noise of channel "{name}" is {noise}: a standard deviation is finite and not negative.')

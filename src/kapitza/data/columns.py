@@ -32,7 +32,7 @@ TIME_NAMES = ("t", "time", "times", "time_s", "seconds", "timestamp", "time stam
 RATE_NAMES = ("fs", "rate", "sample_rate", "samplerate", "sampling_rate", "samplingrate", "fsample", "f_s")
 INTERVAL_NAMES = ("dt", "ts", "interval", "sampling_interval", "delta_t")
 EPOCH = 1e11
-"""Seconds beyond which a number is no time in seconds: 3000 years. Computers count ms, µs or ns from 1970."""
+"""Seconds beyond which a number is not a time in seconds: 3000 years. Computers count ms, µs or ns from 1970."""
 SEGMENT_NAMES = ("segment", "trial")
 
 
@@ -399,7 +399,7 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
         chosen = [columns.name(key) for key in wanted.channels]
         pairs = list(zip(chosen, chosen, strict=True))
     if not pairs:
-        raise DataError(f"No channels: besides the time the file has no numeric columns ({listed(columns.names)}).")
+        raise DataError(f"No channels: apart from the time the file has no numeric columns ({listed(columns.names)}).")
     for old, new in pairs:
         if not isinstance(new, str) or new in RESERVED:
             raise DataError(f'Column "{old}" cannot become a channel called {new!r}: give it another name, as text.')
@@ -435,7 +435,7 @@ def declared_names(names: Iterable[str] | Mapping[str, str] | None, channels: It
     known = list(dict.fromkeys(channels))
     for name in sorted(map(str, given - set(known))):
         raise DataError(
-            f'"{name}" is declared but is no channel; there are {listed(known)}.{nearest_name(name, known)}'
+            f'"{name}" is declared but is not a channel; there are {listed(known)}.{nearest_name(name, known)}'
         )
     return given
 

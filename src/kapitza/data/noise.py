@@ -25,7 +25,7 @@ def is_number(value: Any) -> bool:
 
 
 def check_noise(noise: Any) -> None:
-    """Refuse what is no standard deviation."""
+    """Refuse what is not a standard deviation."""
     stated = noise if isinstance(noise, Mapping) else {} if noise is None else {"every channel": noise}
     for name, value in stated.items():
         if not is_number(value) or value < 0:

@@ -54,7 +54,7 @@ class Record(Shown):
     Each data variable is a channel; its attributes: "unit", "angle" (True for angles, continuous or wrapped, always
     kept in rad), "noise" (standard deviation in that unit, when known). Dataset attributes: "period" (of the
     excitation, s), "phase" (of the first sample, s after the excitation's start; without it the time stamps count from
-    that start), "name", "source", "left_out" (a column of the file that numbers its rows and is no channel).
+    that start), "name", "source", "left_out" (a column of the file that numbers its rows and is not a channel).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""write: a record to a file that `read` gives back unchanged.
+"""write: a record to a file that `read` returns unchanged.
 
 The libraries of the containers are imported where they are used: they cost 40 MB that most sessions do not need.
 """

@@ -82,7 +82,7 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
 
 
 def _known_without(fit: Estimate, free: Combinations, errors: Mapping[str, float]) -> dict[str, float]:
-    """Those of the errors that do not hang on what was held: of what follows from the combinations alone.
+    """Those of the errors that do not depend on what was held: of what follows from the combinations alone.
 
     With c/m free and k held, m has a value in the fit, and an error, that are those of nothing.
     """

@@ -105,7 +105,7 @@ def echelon(basis: Array) -> Array:
     pivots: list[int] = []
     for column in range(basis.shape[1]):
         free = [row for row in range(basis.shape[0]) if row not in pivots]
-        # Among rows nearly as large as the largest the first is taken, so the answer does not hang on rounding.
+        # Among rows nearly as large as the largest the first is taken, so the answer does not depend on rounding.
         size = np.abs(basis[free, column])
         row = free[int(np.flatnonzero(size >= 0.5 * size.max())[0])]
         basis[:, column] /= basis[row, column]
@@ -140,7 +140,7 @@ def _describe(basis: Array, names: tuple[str, ...]) -> tuple[tuple[str, ...], tu
 
 
 def _times_power(text: str, name: str, exponent: float) -> str | None:
-    """text * name**exponent; None where the exponent is no small fraction, for then it is no power law."""
+    """text * name**exponent; None where the exponent is not a small fraction, for then it is not a power law."""
     if exponent == 0:
         return text
     fraction = Fraction(abs(exponent)).limit_denominator(6)

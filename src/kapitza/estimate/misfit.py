@@ -12,7 +12,7 @@ from kapitza.base.arrays import Array
 from kapitza.estimate.faults import MOST_OF_IT, Fault, Scores
 
 ALARM = 1e-3
-"""Probability below which noise alone is no explanation of what a fit leaves."""
+"""Probability below which noise alone is not an explanation of what a fit leaves."""
 
 FOLLOWS_NOT = 0.3
 """What is left beyond the noise, as a share of the signal, from which a model does not follow the data."""

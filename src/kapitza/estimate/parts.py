@@ -110,7 +110,7 @@ class Likelihood:
 class NoiseAlone:
     """The covariance (k, k) that noise alone gives the free parameters, and the degrees of freedom of its size.
 
-    What an estimate states besides is at least as wide: correlated residuals and pieces that disagree are in it.
+    What an estimate states otherwise is at least as wide: correlated residuals and pieces that disagree are in it.
     """
 
     covariance: Array

@@ -28,7 +28,7 @@ REACH = 3.0
 """Standard errors up to which its points lie."""
 
 TESTS = {"orbits": 40, "motion": 20}
-"""Draws on which an expansion of log p is compared with the model; of a motion they are dear."""
+"""Draws on which an expansion of log p is compared with the model; of a motion they are costly."""
 
 ERROR = {"orbits": 0.05, "motion": 0.1}
 """Largest error of log p (root mean square) with which an expansion is used."""

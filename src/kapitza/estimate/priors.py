@@ -1,4 +1,4 @@
-"""What is known of parameters beforehand: joined with an estimate that did not use it, and held against the data."""
+"""Knowledge of parameters before the data: joined with an estimate that did not use it, and held against the data."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Task:
-    """What a method works on: the request made ready, with what its equations need besides."""
+    """What a method works on: the request made ready, with what its equations need as well."""
 
     request: Request
 

@@ -133,6 +133,6 @@ def _differ(here: Array, there: Array) -> bool:
 
 @lru_cache(maxsize=256)
 def _names_inside_functions_of_time(expressions: tuple[sp.Expr, ...]) -> frozenset[str]:
-    """Names of symbols in cos(ω t + ...) and the like: those that set frequencies."""
+    """Names of symbols in cos(ω t + ...) and similar terms: those that set frequencies."""
     timed = {f for e in expressions for f in e.atoms(sp.Function) if f.has(time_symbol)}
     return frozenset(s.name for f in timed for s in f.free_symbols if isinstance(s, sp.Symbol))

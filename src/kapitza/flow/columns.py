@@ -28,7 +28,7 @@ LANES = 8
 """Members of a SIMD batch; twice the register width still gains."""
 
 WIDTH = 16
-"""Columns in a lane, besides those of the parameters; with fewer the states cost more than the columns."""
+"""Columns in a lane, without those of the parameters; with fewer the states cost more than the columns."""
 
 LEAST_SAVING = 0.7
 """Share of the columns that may be left when some are integrated together, for this to be worth the trial."""

@@ -33,8 +33,8 @@ MOST_EQUATIONS = 32
 """The same for the number of equations: of a chain with many links hardly a node is shared."""
 
 MOST_FUNCTIONS = 64
-"""The same for sin, exp and the like: each is a recurrence of its own, 0.03 s of compilation without loops. A Fourier
-series of 300 samples has as many."""
+"""The same for sin, exp and similar functions: each is a separate recurrence, 0.03 s of compilation without loops. A
+Fourier series of 300 samples has as many."""
 
 MOST_CACHED = 256
 """Compiled objects that a thread holds; a study of many models must not grow without end."""

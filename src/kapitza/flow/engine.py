@@ -38,7 +38,7 @@ class Edge:
     term: as it stands in the smooth rates. margin: positive where the term has a value and 0 at the end; 1 while the
     modes of the switches `guards` (indices) leave the term out. watched: changes its sign where a Taylor series would
     go on along another branch of the term; None where no series gets that far.
-    exponent: of a power whose exponent is no number; at whole numbers it has no end.
+    exponent: of a power whose exponent is not a number; at whole numbers it has no end.
     """
 
     term: sp.Expr

@@ -115,7 +115,7 @@ def _run(
 ) -> tuple[Array, Array]:
     """States (B, m, n) and tangents (B, m, n, columns) at times (B, m), batch by batch; all the columns or none.
 
-    Everything is laid out beforehand as the integrator has it, and the views of its state, time and parameters are
+    Everything is laid out before as the integrator has it, and the views of its state, time and parameters are
     fetched once: for short intervals these calls would cost as much as the integration.
     """
     count, n = states.shape

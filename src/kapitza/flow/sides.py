@@ -291,7 +291,7 @@ class Sides:
     def check(self, states: Array, times: Array, runtime: Array, tolerance: float = 0.0) -> None:
         """Raise when a switch stands on the side that contradicts its mode: a crossing was lost.
 
-        tolerance: of the integration; what it may have moved the state by is no evidence. A function with the mode 0
+        tolerance: of the integration; what it may have moved the state by is not evidence. A function with the mode 0
         vanishes altogether.
         """
         modes = runtime[self.first : self.first + self.count]

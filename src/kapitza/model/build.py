@@ -45,7 +45,7 @@ def to_symbols(given: Any, what: str = "An expression") -> Any:
     functions: dict[sp.Basic, sp.Basic] = {}
     for f in expression.atoms(AppliedUndef):
         if [getattr(a, "name", "") for a in f.args] != ["t"]:
-            raise ModelError(f"{what}: {f} is no function of the time t alone; write coordinates as x(t).")
+            raise ModelError(f"{what}: {f} is not a function of the time t alone; write coordinates as x(t).")
         functions[f] = symbol(checks.canonical(f.func.__name__))
     expression = expression.xreplace(functions)
     canonical = {s: symbol(checks.canonical(s.name)) for s in expression.free_symbols}
@@ -208,7 +208,9 @@ def make_coordinates(
     unknown = sorted(angles - {c.name for c in made})
     if unknown:
         known = [c.name for c in made]
-        raise ModelError(f'"{unknown[0]}" is declared an angle but is no coordinate.{nearest_name(unknown[0], known)}')
+        raise ModelError(
+            f'"{unknown[0]}" is declared an angle but is not a coordinate.{nearest_name(unknown[0], known)}'
+        )
     return tuple(made)
 
 

@@ -40,7 +40,7 @@ def check_model(model: Model) -> None:
     for name in model.start:
         if name not in model.states:
             raise ModelError(
-                f'Start value for "{name}", which is no state.{nearest_name(name, model.states)} '
+                f'Start value for "{name}", which is not a state.{nearest_name(name, model.states)} '
                 f"The states are {', '.join(model.states)}."
             )
 
@@ -107,7 +107,7 @@ def _refuse_constants(what: str, expression: Expression) -> None:
         value = sp.N(node, 20)
         poles = (p.base for p in node.atoms(sp.Pow) if p.exp.is_negative)
         if not (value.is_Float or value.is_Integer) or not value.is_finite or any(map(_vanishes, poles)):
-            raise ModelError(f"{what} holds the constant {checks.shown(node)}, which is no finite real number.")
+            raise ModelError(f"{what} holds the constant {checks.shown(node)}, which is not a finite real number.")
 
 
 def _vanishes(constant: Expression) -> bool:
@@ -198,12 +198,12 @@ def _check_symbols(model: Model) -> None:
         check(label, [impact.surface, *impact.reset.values()], parameters | states | {time})
         for name in impact.reset:
             if name not in model.states:
-                raise ModelError(f'{label} resets "{name}", which is no state: {", ".join(model.states)}.')
+                raise ModelError(f'{label} resets "{name}", which is not a state: {", ".join(model.states)}.')
     for symmetry in model.symmetries:
         check("A symmetry", symmetry.map.values(), parameters | states)
         for name in symmetry.map:
             if name not in model.states:
-                raise ModelError(f'A symmetry maps "{name}", which is no state: {", ".join(model.states)}.')
+                raise ModelError(f'A symmetry maps "{name}", which is not a state: {", ".join(model.states)}.')
     check("The partition", model.partition, parameters | states)
 
 

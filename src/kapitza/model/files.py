@@ -54,7 +54,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     True
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise ModelError(f"{checks.shown(path)} is no path of a model file; give text.")
+        raise ModelError(f"{checks.shown(path)} is not a path of a model file; give text.")
     path = Path(path)
     shown = checks.printable(str(path))
     content = checks.toml("model file", path, LARGEST_FILE, error=ModelError)

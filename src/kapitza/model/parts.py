@@ -46,7 +46,7 @@ class Parameter:
     With `expression` it is derived and has no value of its own.
 
     name: as it stands in the equations; value: NaN where none is known; unit: "" for none; bounds: (low, high) that a
-    fit keeps; prior: what is known besides; description: for people.
+    fit keeps; prior: further knowledge; description: for people.
 
     Examples
     --------

@@ -72,7 +72,7 @@ class Part:
 def write_study_report(result: StudyResult, path: str | Path, truth: Mapping[str, float] | None = None) -> Path:
     """The answer first, then how well it predicts, pictures, warnings, candidates and provenance. Returns the path.
 
-    The file holds everything, Plotly included, and asks nothing of any network. truth: values known beforehand (of a
+    The file holds everything, Plotly included, and asks nothing of any network. truth: values known before (of a
     simulated recording), shown beside those found.
     """
     from kapitza import __version__

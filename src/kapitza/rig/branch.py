@@ -141,7 +141,7 @@ class RigBranch:
 
         output: the measured channels, names of states of the model; their rates follow from the series.
         Points are as the walk left them: within their noise of the free motion, with a covariance from a Jacobian that
-        was carried along, too small near folds. For parameters with honest intervals measure those you take by
+        was carried along, too small near folds. For parameters with calibrated intervals measure those you take by
         `measure_orbit` first (`with_points`).
         """
         names = (output,) if isinstance(output, str) else tuple(output)

@@ -43,7 +43,7 @@ Watch = Callable[["RigPoint"], bool | None]
 
 @dataclass(frozen=True)
 class Anchor:
-    """A point that the walk comes from but that is no point of the branch, such as the rest state at a doubling."""
+    """A point that the walk comes from but that is not a point of the branch, such as the rest state at a doubling."""
 
     z: Array
 

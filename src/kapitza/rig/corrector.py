@@ -23,7 +23,7 @@ class RigStepping:
 
     Steps grow by 1.3 after two iterations or fewer and shrink by 0.7 after five or more; a failure halves them. largest
     0.2: with 0.3 a parabola through five points misses a fold by a per cent. noise_level: a point holds when the rms of
-    its residuals over their deviations is below this (1.2 asks for luck, 4 costs a per cent on a fold).
+    its residuals over their deviations is below this (below 1.2 few points converge, 4 costs a per cent on a fold).
     renew: after so many failures at one point the Jacobian is measured again.
     beyond: share of the scales that modes without unknowns may hold before modes are added (or the point is refused).
     """

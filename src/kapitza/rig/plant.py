@@ -115,7 +115,8 @@ def _check_coordinates(model: Model, driven: list[str], fed: list[str]) -> None:
     for name in (*driven, *fed):
         if name not in names:
             raise RigError(
-                f'"{name}" is no coordinate of "{model.name}".{nearest_name(name, names)} It has: {", ".join(names)}.'
+                f'"{name}" is not a coordinate of "{model.name}".{nearest_name(name, names)} '
+                f"It has: {', '.join(names)}."
             )
         if next(c for c in model.coordinates if c.name == name).order != 2:
             raise RigError(f'"{name}" has an equation of first order; a rig drives or controls those of second order.')
@@ -143,7 +144,7 @@ def _actuator_equation(
     if math.isfinite(actuator.mass):
         if actuator.force not in readings:
             raise RigError(
-                f'The actuator of "{name}" is loaded by "{actuator.force}", which is no output.'
+                f'The actuator of "{name}" is loaded by "{actuator.force}", which is not an output.'
                 f"{nearest_name(actuator.force, readings)} Outputs: {', '.join(readings)}."
             )
         equation -= readings[actuator.force] / symbol(f"actuator_{name}_mass")

@@ -131,7 +131,7 @@ def checked_samples(rig: Rig, samples: Samples, count: int) -> Samples:
 
 
 def sound_samples(rig: Rig, count: int) -> Samples:
-    """Let the rig run and return its samples, after every check; a reading that is no number stops the rig."""
+    """Let the rig run and return its samples, after every check; a reading that is not a number stops the rig."""
     samples = checked_samples(rig, rig.run(count), count)
     controls = [f"control of {i.feedback}" for i in rig.inputs if i.feedback]
     for names, values in ((rig.outputs, samples.values), (controls, samples.control)):

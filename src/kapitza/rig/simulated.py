@@ -93,7 +93,7 @@ class SimulatedRig(Guarded):
             *self.plant.model.states,
         }
         if unknown:
-            raise RigError(f'Sensors name "{min(unknown)}", which is no output: {", ".join(self.plant.outputs)}.')
+            raise RigError(f'Sensors name "{min(unknown)}", which is not an output: {", ".join(self.plant.outputs)}.')
         for name in adjustable:
             model.check(name)
         self._adjustable = tuple(adjustable)

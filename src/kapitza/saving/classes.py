@@ -1,4 +1,4 @@
-"""What a file may hold besides plain values, and how files of earlier versions are read.
+"""What a file may hold, plain values apart, and how files of earlier versions are read.
 
 A class is named in files by its name here, with its version. Rules for a later release:
 

@@ -88,7 +88,7 @@ def _read(path: Path, size: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]
                 raise DataError(f'"{name}" is a link to another place, which is not followed.')
             item = file[name]
             if not isinstance(item, h5py.Dataset) or item.dtype.kind not in "fiu" or item.shape is None:
-                raise DataError(f'"{name}" is no array of numbers.')
+                raise DataError(f'"{name}" is not an array of numbers.')
             if item.external or item.is_virtual:
                 raise DataError(f'The numbers of "{name}" lie in another file, which is not followed.')
             if item.chunks is not None:

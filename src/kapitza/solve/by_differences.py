@@ -1,4 +1,4 @@
-"""Newton's method for a smooth function of a few variables that is dear to evaluate and comes without derivatives."""
+"""Newton's method for a smooth function of a few variables that is costly to evaluate and comes without derivatives."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class NewtonSettings:
     update: "newton" (a fresh Jacobian at every iterate), "reuse" (as the flag), "chord" (the first one for good),
     "broyden" (rank-one updates of the first one).
     noise_level: measured equations hold when the root mean square of residual/deviation is below this. 1.2 asks for
-    luck, 4 leaves errors of a per cent on a fold; 2 was right on the simulated rig.
+    chance, 4 leaves errors of a per cent on a fold; 2 was right on the simulated rig.
     foresight: chord steps and Broyden's end as well when the last two promise that the next is below this many
     tolerances: the residual that would show it is not computed (0: it always is).
     """

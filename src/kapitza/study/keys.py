@@ -170,7 +170,7 @@ DATA = {
     "angles": Key(TEXTS, "channels that live on a circle"),
     "measures": Key(
         NAMED_TEXTS,
-        'what a channel measures, where it is no state: {theta2 = "phi2 - phi1"}, {gap = "x - base"}',
+        'what a channel measures, where it is not a state: {theta2 = "phi2 - phi1"}, {gap = "x - base"}',
     ),
     "sensors": Key(
         SENSORS,

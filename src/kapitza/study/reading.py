@@ -146,7 +146,9 @@ def _check_keys(content: Mapping[str, Any], notes: Notebook) -> dict[str, list[d
     sections["output"] = sections["output"] or [{}]
     level = sections["output"][0].get("level", 0.95)
     if not 0 < level < 1:
-        notes.add(("output", "level"), f"{level} is no level of an interval: it lies between 0 and 1, 0.95 is usual.")
+        notes.add(
+            ("output", "level"), f"{level} is not a level of an interval: it lies between 0 and 1, 0.95 is usual."
+        )
     return sections
 
 
@@ -223,7 +225,7 @@ def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, 
         for channel in strangers:
             notes.add(
                 (*place, "channels"),
-                f'"{channel}" is no state of {candidate.name} ({", ".join(model.states)}): rename it, say what it '
+                f'"{channel}" is not a state of {candidate.name} ({", ".join(model.states)}): rename it, say what it '
                 f"measures, or leave it out.{nearest_name(channel, model.states)}",
             )
     try:
@@ -277,7 +279,9 @@ def _methods(fit: Mapping[str, Any], notes: Notebook) -> tuple[str, ...]:
         notes.add(("fit", "method"), '"auto" stands alone, and each method once: method = ["harmonic", "shooting"].')
     hold_back = fit.get("hold_back", 0.0)
     if not 0 <= hold_back <= 0.9:
-        notes.add(("fit", "hold_back"), f"{hold_back} is no share of a recording to hold back: 0 to 0.9, 0.2 is usual.")
+        notes.add(
+            ("fit", "hold_back"), f"{hold_back} is not a share of a recording to hold back: 0 to 0.9, 0.2 is usual."
+        )
     if fit.get("max_period", 1) < 1:
         notes.add(("fit", "max_period"), "orbits have at least 1 period.")
     for method in METHODS:

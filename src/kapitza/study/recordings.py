@@ -40,8 +40,9 @@ READ_KEYS = (
 class Recording:
     """One file of a study: its record, values of its own, what drove it, and what it is for ("fit" or "check").
 
-    measures: channel → expression in the states, where a channel is no state. sensors: channel → its errors. signals:
-    measured drives by name. held_back: spans [s] that are predicted, not fitted. place: where the study speaks of it.
+    measures: channel → expression in the states, where a channel is not a state. sensors: channel → its errors.
+    signals: measured drives by name. held_back: spans [s] that are predicted, not fitted. place: where the study
+    speaks of it.
     """
 
     path: Path

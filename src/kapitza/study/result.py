@@ -330,7 +330,7 @@ def _number(folder: Path) -> tuple[int, int] | None:
 
 def _read_once(folder: Path) -> StudyResult:
     if not (folder / RESULT).is_file():
-        raise DataError(f"{folder} is no results folder of a study: it has no {RESULT}.")
+        raise DataError(f"{folder} is not a results folder of a study: it has no {RESULT}.")
     try:
         return _read(folder)
     except KapitzaError:

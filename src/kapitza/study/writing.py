@@ -256,7 +256,7 @@ def data_section(
     return DATA.format(
         drive=stated_drive,
         first=first,
-        measures=f'# measures = {{{first} = "x - y"}}      # what a channel measures that is no state\n',
+        measures=f'# measures = {{{first} = "x - y"}}      # what a channel measures that is not a state\n',
         noise=f"# noise = {{{first} = 0.01}}       # standard deviation, where known",
         file=quoted(file),
         time=clock,

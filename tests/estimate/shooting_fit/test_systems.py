@@ -111,7 +111,7 @@ def test_parameters_that_cannot_be_told_apart_are_named():
 
 
 def test_a_model_that_cannot_follow_is_told_in_words():
-    """A limit cycle is no motion of a damped linear oscillator."""
+    """A limit cycle is not a motion of a damped linear oscillator."""
     wrong = kz.Model.from_equations("x'' + d*x' + w**2*x = 0", parameters={"d": 0.3, "w": 1.0})
     time = np.arange(400) * 0.1
     square = kz.Record.from_arrays(time, {"x": np.sign(np.sin(time**1.5))})

@@ -1,4 +1,4 @@
-"""What chance, noise and control explain is not claimed; what is no state by itself is embedded."""
+"""What chance, noise and control explain is not claimed; what is not a state by itself is embedded."""
 
 import numpy as np
 import pytest

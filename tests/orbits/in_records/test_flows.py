@@ -63,7 +63,7 @@ def test_dense_forced_record_gives_the_same_orbits_at_every_phase():
 
 
 def test_strobing_between_samples_agrees_with_strobing_on_them():
-    """A sampling rate that is no multiple of the drive: points come from splines."""
+    """A sampling rate that is not a multiple of the drive: points come from splines."""
     model = kz.library.parametric_pendulum()
     period = model.period
     record = kz.simulate(model, t=np.arange(0, 30000 * period, period / 20.3))

@@ -20,7 +20,7 @@ FORMULA = 3
 def read_mdf(path: Path) -> list[Group]:
     """Groups of an MDF file; each has its own clock."""
     if _begin(path) != b"MDF":
-        raise DataError(f"{path.name} is no MDF file: it begins otherwise.")
+        raise DataError(f"{path.name} is not an MDF file: it begins otherwise.")
     hook = sys.unraisablehook
     # On a damaged file the finalizer of the library fails too, and would print a traceback at any later time.
     sys.unraisablehook = lambda _: None

@@ -210,7 +210,9 @@ def first_lines(path: Path, count: int = 200) -> tuple[list[str], str]:
         if any("\x00" in line for line in lines):
             raise DataError(f"{path.name} is not text: give the right suffix (.parquet, .h5, .mat, .npz).")
         if any(len(line) > LONGEST_LINE for line in lines):
-            raise DataError(f"{path.name} has a line of more than {LONGEST_LINE} characters: it is no table of rows.")
+            raise DataError(
+                f"{path.name} has a line of more than {LONGEST_LINE} characters: it is not a table of rows."
+            )
         return [line.rstrip("\n") for line in lines], encoding
     raise DataError(f"{path.name} is not text.")
 
@@ -293,7 +295,8 @@ def trimmed(names: list[str]) -> list[str]:
 
 
 def name_and_unit(text: str) -> tuple[str, str]:
-    """'phi [rad]' or 'phi (rad)' as name and unit; what stands in round brackets and is no unit belongs to the name."""
+    """'phi [rad]' or 'phi (rad)' as name and unit; what stands in round brackets and is not a unit belongs to the
+    name."""
     text = text.strip()
     for opening, closing in ("[]", "()"):
         name, found, unit = text[:-1].rpartition(opening)

@@ -1,8 +1,8 @@
 """How well the equations follow orbits, by the rows of harmonic balance beside their noise and their closure.
 
-A stretch of a record that nearly closes is no orbit. Rates by a digital rule on the raw samples do not mind; those of a
-Fourier series do. What that does to a row is seen by closing the stretch: the gap between its ends is spread over it,
-and the row is formed again. The change counts as one more error of that row.
+A stretch of a record that nearly closes is not an orbit. Rates by a digital rule on the raw samples do not mind;
+those of a Fourier series do. What that does to a row is seen by closing the stretch: the gap between its ends is
+spread over it, and the row is formed again. The change counts as one more error of that row.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ ROUNDS = 4
 """Weightings by the noise at the present values, until they no longer move."""
 
 STARTS = 48
-"""Random starts of products and powers, besides the values of the model."""
+"""Random starts of products and powers, in addition to the values of the model."""
 
 
 TOGETHER = 6
@@ -68,7 +68,7 @@ DISTINCT = 1e-3
 """Relative difference of the values of two answers, and of the fit half way between them, that tells them apart."""
 
 FARTHEST = 4.0
-"""Starts besides the model's own values: each parameter times or divided by up to this factor."""
+"""Starts in addition to the model's own values: each parameter times or divided by up to this factor."""
 
 
 def combine(regressors: Regressors, free: tuple[str, ...]) -> Regressors | None:
@@ -302,7 +302,7 @@ def _least_squares(residual: Any, start: Numbers, jacobian: Any, bounds: Any, **
 def _search(problem: WeakProblem, terms: _Terms, squares: Squares) -> tuple[Numbers, list[Numbers]]:
     """The values at which the equations are fulfilled best, relative to their terms, from many starts.
 
-    Besides them parameters of other answers that fulfil them as well.
+    Also parameters of other solutions that fulfil them as well.
     """
     given, (low, high) = squares.inside(problem.request.start), squares.bounds(*problem.request.bounds)
     size = np.where(np.isfinite(given) & (given != 0), given, np.clip(1.0, low, high))

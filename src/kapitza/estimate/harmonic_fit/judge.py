@@ -26,7 +26,7 @@ NUMERICAL = 1e-5
 
 
 EXACT = 1e-6
-"""Noise below this share of a channel's spread is none: what the readings allow then hangs on rounding."""
+"""Noise below this share of a channel's spread is none: what the samples allow then depends on rounding."""
 
 
 def misfit_of(
@@ -41,7 +41,7 @@ def misfit_of(
 
     Three tests, of which the surest counts: the mean square of the whitened rows, a band of frequencies in them, and
     what terms that are not in the equations (powers, drag, a drive) would explain of them. Faults of the measurement
-    (gains, the clock, …) are asked for besides.
+    (gains, the clock, …) are computed as well.
     """
     here = replace(problem, regressors=regressors)
     factors = weigh(here, values)

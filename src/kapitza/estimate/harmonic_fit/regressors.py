@@ -98,7 +98,7 @@ class Regressors:
 
     linear: names of the parameters that are solved for; nonlinear: names iterated on; fixed: the rest.
     noisy: (coordinate index, derivative order) of each variable that carries noise.
-    factors: what multiplies the regressors where it is no single parameter but a combination such as m*l**2.
+    factors: what multiplies the regressors where it is not a single parameter but a combination such as m*l**2.
     """
 
     linear: tuple[str, ...]

@@ -182,7 +182,7 @@ def _pieces(
         owner = np.minimum(np.arange(len(scores)) * count // len(scores), count - 1)
         own = np.array([informations[owner == p].sum(axis=0) for p in range(count)])
         pull = np.array([scores[owner == p].sum(axis=0) for p in range(count)])
-        # In units of the parameters' own information: whether pieces are compared must not hang on N/m or kN/m.
+        # In units of the parameters' own information: whether pieces are compared must not depend on N/m or kN/m.
         size = np.sqrt(np.einsum("pii->pi", own))
         scaled = own / (size[:, :, None] * size[:, None, :]) if (size > 0).all() else None
         if scaled is not None and np.linalg.cond(scaled).max() < 1e12:

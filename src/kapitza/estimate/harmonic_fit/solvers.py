@@ -1,7 +1,7 @@
 """Solving the rows for the parameters: least squares, robust, errors in variables, exclusion by residues.
 
 Rows come in groups (windows, or sub-harmonics of one orbit) whose errors are independent of each other after whitening;
-the covariance of the estimate is taken over groups, so it does not hang on the noise being exactly as assumed.
+the covariance of the estimate is taken over groups, so it does not depend on the noise being exactly as assumed.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ White noise n on the channels enters a row through the adjoint of the linearised
     δr = ∫ [φ (g_u - ġ_u' + g̈_u'') + φ' (2 ġ_u'' - g_u') + φ'' g_u''] n dt,
 
 so the covariance of the rows is known up to θ, and its banded Cholesky factor whitens them. To second order a row holds
-½ nᵀ g_uu n besides, whose mean is taken off the regressors and whose variance is added to the covariance. The partial
+½ nᵀ g_uu n as well, whose mean is taken off the regressors and whose variance is added to the covariance. The partial
 derivatives are taken along smoothed states: weights that follow the noise of their own row would bias the fit.
 """
 

@@ -85,7 +85,7 @@ class InvariantFit(Estimator):
         "gauss-newton", "annealing" (successive-annealing Monte Carlo on the variance, corrected if asked for),
         "odrpack" (small surfaces).
     starts : int
-        Random starts besides the model's values.
+        Random starts in addition to the model's values.
     bootstrap : int
         Resampled fits for the covariance, 0 for the sandwich.
     window : float, optional

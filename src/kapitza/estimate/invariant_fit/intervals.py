@@ -45,7 +45,7 @@ def bootstrap(
     rng, shared = np.random.default_rng(seed), Shared((points, refit))
     parts = [(shared, resample(points, rng)) for _ in range(count)]
     found = []
-    # Work of its own: what the iterations of a sample reach is not what the fit gives back when it is stopped.
+    # Work of its own: what the iterations of a sample reach is not what the fit returns when it is stopped.
     with watch(None, "bootstrap", count) as task:
         for theta in in_order(executor, _refitted, parts):
             task.advance()

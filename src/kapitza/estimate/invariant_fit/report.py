@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FAR_OFF = 10.0
-"""Distances from the level set, in units of an assumed noise, beyond which noise is no likely reason."""
+"""Distances from the level set, in units of an assumed noise, beyond which noise is not a likely reason."""
 
 
 def finish(

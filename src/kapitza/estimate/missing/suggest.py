@@ -173,14 +173,14 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     Every candidate (friction laws, stiffnesses, stops, harmonics of the drive, couplings, polynomials of first-order
     equations, parameters that were held, offsets, drifts and gains of the sensors) is tested by its score: its effect
     on the readings follows from the tangents of the fitted motion, without a refit. Initial states and free parameters
-    are eliminated, residuals whitened by an autoregression, and the search is paid for.
+    are eliminated, residuals whitened by an autoregression, and probabilities corrected for the number of tests.
 
     Parameters
     ----------
     fit : Estimate
         Of a record, by `ShootingFit` or ``"auto"``.
     terms : sequence of Term, optional
-        Candidates of your own, besides the built-in ones.
+        Candidates of your own, in addition to the built-in ones.
 
     Returns
     -------

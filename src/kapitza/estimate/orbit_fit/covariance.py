@@ -1,4 +1,4 @@
-"""Standard errors: the noise of every channel from the residuals, and readings whose errors hang together.
+"""Standard errors: the noise of every channel from the residuals, and readings whose errors are correlated.
 
 A fit that follows a channel closely leaves it smaller residuals than its noise. What it takes is the channel's leverage
 h_c = tr(S_c F⁻¹ S_cᵀ), S_c the whitened slopes of its readings and F the information: Σ_c h_c is the number of

@@ -32,7 +32,7 @@ def _widening(estimate: Estimate, index: int | None = None) -> float:
     plain = np.diag(outcome.solution.covariance)
     if estimate.draws is not None or not np.isfinite(estimate.covariance).all() or not (plain > 0).all():
         return 1.0
-    # Parameter by parameter: a sum of variances would hang on their units.
+    # Parameter by parameter: a sum of variances would depend on their units.
     ratios = np.diag(estimate.covariance) / plain
     return float(ratios.mean() if index is None else ratios[index])
 

@@ -95,7 +95,7 @@ class MultiplierTerms:
             slope = slope - carry @ reduced.slope[:count]
             own = own - carry @ carry.T
         size = np.sqrt(np.diag(joint_covariance(target)[0])[use])
-        # What is left given the points is never known better than a tenth of what it was: the rest would be luck.
+        # What is left given the points is never known better than a tenth of what it was: the rest would be chance.
         root = symmetric_function(own / np.outer(size, size), lambda v: 1 / np.sqrt(np.maximum(v, 1e-2)))
         root = root / size / self.inflation[i]
         return replace(

@@ -124,7 +124,7 @@ def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) ->
 
 def _status(outcome: Outcome, known: Identifiability) -> Status:
     status = outcome.solution.status
-    # Along a direction that nothing determines the iteration may creep without end: that is no failure to fit.
+    # Along a direction that nothing determines the iteration may creep without end: that is not a failure to fit.
     if not known.complete and (status.ok or outcome.chi2 <= LARGEST_CHI2 * outcome.dof):
         return Status.SINGULAR
     return status if outcome.accepted or not status.ok else Status.FALSE_MINIMUM

@@ -44,7 +44,7 @@ def rank_by_motions(
         flat = slopes.reshape(-1, slopes.shape[-1])
         if not np.isfinite(flat).all():
             continue
-        # What unknown initial states explain is no knowledge of the parameters.
+        # What unknown initial states explain is not knowledge of the parameters.
         initial = flat[:, : start.size]
         basis = orth(initial / np.linalg.norm(initial, axis=0).clip(1e-300))  # any sign: Q Qᵀ
         own = flat[:, start.size :] * scale

@@ -7,7 +7,7 @@ projector on their columns. Fresh white noise z put through the same states give
     r + P z
 
 is white exactly where the model is linear and right, in readings and kicks alike. What the model misses stays in it:
-the kicks that stand in for a missing force hang together, or follow the drive.
+the kicks that stand in for a missing force are correlated, or follow the drive.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _place(task: MotionTask, found: Found, c: int) -> str:
 
 
 LAGS = 10
-"""Lags at which kicks are asked whether they hang together."""
+"""Lags at which kicks are tested for correlation."""
 
 
 def misfit_of_kicked(task: MotionTask, found: Found) -> Misfit | None:

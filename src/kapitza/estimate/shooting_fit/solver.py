@@ -31,7 +31,7 @@ RUNAWAY = 1e5
 """A parameter that grew by this factor from its start will not come back."""
 
 TINY = 1 / 32
-"""Fractions of a step from which it counts twice as creeping: they were found by many dear trials."""
+"""Fractions of a step from which it counts twice as creeping: they were found by many costly trials."""
 
 LARGEST_CHANGE_OF_WEIGHTS = 1.0
 """Logarithm of the change between channels up to which their noise is corrected on the way."""

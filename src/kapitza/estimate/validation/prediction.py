@@ -84,7 +84,7 @@ def predict_stretches(
             continue
         value = seen.value(run, times[1:], np.broadcast_to(vector, (len(run), vector.size)))
         error = seen.residual(value.copy(), record.values(seen.channels)[cut : piece.stop])
-        # What lies beyond the range of a sensor is no error of the model.
+        # What lies beyond the range of a sensor is not an error of the model.
         error[lost[cut : piece.stop]] = np.nan
         starts.append(begin)
         errors.append(error)

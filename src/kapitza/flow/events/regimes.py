@@ -263,7 +263,7 @@ def compiled_regime(
     observe: tuple[sp.Expr, ...],
 ) -> CompiledRegime:
     """The integrator of a regime, with tangents unless wrt is None; compiled once per thread."""
-    # The system itself is a dear key: it is asked for once per geometry.
+    # The system itself is a costly key: it is looked up once per geometry.
     near = (threading.get_ident(), regime, wrt, tolerance, observe)
     if near not in geometry.compiled:
         # Without tangents free motion is one more regime; with them it has an equation of its own, the determinant.

@@ -154,7 +154,7 @@ def winding_numbers(section: Section, points: Array, row: int) -> tuple[tuple[in
     """Turns of each angle over one period of a cycle (p, n), and a note where they cannot be known.
 
     Turns that the record shows are summed along the visit that starts at `row`. One sample per period of an angle
-    modulo 2π does not show them (the rate at one phase is no mean rate): the winding is then empty, not a guess.
+    modulo 2π does not show them (the rate at one phase is not a mean rate): the winding is then empty, not a guess.
     """
     if not section.circle.any():
         return (0,) * section.dimension, ""

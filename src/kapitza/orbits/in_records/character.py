@@ -193,7 +193,7 @@ def almost_period(section: Section, largest: int = 20_000) -> int:
         product = correlate(centred, centred, method="fft")[count - 1 + lags]
         power = np.concatenate([[0.0], np.cumsum(centred**2)])
         square = power[count - lags] + (power[count] - power[lags]) - 2 * product
-        # The cosine of an angle that hardly moves is no coordinate of its own: it is measured by the others.
+        # The cosine of an angle that hardly moves is not a coordinate of its own: it is measured by the others.
         size = max(float(np.var(x)), 0.01 * whole**2)
         worst = np.maximum(worst, square / (count - lags) / size)
     best = int(np.argmin(worst))

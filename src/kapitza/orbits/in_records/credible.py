@@ -1,4 +1,4 @@
-"""What the cycles of a section must be besides closed: unstable, moving, and each listed once."""
+"""What the cycles of a section must be, apart from closed: unstable, moving, and each listed once."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from kapitza.orbits.in_records.section import Section
 Array = NDArray[np.float64]
 
 AMBIGUOUS = 0.1
-"""A channel whose readings scatter by more than this share of their range is no function of the section's coordinates.
+"""A channel whose readings scatter by more than this share of their range is not a function of the section's
+coordinates.
 
 So it is with x on a section of the Lorenz system made from z alone, which cannot tell x from -x.
 """

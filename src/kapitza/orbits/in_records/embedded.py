@@ -51,8 +51,8 @@ class CutSettings:
 def best_cut(record: Record, names: tuple[str, ...], settings: CutSettings) -> Cut:
     """The section of the channels; where nothing shows in them, with as many delays as make neighbours agree.
 
-    A velocity, or any other channel that is no state by itself, looks like noise on a section: its past tells the rest.
-    Delays given by the user are taken as they are.
+    A velocity, or any other channel that is not a state by itself, looks like noise on a section: its past tells the
+    rest. Delays given by the user are taken as they are.
     """
     section = make_cut(record, names, settings, settings.dimension)
     checkpoint()

@@ -34,7 +34,7 @@ def with_profiles(orbits: OrbitSet, record: Record, channels: Sequence[str] | No
 
 
 def _with_delays(record: Record, names: tuple[str, ...], states: tuple[str, ...]) -> Record | None:
-    """The record with a column for each state, "x(t+7)" being x seven samples later; None where a state is no delay.
+    """The record with a column for each state, "x(t+7)" being x seven samples later; None where a state is not a delay.
 
     The last samples of a segment have no later ones: they keep the last value, and no orbit ends there.
     """

@@ -124,7 +124,8 @@ def turning_section(
 
 
 def _continuous(record: Record, names: tuple[str, ...]) -> Record:
-    """Angles made continuous; one that oscillates across ±π is fine, one that keeps turning is no coordinate here."""
+    """Angles made continuous; one that oscillates across ±π is fine, one that keeps turning is not a coordinate
+    here."""
     smooth = record.unwrapped()
     for name in names:
         angle = bool(smooth.content.channels[name].attrs.get("angle", False))

@@ -26,7 +26,7 @@ from kapitza.orbits.of_models.returns import Return, iterate, return_map
 Array = NDArray[np.float64]
 
 LONGEST_PERIOD = 1000
-"""A slip of the finger rather than a wish: the number of orbits grows exponentially with the period."""
+"""More likely a typing error than a target: the number of orbits grows exponentially with the period."""
 
 MOST_STARTS = 10**8
 
@@ -92,7 +92,7 @@ def find_orbits_of_model(
 
     executor: shares the starts among its workers, with the same answer. details=False skips profiles and certificates.
     The OrbitSet's `source` is a CensusReport with the saturation of the counts. Cancelled or stopped by Ctrl-C, it
-    gives back what was found, with Status.INTERRUPTED.
+    returns what was found, with Status.INTERRUPTED.
     """
     seed = checks.whole("seed", seed, least=0, most=checks.LARGEST_SEED)
     max_period = checks.whole("max_period", max_period, least=1, most=LONGEST_PERIOD, error=KapitzaError)

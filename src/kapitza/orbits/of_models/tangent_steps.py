@@ -20,7 +20,7 @@ TOLERANCE = 1e-12
 """Of the integration: averages over a long motion do not gain from more."""
 
 WIDEST = 8.0
-"""Largest ln(longest / shortest axis) of the ellipsoid that a step makes of a sphere, as estimated beforehand: what the
+"""Largest ln(longest / shortest axis) of the ellipsoid that a step makes of a sphere, as estimated before: what the
 shortest axis is known by is the rest of 36 (double precision)."""
 
 TURNED = 1.0

@@ -118,7 +118,7 @@ def test_a_whole_invariant_given_as_one_term_is_judged(noise):
 
 
 def test_verdict_without_any_knowledge_of_noise_asks_for_it():
-    """Coarse samples of an oscillator in noise: nothing is constant to rounding, which is no proof of anything."""
+    """Coarse samples of an oscillator in noise: nothing is constant to rounding, which is not a proof of anything."""
     t, rng = np.arange(0, 400, 2.5), np.random.default_rng(4)  # five samples in two periods
     channels = {"x": np.sin(t) + 0.01 * rng.normal(size=t.size), "v": np.cos(t) + 0.01 * rng.normal(size=t.size)}
     record = kz.Record.from_arrays(t, channels)

@@ -134,7 +134,9 @@ def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dic
             seen.update(other for other, _ in fresh)
             queue += fresh
         if state not in result:
-            raise DataError(f'The record has {", ".join(channels)}; the map\'s state "{state}" is no delay of these.')
+            raise DataError(
+                f'The record has {", ".join(channels)}; the map\'s state "{state}" is not a delay of these.'
+            )
     return result
 
 

@@ -243,7 +243,7 @@ class _Search:
         return values[order] ** 2, np.asarray(vectors[:, order], float)
 
     def best(self, chosen: NDArray[np.intp]) -> tuple[Array, Array, float]:
-        """λ ascending, the combination (k,) that looks most conserved, and how surely its rest is no noise.
+        """λ ascending, the combination (k,) that looks most conserved, and how surely its rest is not noise.
 
         Among several that noise may explain the least predictable from the past is taken. The last number is the
         statistic of `PastTest`, infinite where noise does not explain it, 0 where the order in time cannot be used.
@@ -337,7 +337,7 @@ class _Search:
         return (found, gradient), pivot
 
     def _doubt(self, found: FoundInvariant, support: NDArray[np.intp], held_back: float, explained: Array) -> str:
-        """Why a combination that is constant on the training part is no invariant, or nothing.
+        """Why a combination that is constant on the training part is not an invariant, or nothing.
 
         held_back: λ there. explained: (N,) mean square that noise gives each point of the training part; a sum of
         squares of independent normal numbers with these variances has the standard error sqrt(2 Σ b²)/Σ b of λ.
@@ -352,7 +352,7 @@ class _Search:
         if self.past_test is not None and found.noise_ratio**2 >= OVERSTATED:
             chance, share = predicted_share(found.terms, found.coefficients, self.whole, self.past)
             if chance < CHANCE and share > (PREDICTED if self.kind == "estimated" else 0.0):
-                return f"time and its neighbours predict {100 * share:.2g} % of its variation, which is no noise"
+                return f"time and its neighbours predict {100 * share:.2g} % of its variation, which is not noise"
         left_out = self._on_left_out_orbits(support)
         if left_out > HELD_BACK * self.limit:
             return (

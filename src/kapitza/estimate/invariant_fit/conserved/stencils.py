@@ -128,7 +128,7 @@ def rates_of(times: Array, values: Array, variance: float, how: str) -> Rates:
 
 
 def _widened(squares: Array) -> Array:
-    """Largest of three neighbours, on a grid one longer at each end: an accidental zero is no proof of accuracy."""
+    """Largest of three neighbours, on a grid one longer at each end: an accidental zero is not a proof of accuracy."""
     padded = np.pad(squares, 2, mode="edge")
     return np.lib.stride_tricks.sliding_window_view(padded, 3).max(axis=1)
 
