@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import kapitza as kz
 from kapitza.errors import ModelError
 from kapitza.model import Signal, compile_expressions
 
@@ -115,3 +116,18 @@ def test_too_few_samples_for_the_degree_or_harmonics():
         _ = Signal("F", [0.0, 0.3, 0.6], [1.0, 2.0, 0.0], 1.0, degree=5).coefficients
     with pytest.raises(ModelError, match="between 1 and 1"):
         _ = Signal("F", [0.0, 0.3, 0.6], [1.0, 2.0, 0.0], 1.0, kind="fourier", harmonics=2).fourier
+
+
+def test_exchanged_drives_keep_the_others_and_their_periods():
+    grid = np.arange(0, 4, 0.1)
+    force, load = Signal("F", grid, np.cos(grid), 4.0), Signal("G", grid, np.ones(40), 4.0)
+    model = kz.Model.from_equations("x'' + x = F + G", signals=[force, load], start={"x": 0.0, "x'": 0.0})
+    other = kz.with_drives(model, {"F": Signal("new", grid, 2 * np.cos(grid), 4.0)})
+    assert [(s.name, s(0.0)) for s in other.signals] == [("F", 2.0), ("G", 1.0)]
+    short = Signal("F", grid[:10], grid[:10], 1.0)
+    with pytest.raises(ModelError, match='"F" repeats after 1 s, another one after 4 s'):
+        kz.with_drives(model, {"F": short})
+    # Nothing is asked of it after the end, so that its period does not matter.
+    assert kz.with_drives(model, {"F": short}, end=0.8).signals[0](0.5) == pytest.approx(0.5)
+    with pytest.raises(ModelError, match="repeats after"):
+        kz.with_drives(model, {"F": Signal("F", grid[:10], grid[:10], 1.0, kind="fourier")}, end=0.8)

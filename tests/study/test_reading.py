@@ -1,6 +1,7 @@
 """Study files: everything that is wrong is named at once, with its line."""
 
 import json
+import os
 from importlib.resources import files
 
 import numpy as np
@@ -236,3 +237,16 @@ def test_records_are_kept_between_checks_until_their_file_changes(folder, monkey
     content = (folder / "run.csv").read_text().splitlines()
     (folder / "run.csv").write_text("\n".join(content[:-5]))
     assert study_of(folder / "cart.toml", GOOD, kept).recordings[0].record.size == first.recordings[0].record.size - 5
+
+
+def test_folders_of_recordings_are_read_again(folder):
+    """A store that grows inside has the same folder as before."""
+    from kapitza.study import KeptRecords
+
+    grid, kept = np.arange(20) * 0.1, KeptRecords()
+    kz.write(kz.Record.from_arrays(grid, {"x": np.zeros(20)}), folder / "log.zarr")
+    assert kept.read(folder / "log.zarr").size == 20
+    status = (folder / "log.zarr").stat()
+    kz.write(kz.Record.from_arrays(grid, {"x": np.ones(20)}), folder / "log.zarr")
+    os.utime(folder / "log.zarr", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert kept.read(folder / "log.zarr")["x"][0] == 1.0

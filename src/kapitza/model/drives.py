@@ -53,14 +53,13 @@ def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: fl
         return model
     assert model.excitation is not None
     written = {symbol(n): g for n, g in drives.items() if not isinstance(g, Signal)}
-    signals = tuple(given for given in drives.values() if isinstance(given, Signal))
+    now = {**own, **drives}  # drives that are not named stay
+    signals = tuple(replace(given, name=name) for name, given in now.items() if isinstance(given, Signal))
     period = model.excitation.period
     excitation = None
     if signals:
-        # A whole number of periods of each: one long period holds all of them.
-        longest = max(s.period for s in signals)
-        signals = tuple(replace(s, period=longest) for s in signals)
-        excitation = replace(model.excitation, period=sp.Float(longest), signals=signals)
+        signals = _of_one_period(signals, end)
+        excitation = replace(model.excitation, period=sp.Float(signals[0].period), signals=signals)
     elif not period.is_number:
         excitation = replace(model.excitation, signals=())
     return replace(
@@ -69,6 +68,20 @@ def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: fl
         outputs={n: e.xreplace(written) for n, e in model.outputs.items()},
         excitation=excitation,
     )
+
+
+def _of_one_period(signals: tuple[Signal, ...], end: float | None) -> tuple[Signal, ...]:
+    """Return signals with one period; refuse those that would not repeat as they did."""
+    longest = max(signal.period for signal in signals)
+    for signal in signals:
+        # A polynomial that lasts until the end is not asked for what comes after it, so its period may be any.
+        lasts = end is not None and signal.kind == "polynomial" and signal.times[-1] >= end - 1e-9 * signal.period
+        if not lasts and abs(signal.period - longest) > 1e-9 * longest:
+            raise ModelError(
+                f'The drive "{signal.name}" repeats after {signal.period:.6g} s, another one after {longest:.6g} s: '
+                "give all drives one period, such as a whole multiple of both, with the samples of all of it."
+            )
+    return tuple(replace(signal, period=longest) for signal in signals)
 
 
 def with_added(model: Model, parameter: str, name: str | None = None) -> Model:

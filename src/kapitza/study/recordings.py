@@ -88,8 +88,11 @@ class KeptRecords:
 
     def read(self, path: Path, **settings: Any) -> Record:
         """Read a file with bad samples marked, or return what is kept of it."""
-        status = path.stat() if path.is_file() else None
-        stamp = None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
+        if not path.is_file():
+            # A folder (.zarr) can change inside without a change of its own.
+            return read_marked(path, **settings)
+        status = path.stat()
+        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
         key = repr((str(path), stamp, sorted(settings.items())))
         record = self.found.pop(key, None)
         if record is None:
