@@ -320,5 +320,5 @@ def test_weights_of_a_long_record_are_iterated_on_an_excerpt(monkeypatch):
     quick = kz.identify(model, record, method=kz.HarmonicFit())
     assert sizes.count(record.size) == 1
     assert max(size for size in sizes if size < record.size) < 12_000
-    off = [abs(quick.values[n] - whole.values[n]) / s for n, s in whole.errors.items()]
+    off = [abs(quick.values[n] - whole.values[n]) / s for n, s in whole.deviations.items()]
     assert max(off) < 2 * weak_fit.SETTLED
