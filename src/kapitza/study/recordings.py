@@ -167,10 +167,10 @@ def _recording(content: Mapping[str, Any], path: Path, place: Place, kept: KeptR
     for name in content.get("ignore", ()):
         record[name]  # an unknown channel is refused with the nearest one
     left_out = {*content.get("ignore", ()), *(() if marker is None else (str(marker),))}
-    kept = [name for name in record.channels if name not in left_out]
-    if not kept:
+    channels = [name for name in record.channels if name not in left_out]
+    if not channels:
         raise DataError(f"Every channel of {path.name} is left out: use at least one.")
-    record = record.select(kept) if len(kept) < len(record.channels) else record
+    record = record.select(channels) if len(channels) < len(record.channels) else record
     if content.get("gaps") == "split":
         record = record.split_at_gaps()
     record = _cut(record, content)
