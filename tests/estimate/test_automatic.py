@@ -83,7 +83,7 @@ def test_without_throw_the_next_start_is_tried(record):
     assert fit.method == "auto (HarmonicFit → ShootingFit)"
 
 
-@pytest.mark.parametrize("settings", [{"starts": "nowhere"}, {"shooting": "given"}, {"starts": ()}])
+@pytest.mark.parametrize("settings", [{"start_from": "nowhere"}, {"shooting": "given"}, {"start_from": ()}])
 def test_settings_of_the_chain_are_checked(settings):
     with pytest.raises(kz.KapitzaError, match=r"Automatic\(|give a ShootingFit"):
         kz.Automatic(**settings)
