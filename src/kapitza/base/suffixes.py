@@ -1,6 +1,6 @@
 """Which files are read and written: the one list of suffixes.
 
-A new kind of file needs a line in `READERS` and a function in `kapitza/data/formats` that returns its groups of channels.
+A new kind of file needs a line in `READERS` and a function in `data/formats` that returns its groups of channels.
 Nothing is imported here: the command line shows these lists before it needs a library.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads a kind of file: module and function in kapitza/data/formats, library, and the extra that installs it."""
+    """What reads a kind of file: module and function in data/formats, library, and the extra that installs it."""
 
     what: str
     module: str
