@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike
 from kapitza.base import checks
 from kapitza.base.lazy_fields import Later
 from kapitza.base.part_fields import gathered
+from kapitza.base.syntax import module_tree
 from kapitza.errors import (
     ArgumentError,
     DataArgumentError,
@@ -515,7 +516,7 @@ class _Names(dict[str, Any]):
 def _type_imports(module: str) -> dict[str, tuple[str, str]]:
     """Imports of a module under `if TYPE_CHECKING:`: name -> (module, attribute)."""
     try:
-        tree = ast.parse(inspect.getsource(sys.modules[module]))
+        tree = module_tree(inspect.getsource(sys.modules[module]))
     except (OSError, KeyError):
         return {}
     found: dict[str, tuple[str, str]] = {}

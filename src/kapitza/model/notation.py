@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 import sympy as sp
 
 from kapitza.base import checks
+from kapitza.base.syntax import expression_tree
 from kapitza.errors import ParseError, nearest_name
 from kapitza.model.delays import delayed_symbol
 from kapitza.model.symbols import Expression, symbol, vanishes
@@ -163,7 +164,7 @@ class _Reader:
         marked = re.sub(r"(?<=\w)'+", lambda m: PRIME * len(m[0]), self.part)
         self.lengths = [len(c.encode()) for c in marked]
         try:
-            tree = ast.parse(marked, mode="eval")
+            tree = expression_tree(marked)
         except SyntaxError as error:
             raise self.syntax_error(error) from None
         except (ValueError, RecursionError, MemoryError):

@@ -83,13 +83,15 @@ class Runs:
         self._warm: _Worker | None = None
         self._busy: dict[int, _Worker] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
         self.pids: set[int] = set()
         """Processes that are alive."""
 
     async def warm_up(self) -> None:
         """Start a worker that waits for a job with everything imported."""
-        if self._warm is None or self._warm.process.returncode is not None:
-            self._warm = await self._started()
+        if self._closing or (self._warm is not None and self._warm.process.returncode is None):
+            return
+        self._warm = await self._started()
 
     async def start(self, job: str, arguments: Mapping[str, Any], heard: Callable[[Run], None]) -> Run:
         """Start a job; `heard` is called with the run after each line, and once after its end."""
@@ -122,6 +124,11 @@ class Runs:
 
     async def close(self) -> None:
         """End all workers: asked first, killed when they do not end."""
+        self._closing = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         workers = [*self._busy.values(), *([self._warm] if self._warm else [])]
         for worker in workers:
             if worker.process.stdin is not None:
@@ -132,8 +139,7 @@ class Runs:
             except TimeoutError:
                 with contextlib.suppress(ProcessLookupError):
                     worker.process.kill()
-        for task in self._tasks:
-            task.cancel()
+                await worker.process.wait()
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -164,7 +170,7 @@ class Runs:
             run.hear(line)
             if run.active:
                 heard(run)
-        del self._busy[id(run)]
+        self._busy.pop(id(run), None)
         if run.active:
             await self._died(run, worker)
         elif self._warm is None:

@@ -55,7 +55,7 @@ def run(target: Path, port: int, browser: bool) -> None:
     link = f"http://{HOST}:{port}/?token={token}" + (f"&study={quote(studio.first)}" if studio.first else "")
     # Before the link is printed: a visit at once must find a listener.
     sock.listen(128)
-    print(f"Kapitza studio: {link}\nStop it with Ctrl-C.", flush=True)
+    print(f"Kapitza studio (Ctrl-C stops it): {link}", flush=True)
     if browser:
         webbrowser.open(link)
     uvicorn.Server(config).run(sockets=[sock])
@@ -95,6 +95,16 @@ def add_routes(api: FastAPI, studio: Studio) -> None:
         motion = session.motion if overlay else None
         packed = seen.packed(None if motion is None else motion.at(seen.time, found.channels))
         return Response(packed, media_type="application/octet-stream", headers={"cache-control": "no-store"})
+
+    @api.get("/files/report")
+    def report(study: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+        try:
+            content = (studio.session(study).results_folder / "report.html").read_bytes()
+        except (KapitzaError, OSError):
+            return Response("There is no report yet: press Fit.", status_code=404, media_type="text/plain")
+        # A page of its own: whatever a file may have brought into it has no access to the studio.
+        headers = {"content-security-policy": "sandbox allow-scripts allow-popups", "cache-control": "no-store"}
+        return Response(content, media_type="text/html", headers=headers)
 
 
 def _socket(port: int, asked: bool) -> socket.socket:

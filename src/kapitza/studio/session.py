@@ -45,7 +45,7 @@ from kapitza.studio.document import Change, Document, Place
 from kapitza.studio.loading import Shown, key_of, load, state_of
 from kapitza.studio.motion import Motion
 from kapitza.studio.runs import Run, Runs
-from kapitza.study import Problem, Study, StudyError, StudyResult, read_results, read_study
+from kapitza.study import KeptRecords, Problem, Study, StudyError, StudyResult, read_results, study_of
 
 WATCH = 0.4
 """Seconds between two looks at the file on disk: a change outside is seen within a second."""
@@ -98,6 +98,7 @@ class Session:
         self.ran: Event[str] = Event()
         self.told: Event[str, str] = Event()
         self._workers = workers
+        self._records = KeptRecords()
         self._result: tuple[Any, StudyResult | None] = (None, None)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._checking = False
@@ -159,7 +160,7 @@ class Session:
         try:
             while self.checked_version != self.document.version:
                 version = self.document.version
-                read = await run.io_bound(_read, self.path)
+                read = await run.io_bound(_read, self.path, self.document.text, self._records)
                 if read is None:
                     return
                 study, problems = read
@@ -249,20 +250,24 @@ class Session:
         task.add_done_callback(self._tasks.discard)
 
 
-def _read(path: Path) -> tuple[Study | None, tuple[Problem, ...]]:
+def _read(path: Path, text: str, kept: KeptRecords) -> tuple[Study | None, tuple[Problem, ...]]:
     try:
-        return read_study(path), ()
+        return study_of(path, text, kept), ()
     except StudyError as error:
         return None, error.problems
     except (KapitzaError, OSError) as error:
         return None, (Problem((), 0, str(error)),)
+    except Exception as error:
+        # A defect of the check must not end it: the page would say "ready" of a text that nobody has read.
+        return None, (Problem((), 0, f"The study could not be checked: {type(error).__name__}: {error}"),)
 
 
 def _loaded(table: Mapping[str, Any], folder: Path) -> Shown | Unread:
     try:
         return load(table, folder)
-    except (KapitzaError, OSError) as error:
-        return (repr(key_of(table, folder)), str(error))
+    except Exception as error:
+        # Whatever a reader does with a foreign file, the page says it.
+        return (repr(key_of(table, folder)), str(error) or type(error).__name__)
 
 
 def _results(folder: Path) -> StudyResult | None:

@@ -200,7 +200,8 @@ def main() -> None:
     # Ctrl-C in the terminal reaches the whole group; the server decides what is stopped.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    worker = Worker(sys.stdin.buffer, out)
+    # Without a buffer: the thread that waits for a line holds no lock when this process ends.
+    worker = Worker(open(0, "rb", buffering=0, closefd=False), out)
     threading.Thread(target=worker.listen, daemon=True).start()
     worker.work()
 

@@ -1,0 +1,75 @@
+"""Extremes by blocks against brute force: nothing that stands out is lost, gaps stay gaps."""
+
+import numpy as np
+import pytest
+
+from kapitza.studio.pyramid import BLOCK, Pyramid
+
+
+def recording(rng, size, gaps):
+    """Return times with gaps, values with outliers and missing numbers, and where the gaps are."""
+    steps = np.full(size, 0.01)
+    cuts = np.sort(rng.choice(np.arange(1, size), gaps, replace=False)) if gaps else np.empty(0, int)
+    steps[cuts] += rng.uniform(0.05, 0.3 * size * 0.01, gaps)
+    values = rng.normal(size=(2, size))
+    values[0, rng.choice(size, 5, replace=False)] = rng.choice([-1, 1], 5) * 50.0
+    values[1, rng.choice(size, size // 50 + 1, replace=False)] = np.nan
+    return np.cumsum(steps), values, cuts
+
+
+@pytest.mark.parametrize("size", [50, 1000, 40_000, 300_000])
+@pytest.mark.parametrize("gaps", [0, 1, 17])
+def test_no_extreme_is_lost(size, gaps):
+    rng = np.random.default_rng(size + gaps)
+    time, values, cuts = recording(rng, size, gaps)
+    pyramid = Pyramid(time, values, cuts)
+    for _ in range(40):
+        begin, end = np.sort(rng.uniform(time[0] - 0.5, time[-1] + 0.5, 2))
+        width = int(rng.choice([20, 300, 1186]))
+        seen = pyramid.view(begin, end, width)
+        first = max(int(np.searchsorted(time, begin)) - 1, 0)
+        last = min(int(np.searchsorted(time, end, "right")) + 1, size)
+        inside = slice(first, max(last, min(first + 2, size)))
+        assert np.array_equal(np.nanmin(seen.values, axis=1), np.nanmin(values[:, inside], axis=1), equal_nan=True)
+        assert np.array_equal(np.nanmax(seen.values, axis=1), np.nanmax(values[:, inside], axis=1), equal_nan=True)
+        assert (np.diff(seen.time) >= 0).all()
+        assert seen.time.size <= 2 * (width + gaps) + 4 * width + gaps + 4
+        # A line is interrupted at every gap inside, and no pair joins samples of both sides.
+        wanted = [c for c in cuts.tolist() if inside.start < c < inside.stop]
+        for cut in wanted:
+            middle = 0.5 * (time[cut - 1] + time[cut])
+            at = np.flatnonzero(np.isclose(seen.time, middle, rtol=0, atol=1e-9))
+            assert at.size >= 1
+            assert np.isnan(seen.values[:, at]).all()
+
+
+@pytest.mark.parametrize("gaps", [0, 5])
+def test_every_outlier_is_within_a_pixel_of_its_place(gaps):
+    rng = np.random.default_rng(7 + gaps)
+    size, width = 200_000, 700
+    time, values, cuts = recording(rng, size, gaps)
+    seen = Pyramid(time, values, cuts).view(time[0], time[-1], width)
+    pixel = (time[-1] - time[0]) / width
+    for at in np.flatnonzero(np.abs(values[0]) > 20):
+        drawn = seen.time[seen.values[0] == values[0, at]]
+        assert np.abs(drawn - time[at]).min() <= pixel * (1 + BLOCK * width / size) + 1e-9
+
+
+def test_few_samples_are_drawn_themselves():
+    time = np.arange(100.0)
+    seen = Pyramid(time, np.sin(time)[None], np.empty(0, int)).view(10.0, 20.0, 500)
+    assert not seen.reduced
+    assert np.array_equal(seen.time, np.arange(9.0, 22.0))
+    assert np.array_equal(seen.values[0], np.sin(seen.time))
+
+
+def test_numbers_travel_as_doubles():
+    time = np.arange(5.0)
+    pyramid = Pyramid(time, np.array([time, np.full(5, np.nan)]), np.array([3]))
+    seen = pyramid.view(0.0, 4.0, 100)
+    numbers = np.frombuffer(seen.packed(np.zeros((2, seen.time.size))), "<f8")
+    count = seen.time.size
+    assert numbers[:4].tolist() == [count, 2, 0, 1]
+    assert np.array_equal(numbers[4 : 4 + count], seen.time)
+    assert np.array_equal(numbers[4 + count : 4 + 2 * count], seen.values[0], equal_nan=True)
+    assert np.array_equal(numbers[4 + 3 * count :], np.zeros(2 * count))
