@@ -18,13 +18,14 @@ seconds, the last of each level: lines of the outer levels are not lost behind f
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import math
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
 import numpy as np
@@ -113,7 +114,7 @@ def plain(value: Any) -> Any:
 class Worker:
     """One process: jobs one after the other, each stopped from the input."""
 
-    def __init__(self, source: IO[bytes], out: Out):
+    def __init__(self, source: Iterable[bytes], out: Out):
         self.source, self.out = source, out
         self.monitor = Lines(out)
         self.given: list[tuple[dict[str, Any], Lines]] = []
@@ -201,7 +202,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     # Without a buffer: the thread that waits for a line holds no lock when this process ends.
-    worker = Worker(open(0, "rb", buffering=0, closefd=False), out)
+    worker = Worker(io.FileIO(0, closefd=False), out)
     threading.Thread(target=worker.listen, daemon=True).start()
     worker.work()
 
