@@ -152,13 +152,12 @@ def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) 
     return key
 
 
-def _recording(content: Mapping[str, Any], path: Path, place: Place, kept: KeptRecords | None) -> Recording:
+def _recording(content: Mapping[str, Any], path: Path, place: Place, store: KeptRecords | None) -> Recording:
     settings = {name: content[name] for name in READ_KEYS if name in content}
     drives, marker = list(content.get("drive", ())), content.get("phase_channel")
     settings |= {"channels": _channels(content, drives, marker), "units": content.get("units")}
-    record = (read_marked if kept is None else kept.read)(
-        path, keep_bad=content.get("bad_samples") == "keep", **settings
-    )
+    reader = read_marked if store is None else store.read
+    record = reader(path, keep_bad=content.get("bad_samples") == "keep", **settings)
     if marker is not None:
         record = strobe_marks(record, str(marker))
     signals = tuple(drive_signal(record, name, int(content.get("drive_degree", 1))) for name in drives)
