@@ -250,3 +250,20 @@ def test_folders_of_recordings_are_read_again(folder):
     kz.write(kz.Record.from_arrays(grid, {"x": np.ones(20)}), folder / "log.zarr")
     os.utime(folder / "log.zarr", ns=(status.st_atime_ns, status.st_mtime_ns))
     assert kept.read(folder / "log.zarr")["x"][0] == 1.0
+
+
+def test_orbits_are_left_out_by_period_and_letter(folder):
+    from kapitza.errors import DataError
+    from kapitza.study import orbit_labels, without_excluded
+
+    study = read_study(write(folder, GOOD.replace("hold_back = 0.25", 'exclude = ["1a", "3b"]')))
+    assert study.exclude == ("1a", "3b")
+    (found,) = problems(folder, GOOD.replace("hold_back = 0.25", 'exclude = ["b3"]'))
+    assert found.place == ("fit", "exclude")
+    logistic = kz.Model.from_map({"x": "1 - a*x**2"}, parameters={"a": 1.99})
+    orbits = kz.find_orbits(logistic, max_period=3, region={"x": (-2, 2)}, starts=256)
+    assert orbit_labels(orbits) == ["1a", "1b", "2a", "3a", "3b"]
+    assert orbit_labels(without_excluded(orbits, study.exclude)) == ["1a", "2a", "3a"]
+    assert without_excluded(orbits, study.exclude)[0] is orbits[1]
+    with pytest.raises(DataError, match="1a, 1b, 2a, 3a, 3b"):
+        without_excluded(orbits, ["4a"])

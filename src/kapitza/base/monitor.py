@@ -37,8 +37,8 @@ class Progress:
     title: what is done. done, total: in steps of the work; total is None where it is not known before.
     text: what there is so far, in words. level: 0 for the verb that was called, 1 for work inside it, and so on.
     ended: the work is over, finished or not. stage: part of a fit that is under way, such as "HarmonicFit". estimates:
-    parameters of a fit at its last iteration, by name. cost: what that iteration has come down to; it means the same
-    within one stage only.
+    parameters of a fit at its last iteration, or of a branch at its last point, by name. cost: what the iteration has
+    come down to; it means the same within one stage only.
 
     Examples
     --------

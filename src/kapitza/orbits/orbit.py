@@ -334,15 +334,23 @@ class OrbitSet(Shown, Sequence[PeriodicOrbit]):
     def __iter__(self) -> Iterator[PeriodicOrbit]:
         return iter(self.orbits)
 
-    def select(self, *, period: int | Sequence[int] | None = None, code: str | Sequence[str] | None = None) -> OrbitSet:
-        """Only the orbits with one of these periods (counted in points) and one of these codes (any rotation)."""
+    def select(
+        self,
+        *,
+        period: int | Sequence[int] | None = None,
+        code: str | Sequence[str] | None = None,
+        positions: Sequence[int] | None = None,
+    ) -> OrbitSet:
+        """Only the orbits with one of these periods (in points), codes (any rotation) and positions in the set."""
         periods = None if period is None else {int(p) for p in np.atleast_1d(np.asarray(period))}
         codes = None if code is None else {code} if isinstance(code, str) else set(code)
         turned = None if codes is None else {c[k:] + c[:k] for c in codes for k in range(max(len(c), 1))}
         return self._chosen(
             k
             for k, orbit in enumerate(self.orbits)
-            if (periods is None or len(orbit.points) in periods) and (turned is None or orbit.code in turned)
+            if (periods is None or len(orbit.points) in periods)
+            and (turned is None or orbit.code in turned)
+            and (positions is None or k in positions)
         )
 
     def _chosen(self, positions: Iterable[int]) -> OrbitSet:

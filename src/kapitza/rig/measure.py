@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Count, Index, NotNegative
+from kapitza.base.monitor import checkpoint
 from kapitza.errors import RigError, no_such
 from kapitza.rig.fourier import FourierSeries, columns, project
 from kapitza.rig.limits import limited
@@ -168,6 +169,8 @@ class _Window:
         """Take periods until two agree and those of the mean are in; False when that never happens."""
         settled, changing = False, self.take(count)
         while len(self.taken) < longest and not settled:
+            # A stop must not wait for sixty periods of a rig in real time.
+            checkpoint()
             if changing and len(self.taken) <= longest - average:
                 # A demand that is still on its way moves so little per period that it passes for settled.
                 self.forget()

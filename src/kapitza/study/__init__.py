@@ -1,6 +1,7 @@
 """Studies: a recording, candidate models and what to find, in one file."""
 
 from kapitza.study.draws import parameter_draws
+from kapitza.study.exclusions import orbit_labels, without_excluded
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
 from kapitza.study.folder import finished_before, keep_copy, rewriting
 from kapitza.study.keys import json_schema
@@ -30,6 +31,7 @@ __all__ = [
     "json_schema",
     "keep_copy",
     "model_to_follow",
+    "orbit_labels",
     "parameter_draws",
     "predicted_table",
     "read_results",
@@ -37,5 +39,6 @@ __all__ = [
     "repeated_fits",
     "rewriting",
     "study_of",
+    "without_excluded",
     "write_new_study",
 ]

@@ -204,6 +204,7 @@ FIT = {
     "bounds": Key(BOUNDS, "limits of parameters"),
     "priors": Key(PRIORS, "knowledge of parameters before the data (Gaussian)"),
     "max_period": Key(WHOLE, "longest orbits sought, in excitation periods, with method orbits"),
+    "exclude": Key(TEXTS, 'orbits that are not fitted with method orbits, by period and letter: ["3b"]'),
     **{name: Key(TABLE, f"settings of {kind.__name__}") for name, kind in METHODS.items()},
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,7 @@ def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = Non
         report=bool(output.get("report", True)),
         profiles=bool(output.get("profiles", False)),
         next_run=next_run,
+        exclude=tuple(fit.get("exclude", ())),
     )
 
 
@@ -284,6 +286,10 @@ def _methods(fit: Mapping[str, Any], notes: Notebook) -> tuple[str, ...]:
         )
     if fit.get("max_period", 1) < 1:
         notes.add(("fit", "max_period"), "orbits have at least 1 period.")
+    for name in fit.get("exclude", ()):
+        if not re.fullmatch(r"[1-9]\d*[a-z]+", name):
+            words = f'"{name}" is not the name of an orbit: write period and letter, "3b" for the second of period 3.'
+            notes.add(("fit", "exclude"), words)
     for method in METHODS:
         _check_settings(method, fit.get(method, {}), notes)
     return methods

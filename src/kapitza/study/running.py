@@ -34,6 +34,7 @@ from kapitza.model import CLOCK, Model
 from kapitza.orbits.find_orbits import find_orbits
 from kapitza.study.candidates import Candidate, driven
 from kapitza.study.drive_noise import drive_effect
+from kapitza.study.exclusions import without_excluded
 from kapitza.study.fits import StudyFit, fit_files, has_fit, read_fit, write_fit
 from kapitza.study.folder import FITS, begin, identity, publishing
 from kapitza.study.motions import follow_record
@@ -292,7 +293,7 @@ def fitted(study: Study, candidate: Candidate, method: str, data: Sequence[Part]
         return identify(model, data, free, InvariantFit(**settings["invariant"]))
     found, said = [], []
     for part in data:
-        orbits = find_orbits(part.source, max_period=study.max_period)
+        orbits = without_excluded(find_orbits(part.source, max_period=study.max_period), study.exclude)
         if not len(orbits):
             source = part.record.content.attrs.get("source", "a recording") if part.record else "a recording"
             raise KapitzaError(f"No periodic orbits were found in {source}: {orbits.message}")

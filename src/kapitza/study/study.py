@@ -29,7 +29,7 @@ class Study:
     folder: where the results go; report: whether an HTML page is among them. path, title, seed: of the study;
     candidates: its models; recordings: its data. hold_back: share of each recording that is not fitted; max_period: of
     orbits looked for; level: of the intervals; profiles: whether the likelihood of every parameter is drawn; next_run:
-    what [plan] asks, None without that section.
+    what [plan] asks, None without that section. exclude: orbits that are not fitted, see `orbit_labels`.
 
     Examples
     --------
@@ -60,6 +60,7 @@ class Study:
     report: bool
     profiles: bool = False
     next_run: NextRun | None = None
+    exclude: tuple[str, ...] = ()
 
     @property
     def fitted(self) -> tuple[Recording, ...]:
