@@ -13,7 +13,7 @@ from rich.text import Text
 from kapitza.base.csv_tables import write_table
 from kapitza.base.files import replacing
 from kapitza.cli.console import answers, examples, table
-from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
+from kapitza.cli.fits import FitArgument, Name, chosen_fit
 from kapitza.cli.simulate import assignments, initial_state
 from kapitza.errors import KapitzaError, ModelError, nearest_name
 
@@ -73,24 +73,13 @@ def follow_command(
     name: Name = None,
 ) -> None:
     """Follow the periodic motion of the fitted model along a parameter: stability, bifurcations with intervals."""
-    from kapitza import follow
-    from kapitza.study import cycle_of
+    from kapitza.study import Family, follow_fit
 
+    fit = chosen_fit(study, name)
+    family = Family(parameter, range_of(low, high), assignments(set_, "--set"), drive, rest, period)
     model = prepared_model(study, name, set_, drive)
     require_parameter(model, parameter)
-    estimate = estimate_of(chosen_fit(study, name))
-    settings: dict[str, Any] = {"equilibrium": True} if rest else {"period": period}
-    # Intervals of bifurcations follow from the covariance of the fit, where there is one.
-    known = all(math.isfinite(error) for error in estimate.deviations.values()) and estimate.base is None
-    if known and parameter not in estimate.names and all(n in model.names for n in estimate.names):
-        settings["posterior"] = estimate
-    x0 = initial_state(model, assignments(start, "--start"))
-    cycle = cycle_of(chosen_fit(study, name)) if model.period is None and not rest and not model.is_map else None
-    if cycle is not None:
-        # Without excitation the motion of the recording is the best guess of the cycle.
-        x0 = cycle[0] if x0 is None else x0
-        settings["period"] = cycle[1] if period is None else period
-    branch = follow(model, x0, parameter, range_of(low, high), **settings)
+    branch = follow_fit(fit, family, initial_state(model, assignments(start, "--start")))
     page = answers()
     page.print(Text(str(branch)))
     if branch.bifurcations:

@@ -23,13 +23,15 @@ from kapitza.report.plan_page import write_plan_report
 from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch, plot_rig_branch
 from kapitza.report.skeleton_figures import plot_inspection
 from kapitza.report.study_figures import plot_fit, plot_force_surface, plot_forces, plot_intervals
-from kapitza.report.study_report import write_study_report
+from kapitza.report.study_report import Part, study_parts, write_study_report
 from kapitza.report.style import CYCLE
 from kapitza.report.torus_figures import plot_tori, plot_torus
 from kapitza.report.validation_figures import plot_validation
+from kapitza.report.verdict import verdict_of
 
 __all__ = [
     "CYCLE",
+    "Part",
     "Section",
     "as_html",
     "as_latex",
@@ -64,6 +66,8 @@ __all__ = [
     "plot_torus",
     "plot_validation",
     "plot_waterfall",
+    "study_parts",
+    "verdict_of",
     "write_branch_page",
     "write_page",
     "write_plan_report",

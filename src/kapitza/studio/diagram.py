@@ -1,12 +1,324 @@
-"""The pane diagram."""
+"""Families of motions: a branch that grows, its points, orbits and bifurcations."""
 
 from __future__ import annotations
 
-from nicegui import ui
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from kapitza.studio.session import Session
+import plotly.graph_objects as go
+from nicegui import run, ui
+
+from kapitza.errors import KapitzaError
+from kapitza.studio.drawings import (
+    branch_figure,
+    growing_figure,
+    heights,
+    multiplier_figure,
+    portrait_figure,
+    time_figure,
+)
+from kapitza.studio.figures import dressed, picture
+from kapitza.studio.loading import state_of
+from kapitza.studio.session import Session, hear
+from kapitza.studio.tables import LinkedTable
+from kapitza.studio.work import BRANCHES, branch_list, rig_points, work_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kapitza.base.arrays import Array
+    from kapitza.continuation import Branch
+    from kapitza.model import Model
+    from kapitza.orbits import PeriodicOrbit
+
+POINTS = ("branch", "point", "value", "height", "period [s]", "stability")
+LEAVES = ("period doubling", "pitchfork", "branch point", "Hopf")
+"""Bifurcations at which another branch can be followed."""
+
+MEASURES = {"amplitude": "amplitude", "point": "value on the section, with bands"}
 
 
 def build(session: Session) -> None:
-    """Build the pane in one window."""
-    ui.label(session.path.name)
+    """Add the pane to a window."""
+    DiagramPane(session)
+
+
+def read_branches(folder: Path) -> list[Branch]:
+    """Return the branches of a folder in the order in which they were followed."""
+    from kapitza import load
+
+    found = []
+    for one in branch_list(folder):
+        try:
+            found.append(load(folder / str(one["file"])))
+        except (KapitzaError, OSError):
+            break
+    return found
+
+
+def point_rows(branches: list[tuple[Branch, Array]]) -> list[dict[str, Any]]:
+    """Return one row for each point of all branches."""
+    return [
+        {"branch": number, "point": index, "value": float(branch.values[index, 0]), "height": float(height[index]),
+         "period [s]": float(branch.periods[index]), "stability": state}
+        for number, (branch, height) in enumerate(branches)
+        for index, state in enumerate(branch.stability)
+    ]  # fmt: skip
+
+
+def row_of(branches: list[tuple[Branch, Array]], chosen: tuple[int, int] | None) -> int | None:
+    """Return the row of a point in the table of all points."""
+    if chosen is None:
+        return None
+    return sum(len(branch) for branch, _ in branches[: chosen[0]]) + chosen[1]
+
+
+def point_of(branches: list[tuple[Branch, Array]], row: int) -> tuple[int, int]:
+    """Return branch and index of a row in the table of all points."""
+    for number, (branch, _) in enumerate(branches):
+        if row < len(branch):
+            return number, row
+        row -= len(branch)
+    return len(branches) - 1, len(branches[-1][0]) - 1
+
+
+class DiagramPane:
+    """Elements of the pane in one window; branches are read from disk."""
+
+    def __init__(self, session: Session):
+        self.session = session
+        self.folder = work_folder(session.path)
+        self.branches: list[tuple[Branch, Array]] = []
+        self.chosen: tuple[int, int] | None = None
+        self.state: Any = None
+        self.grown: list[float] = []
+        listed = branch_list(self.folder)
+        self.request: dict[str, Any] = listed[0]["request"] if listed else {}
+        self._controls()
+        with ui.row().classes("kz-columns w-full") as self.body:
+            with ui.card().classes("kz-card"):
+                with ui.row().classes("items-center w-full"):
+                    ui.label("Branch: click a point to see its orbit").classes("kz-title")
+                    ui.space()
+                    self.measure = ui.select(MEASURES, value="amplitude", on_change=self.measured)
+                    self.measure.props("dense borderless options-dense")
+                self.figure = picture(go.Figure(), 440)
+                self.figure.on("plotly_click", lambda event: self.clicked(event.args))
+            with ui.card().classes("kz-card"):
+                ui.label("Bifurcations").classes("kz-title")
+                self.marks = ui.column().classes("gap-1 w-full")
+                ui.label("Points").classes("kz-title")
+                self.table = LinkedTable(POINTS, self.picked, height=300)
+        with ui.row().classes("kz-columns w-full") as self.below:
+            self.portrait_title, self.portrait = _card("Orbit", "portrait")
+            _, self.time = _card("Over its period", "time")
+            _, self.multipliers = _card("Multipliers and the unit circle", "multipliers")
+        for part in (self.body, self.below):
+            part.set_visibility(False)
+        hear(session.ran, self.ran)
+        hear(session.checked, self.offer)
+        ui.timer(0.05, self.load, once=True)
+
+    def _controls(self) -> None:
+        with ui.row().classes("items-start gap-3 w-full"):
+            self.follow = ui.button("Follow", icon="timeline", on_click=self.start).props("no-caps unelevated")
+            self.parameter = ui.select([], label="along").props("dense outlined hide-bottom-space")
+            self.parameter.classes("kz-wide").on_value_change(self.suggest)
+            self.low = ui.input("from", value=str(self.request.get("low", "")))
+            self.high = ui.input("to", value=str(self.request.get("high", "")))
+            for field in (self.low, self.high):
+                field.props("dense outlined hide-bottom-space").classes("kz-short")
+            self.rest = ui.switch("rest state", value=bool(self.request.get("rest")))
+        self.said = ui.label().classes("kz-note").props("aria-live=polite")
+        self.offer()
+
+    def model(self) -> Model | None:
+        study = self.session.study
+        return study.candidates[0].model if study is not None and study.candidates else None
+
+    def offer(self) -> None:
+        """Offer the parameters of the model; the excitation frequency first."""
+        model = self.model()
+        names = [] if model is None else list(model.names)
+        if names == self.parameter.options:
+            return
+        self.parameter.set_options(names)
+        usual = [name for name in names if name.lower().startswith("omega")] or names
+        asked = self.request.get("parameter")
+        if usual:
+            self.parameter.value = asked if asked in names else usual[0]
+
+    def suggest(self) -> None:
+        """Fill in a range about the value of the parameter."""
+        model = self.model()
+        name = self.parameter.value
+        if model is None or name not in model.names or name == self.request.get("parameter"):
+            return
+        value = model.values[name]
+        if value == value and value != 0:
+            ends = sorted((0.5 * value, 1.5 * value))
+            self.low.value, self.high.value = f"{ends[0]:.4g}", f"{ends[1]:.4g}"
+
+    async def start(self) -> None:
+        """Follow the branch that was asked for, or say beside the fields what is wrong."""
+        numbers = {}
+        for name, field in (("low", self.low), ("high", self.high)):
+            problem = ""
+            try:
+                numbers[name] = float(str(field.value).replace(",", "."))
+            except ValueError:
+                problem = f'"{field.value}" is not a number.'
+            if name == "high" and len(numbers) == 2 and not numbers["low"] < numbers["high"]:
+                problem = f"{numbers['high']:g} is not above {numbers['low']:g}."
+            field.props["error"], field.props["error-message"] = bool(problem), problem
+            field.update()
+            if problem:
+                return
+        results = self.session.results_folder
+        self.grown = []
+        await self.session.start(
+            "branch", "branch",
+            {"study": str(self.session.path), "parameter": self.parameter.value, "rest": bool(self.rest.value),
+             "results": str(results) if (results / "result.json").is_file() else "", **numbers},
+        )  # fmt: skip
+
+    async def switch(self, branch: int, number: int) -> None:
+        """Leave a branch at a bifurcation."""
+        self.grown = []
+        asked = {"study": str(self.session.path), "branch": branch, "bifurcation": number}
+        parent = branch_list(self.folder)[branch]["request"]
+        bounds = {key: parent[key] for key in ("low", "high", "parameter")}
+        await self.session.start("branch", "branch", asked | bounds)
+
+    async def ran(self, key: str) -> None:
+        if key != "branch":
+            return
+        work = self.session.runs["branch"]
+        self.status()
+        if not work.active:
+            await self.load()
+            return
+        inner = work.levels[max(work.levels)] if work.levels else {}
+        values = list((inner.get("estimates") or {}).values())
+        if values and (not self.grown or values[0] != self.grown[-1]):
+            self.grown.append(values[0])
+            self.body.set_visibility(True)
+            name = str(work.arguments.get("parameter"))
+            self.figure.update_figure(dressed(growing_figure(self.grown, name), 440))
+
+    def status(self) -> None:
+        work = self.session.runs.get("branch")
+        active = work is not None and work.active
+        self.follow.set_enabled(not active)
+        text = "Periodic motions of the fitted model along a parameter, with stability and bifurcations."
+        if work is not None and active:
+            inner = work.levels[max(work.levels)] if work.levels else {}
+            text = f"{inner.get('title', 'starting')}: {inner.get('done') or 0:.0f} points, {inner.get('text', '')}"
+        elif work is not None and work.state in ("failed", "killed"):
+            text = work.message
+        elif self.branches:
+            ends = [str(branch).splitlines()[0] for branch, _ in self.branches[:1]]
+            text = f"{sum(len(b) for b, _ in self.branches)} points on {len(self.branches)} branches. {ends[0]}"
+        self.said.text = text
+
+    async def load(self) -> None:
+        """Read the branches on disk where they have changed."""
+        state = state_of(self.folder / BRANCHES)
+        if state != self.state:
+            self.state = state
+            found = await run.io_bound(read_branches, self.folder) or []
+            self.branches = await run.io_bound(measured_heights, found, str(self.measure.value)) or []
+            self.chosen = (len(self.branches) - 1, 0) if self.branches else None
+        self.redraw()
+
+    async def measured(self) -> None:
+        branches = [branch for branch, _ in self.branches]
+        self.branches = await run.io_bound(measured_heights, branches, str(self.measure.value)) or []
+        self.redraw()
+
+    def on_rig(self) -> list[tuple[float, float]]:
+        """Return what a rig has given along the same parameter."""
+        kept = rig_points(self.folder)
+        if not self.branches or kept.get("request", {}).get("parameter") != self.branches[0][0].parameter:
+            return []
+        name = self.branches[0][0].model.states[0]
+        return [(p["value"], p["peaks"][name]) for p in kept["points"] if name in p["peaks"]]
+
+    def redraw(self) -> None:
+        self.status()
+        work = self.session.runs.get("branch")
+        shown = bool(self.branches) and not (work is not None and work.active and self.grown)
+        self.body.set_visibility(bool(self.branches) or bool(self.grown))
+        self.below.set_visibility(bool(self.branches))
+        if not shown:
+            return
+        figure = branch_figure(self.branches, self.chosen, self.on_rig(), str(self.measure.value))
+        self.figure.update_figure(dressed(figure, 440))
+        self.table.fill(point_rows(self.branches), row_of(self.branches, self.chosen))
+        self.marks.clear()
+        with self.marks:
+            self._bifurcations()
+        if self.chosen is not None:
+            branch, index = self.branches[self.chosen[0]][0], self.chosen[1]
+            ui.timer(0.01, lambda: self.draw_orbit(branch, index), once=True)
+
+    def _bifurcations(self) -> None:
+        count = 0
+        for number, (branch, _) in enumerate(self.branches):
+            for place, mark in enumerate(branch.bifurcations):
+                count += 1
+                with ui.row().classes("items-center gap-2 w-full no-wrap"):
+                    low_high = "" if mark.interval is None else f" [{mark.interval[0]:.5g}, {mark.interval[1]:.5g}]"
+                    text = f"{mark.kind.value} at {branch.parameter} = {mark.value:.6g}{low_high}"
+                    ui.label(text).classes("kz-note")
+                    if mark.kind.value in LEAVES:
+                        button = ui.button("Switch here", on_click=partial(self.switch, number, place))
+                        button.props("flat dense no-caps")
+        if not count:
+            ui.label("None was found on this range.").classes("kz-note")
+
+    async def draw_orbit(self, branch: Branch, index: int) -> None:
+        """Draw the orbit of a point, computed from the branch."""
+        name = f"{branch.parameter} = {branch.values[index, 0]:.6g}"
+        self.portrait_title.text = f"Orbit at {name}"
+        orbit = await run.io_bound(orbit_at, branch, index)
+        if orbit is None:
+            return
+        self.portrait.update_figure(dressed(portrait_figure(orbit), 280))
+        self.time.update_figure(dressed(time_figure(orbit), 280))
+        self.multipliers.update_figure(dressed(multiplier_figure(orbit), 280))
+
+    def clicked(self, event: Any) -> None:
+        points = [p for p in event.get("points", []) if p.get("customdata") is not None]
+        if not points:
+            return
+        number, index = (int(v) for v in points[0]["customdata"])
+        if index < 0:
+            index = max(self.branches[number][0].bifurcations[-1 - index].position, 0)
+        self.choose((number, index))
+
+    def picked(self, row: int) -> None:
+        self.choose(point_of(self.branches, row))
+
+    def choose(self, chosen: tuple[int, int]) -> None:
+        self.chosen = chosen
+        self.redraw()
+
+
+def _card(title: str, name: str) -> tuple[ui.label, ui.plotly]:
+    with ui.card().classes("kz-card"):
+        label = ui.label(title).classes("kz-title")
+        return label, picture(go.Figure(), 280).classes(f"kz-{name}")
+
+
+def measured_heights(branches: list[Branch], measure: str) -> list[tuple[Branch, Array]]:
+    """Return branches with the quantity that they are drawn by."""
+    return [(branch, heights(branch, measure)) for branch in branches]
+
+
+def orbit_at(branch: Branch, index: int) -> PeriodicOrbit | None:
+    """Return the orbit of a point, None where it cannot be computed, such as at rest."""
+    try:
+        return branch.orbit(index)
+    except KapitzaError:
+        return None

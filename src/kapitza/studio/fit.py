@@ -1,12 +1,273 @@
-"""The pane fit."""
+"""The fit: method, progress, verdict and evidence; runs kept and compared."""
 
 from __future__ import annotations
 
-from nicegui import ui
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from kapitza.studio.session import Session
+import plotly.graph_objects as go
+from nicegui import run, ui
+
+from kapitza.errors import KapitzaError
+from kapitza.studio.drawings import moving_figure
+from kapitza.studio.fields import choice_field, number_field
+from kapitza.studio.figures import dressed, picture
+from kapitza.studio.loading import state_of
+from kapitza.studio.session import Session, hear, window
+from kapitza.studio.tables import LinkedTable
+from kapitza.studio.terms import with_term
+
+if TYPE_CHECKING:
+    from kapitza.report import Part
+    from kapitza.study import StudyResult
+
+METHODS = {
+    "auto": "auto: a chain that starts cheap and ends efficient",
+    "shooting": "shooting: maximum likelihood on the samples",
+    "harmonic": "harmonic: equations against test functions",
+    "orbits": "orbits: of a chaotic recording",
+    "invariant": "invariant: a conserved quantity",
+}
+COLOURS = {"good": "positive", "fair": "warning", "bad": "negative"}
+FIRST = ("Before the fit", "Parameters", "Data that were not fitted", "Fit over the data", "Residuals")
+"""Parts that stand open; the others are folded."""
 
 
 def build(session: Session) -> None:
-    """Build the pane in one window."""
-    ui.label(session.path.name)
+    """Add the pane to a window."""
+    FitPane(session)
+
+
+def kept_runs(folder: Path) -> list[Path]:
+    """Return the folders of finished runs, the present one first, then the others from new to old."""
+    numbered = sorted(
+        (int(one.name.removeprefix(f"{folder.name}-")), one)
+        for one in folder.parent.glob(f"{folder.name}-*")
+        if one.name.removeprefix(f"{folder.name}-").isdigit()
+    )
+    return [one for one in (folder, *(p for _, p in reversed(numbered))) if (one / "result.json").is_file()]
+
+
+def comparison_rows(results: Mapping[str, StudyResult]) -> list[dict[str, Any]]:
+    """Return one row for each parameter: its value with standard error in every run."""
+    rows: dict[str, dict[str, Any]] = {}
+    for name, result in results.items():
+        best = result.best
+        for parameter in () if best is None else best.names:
+            error = best.deviations.get(parameter, float("nan")) if best is not None else float("nan")
+            row = rows.setdefault(parameter, {"parameter": parameter})
+            row[name] = f"{best.values[parameter]:.6g} ± {error:.2g}" if best is not None else ""
+    return list(rows.values())
+
+
+def read_run(folder: Path) -> StudyResult | None:
+    """Return the result in a folder, None where it is not readable."""
+    from kapitza.study import read_results
+
+    try:
+        return read_results(folder)
+    except KapitzaError:
+        return None
+
+
+def evidence(result: StudyResult) -> list[Part]:
+    """Return the parts of the report, without what the page shows elsewhere."""
+    from kapitza.report import study_parts
+
+    return [part for part in study_parts(result, {}) if part.title not in ("Equations", "How it was made", "Data")]
+
+
+def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, list[str], dict[str, float]]:
+    """Return the share that is done, what is done by level in words, and the estimates so far."""
+    outer = levels[min(levels)] if levels else {}
+    total = outer.get("total")
+    share = None if not total else min(float(outer.get("done") or 0) / float(total), 1.0)
+    words = [
+        ": ".join(str(one[key]) for key in ("title", "stage", "text") if one.get(key))
+        for _, one in sorted(levels.items())
+    ]
+    estimates: dict[str, float] = {}
+    for _, one in sorted(levels.items()):
+        estimates |= {name: value for name, value in (one.get("estimates") or {}).items() if value is not None}
+    return share, words, estimates
+
+
+class FitPane:
+    """Elements of the pane in one window; results come from disk, progress from the run."""
+
+    def __init__(self, session: Session):
+        self.session, self.own = session, window()
+        self.history: list[dict[str, float]] = []
+        self.shown: Any = None
+        with ui.row().classes("items-start gap-3 w-full"):
+            self.start_button = ui.button("Fit", icon="play_arrow", on_click=lambda: self.start(False))
+            self.start_button.props("no-caps unelevated")
+            self.resume_button = ui.button("Go on", icon="redo", on_click=lambda: self.start(True))
+            self.resume_button.props("no-caps outline").tooltip("Take over the fits that a stopped run has finished")
+            self.stop_button = ui.button("Stop", icon="stop", on_click=lambda: session.stop("fit"))
+            self.stop_button.props("no-caps unelevated color=negative")
+            choice_field(session, ("fit", "method"), "method", METHODS, "auto").classes("kz-wider")
+            number_field(session, ("fit", "hold_back"), "share held back").classes("kz-short")
+        self.said = ui.label().classes("kz-note").props("aria-live=polite")
+        with ui.card().classes("kz-card w-full") as self.progress:
+            self.bar = ui.linear_progress(0.0, show_value=False, size="6px")
+            self.words = ui.label().classes("kz-note pre")
+            with ui.row().classes("kz-columns w-full"):
+                with ui.column().classes("kz-half"):
+                    self.estimates = LinkedTable(("parameter", "start", "now"), height=260)
+                with ui.column().classes("kz-half"):
+                    self.moving = picture(go.Figure(), 260)
+        self.result = ui.column().classes("w-full gap-3")
+        with ui.card().classes("kz-card w-full") as self.runs_card:
+            ui.label("Runs").classes("kz-title")
+            self.runs = ui.column().classes("w-full gap-1")
+        hear(session.ran, self.ran)
+        hear(session.checked, self.buttons)
+        self.progress.set_visibility(False)
+        self.buttons()
+        ui.timer(0.05, self.load, once=True)
+
+    async def start(self, resume: bool) -> None:
+        self.history = []
+        await self.session.start("fit", "identify", {"study": str(self.session.path), "resume": resume})
+
+    def buttons(self) -> None:
+        work = self.session.runs.get("fit")
+        active = work is not None and work.active
+        able = not active and not self.session.problems
+        self.start_button.set_enabled(able)
+        self.resume_button.set_visibility(not active and work is not None and work.state in ("stopped", "killed"))
+        self.stop_button.set_visibility(active)
+        self.stop_button.set_enabled(work is not None and work.state == "running")
+        text = ""
+        if self.session.problems:
+            text = f"{len(self.session.problems)} to mend before this study can run: {self.session.problems[0]}"
+        if work is not None:
+            seconds = f"{work.seconds:.1f} s"
+            text = {
+                "running": "", "stopping": "Stopping.", "failed": work.message, "killed": work.message,
+                "stopped": f"Stopped after {seconds}; finished fits are kept.",
+                "done": "This study has been fitted before; nothing has changed since."
+                if work.result.get("unchanged") else f"Done in {seconds}.",
+            }.get(work.state, "") or text  # fmt: skip
+        self.said.text = text
+
+    async def ran(self, key: str) -> None:
+        if key != "fit":
+            return
+        work = self.session.runs["fit"]
+        self.buttons()
+        self.progress.set_visibility(work.active)
+        if not work.active:
+            await self.load()
+            return
+        share, words, estimates = progress_of(work.levels)
+        self.bar.props["indeterminate"] = share is None
+        self.bar.value = share or 0.0
+        self.words.text = "\n".join(words) or "starting"
+        if estimates and (not self.history or estimates != self.history[-1]):
+            self.history.append(estimates)
+            start = self.starts()
+            self.estimates.fill([{"parameter": n, "start": start.get(n), "now": v} for n, v in estimates.items()])
+            self.moving.update_figure(dressed(moving_figure(self.history, start), 260))
+
+    def starts(self) -> dict[str, float]:
+        """Return the values that the fit starts from."""
+        study = self.session.study
+        return {} if study is None else {n: v for c in study.candidates for n, v in c.model.values.items()}
+
+    async def load(self) -> None:
+        """Show the result on disk where it has changed."""
+        folder = self.session.results_folder
+        folders = kept_runs(folder)
+        state = [state_of(one / "result.json") for one in folders]
+        if state == self.shown:
+            return
+        self.shown = state
+        result = await self.session.result()
+        self.result.clear()
+        self.runs_card.set_visibility(bool(folders))
+        if result is not None:
+            parts = await run.io_bound(evidence, result) or []
+            with self.result:
+                self._verdict(result)
+                self._suggestions(result)
+                for part in parts:
+                    self._part(part)
+        await self._runs(folders)
+
+    def _verdict(self, result: StudyResult) -> None:
+        from kapitza.report import verdict_of
+
+        verdict = verdict_of(result)
+        with ui.card().classes("kz-card w-full kz-verdict"):
+            with ui.row().classes("items-center gap-3"):
+                ui.badge(verdict.word).props(f"color={COLOURS[verdict.grade]}").classes("kz-grade")
+                ui.label(verdict.sentence).classes("kz-title")
+            ui.label(result.sentence()).classes("kz-answer")
+            for text in (result.verdict(), *result.disagreements()):
+                if text:
+                    ui.label(text).classes("kz-note")
+            for text in verdict.steps:
+                ui.label(f"→ {text}").classes("kz-note")
+
+    def _suggestions(self, result: StudyResult) -> None:
+        """Add a button for each term that would explain what is left."""
+        chosen = result.chosen
+        if chosen is None or chosen.missing is None or not chosen.missing.missing:
+            return
+        found = chosen.missing
+        offered = found.alternatives or tuple(term for term in found.terms if term.physical)[:3]
+        number = next((n for n, c in enumerate(self._candidates()) if c == chosen.candidate), 0)
+        with ui.card().classes("kz-card w-full"):
+            ui.label("What is missing?").classes("kz-title")
+            content = tomllib.loads(self.session.document.text)
+            for term in offered:
+                changes = with_term(content, number, term.name, term.notation)
+                with ui.row().classes("items-center gap-3 no-wrap"):
+                    size = f"{term.coefficient:.3g} ± {term.error:.2g}"
+                    ui.label(f"{term.name}: {term.notation.format(c='c')}, c = {size}").classes("kz-note")
+                    if changes:
+                        ui.button("Add this term", on_click=partial(self.session.set_all, changes, self.own)).props(
+                            "flat dense no-caps"
+                        )
+                    else:
+                        ui.label("(write it into the model)").classes("kz-note")
+
+    def _candidates(self) -> list[str]:
+        study = self.session.study
+        return [] if study is None else [candidate.name for candidate in study.candidates]
+
+    def _part(self, part: Part) -> None:
+        open_ = part.title.startswith(FIRST)
+        with ui.expansion(part.title, value=open_).classes("kz-card w-full kz-part"):
+            for text in part.paragraphs:
+                ui.label(text).classes("kz-note pre")
+            for text in part.warnings:
+                ui.label(text).classes("kz-warning")
+            if part.table is not None and len(part.table):
+                table = part.table.reset_index() if part.table.index.name else part.table
+                rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
+                LinkedTable([str(c) for c in table.columns], height=420).fill(rows)
+            if part.figure is not None:
+                picture(part.figure, part.figure.to_dict()["layout"].get("height", 340))
+            if part.caption:
+                ui.label(part.caption).classes("kz-note")
+
+    async def _runs(self, folders: Sequence[Path]) -> None:
+        results = {}
+        for folder in folders[:6]:
+            found = await run.io_bound(read_run, folder)
+            if found is not None:
+                results[folder.name] = found
+        self.runs.clear()
+        with self.runs:
+            for name, result in results.items():
+                made = time.strftime("%Y-%m-%d %H:%M", time.localtime((result.folder / "result.json").stat().st_mtime))
+                ui.label(f"{name}, {made}: {result.sentence()}").classes("kz-note")
+            if len(results) > 1:
+                LinkedTable(["parameter", *results], height=300).fill(comparison_rows(results))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kapitza.base.monitor import Monitor
+from kapitza.studio.work import find_orbits_of, follow_branch, follow_rig
 
 Emit = Callable[[Mapping[str, Any]], None]
 Job = Callable[[Mapping[str, Any], Emit, Monitor], Mapping[str, Any]]
@@ -56,5 +57,11 @@ def inspect_recording(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor
     return {"lines": in_study(str(found)).splitlines()}
 
 
-JOBS: dict[str, Job] = {"identify": identify, "inspect": inspect_recording}
+JOBS: dict[str, Job] = {
+    "identify": identify,
+    "inspect": inspect_recording,
+    "orbits": find_orbits_of,
+    "branch": follow_branch,
+    "rig": follow_rig,
+}
 """Jobs by the name that the page gives them."""

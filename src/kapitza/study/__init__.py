@@ -5,7 +5,7 @@ from kapitza.study.exclusions import orbit_labels, without_excluded
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
 from kapitza.study.folder import finished_before, keep_copy, rewriting
 from kapitza.study.keys import json_schema
-from kapitza.study.motions_of_fit import cycle_of, model_to_follow, repeated_fits
+from kapitza.study.motions_of_fit import Family, cycle_of, follow_fit, model_to_follow, repeated_fits
 from kapitza.study.prediction import drive_of, predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import is_study, read_study, study_of
@@ -15,6 +15,7 @@ from kapitza.study.study import Study
 from kapitza.study.writing import write_new_study
 
 __all__ = [
+    "Family",
     "KeptRecords",
     "Problem",
     "Study",
@@ -27,6 +28,7 @@ __all__ = [
     "finished_before",
     "fitted_orbits",
     "fitted_settings",
+    "follow_fit",
     "is_study",
     "json_schema",
     "keep_copy",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.monitor import Monitor
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Coverage, Estimate, coverage
 from kapitza.model import Model, harmonic_drive
 from kapitza.study.fits import StudyFit, fitted_settings
 from kapitza.study.writing import main_frequency
+
+if TYPE_CHECKING:
+    from kapitza.continuation import Branch
 
 
 def model_to_follow(
@@ -46,6 +53,47 @@ def cycle_of(fit: StudyFit | Estimate) -> tuple[Array, float] | None:
     record = found[0][0]
     channel = next((c for c in record.channels if c in estimate.residuals), record.channels[0])
     return estimate.motion.states[-1], 1.0 / main_frequency(record, channel)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Which motions of a fitted model are followed.
+
+    values: other values of its parameters; drive: measured drive that becomes harmonic, where there are several.
+    rest: a rest state instead of a periodic motion; period: in excitation periods, without excitation in s.
+    """
+
+    parameter: str
+    bounds: tuple[float, float]
+    values: Mapping[str, float] = field(default_factory=dict)
+    drive: str | None = None
+    rest: bool = False
+    period: float | None = None
+
+
+def follow_fit(
+    fit: StudyFit | Estimate, family: Family, start: Array | None = None, monitor: Monitor | None = None
+) -> Branch:
+    """Follow motions of a fitted model; bifurcations have intervals where the covariance of the fit allows it.
+
+    start: a state near the first motion; None: the model settles, without excitation from the fitted motion.
+    """
+    from kapitza.continuation import follow
+
+    estimate = fit if isinstance(fit, Estimate) else fit.answer
+    model = model_to_follow(fit, family.values, family.drive)
+    model.check(family.parameter)
+    settings: dict[str, Any] = {"equilibrium": True} if family.rest else {"period": family.period}
+    known = all(math.isfinite(error) for error in estimate.deviations.values()) and estimate.base is None
+    unmoved = family.parameter not in estimate.names and not any(n in family.values for n in estimate.names)
+    if known and unmoved and all(n in model.names for n in estimate.names):
+        settings["posterior"] = estimate
+    cycle = cycle_of(fit) if model.period is None and not family.rest and not model.is_map else None
+    if cycle is not None:
+        # Without excitation the motion of the recording is the best guess of the cycle.
+        start = cycle[0] if start is None else start
+        settings["period"] = cycle[1] if family.period is None else family.period
+    return follow(model, start, family.parameter, family.bounds, monitor=monitor, **settings)
 
 
 def repeated_fits(

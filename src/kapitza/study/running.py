@@ -211,7 +211,7 @@ def run_shared_step(study: Shared[Study], step: Step) -> StudyFit:
 def run_step(study: Study, step: Step) -> StudyFit:
     """Return one fit with its tests on the data fitted and on those held back."""
     candidate = _started(study, step.candidate)
-    parts = [_fitted_part(study, recording, candidate) for recording in study.fitted]
+    parts = [fitted_part(study, recording, candidate) for recording in study.fitted]
     try:
         estimate = fitted(study, candidate, step.method, parts)
     except KapitzaError as error:
@@ -262,7 +262,7 @@ def _missing_terms(estimate: Estimate) -> Suggestion | None:
         return None
 
 
-def _fitted_part(study: Study, recording: Recording, candidate: Candidate) -> Part:
+def fitted_part(study: Study, recording: Recording, candidate: Candidate) -> Part:
     """Return the part of a recording that is fitted, with the values it brings."""
     record = prepared(recording.record, candidate)
     drives = {signal.name for signal in recording.signals}

@@ -17,6 +17,7 @@ from kapitza.study.next_run import NextRun
 from kapitza.study.recordings import Recording
 
 if TYPE_CHECKING:
+    from kapitza.data import Part
     from kapitza.estimate import Sensor
     from kapitza.study.result import StudyResult
 
@@ -71,6 +72,12 @@ class Study:
     def checks(self) -> tuple[Recording, ...]:
         """The recordings that only check the prediction."""
         return tuple(recording for recording in self.recordings if recording.use == "check")
+
+    def parts(self, candidate: Candidate) -> tuple[Part, ...]:
+        """Return what is fitted of each recording, in the units of a candidate, with the values that it brings."""
+        from kapitza.study.running import fitted_part
+
+        return tuple(fitted_part(self, recording, candidate) for recording in self.fitted)
 
     def warnings(self) -> tuple[str, ...]:
         """What looks wrong without being refused, each with the value that fits or what to look at.

@@ -1,0 +1,72 @@
+"""What a click on "add this term" changes in a study."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kapitza.studio.document import Place
+
+LAWS = {
+    "viscous friction": ("viscous", "c"),
+    "Coulomb friction": ("coulomb", "c"),
+    "quadratic drag": ("quadratic", "c"),
+    "cubic damping": ("cubic_damping", "c"),
+    "linear stiffness": ("linear", "k"),
+    "cubic stiffness": ("cubic", "k"),
+    "quintic stiffness": ("quintic", "k"),
+}
+"""Laws of a study by what `suggest` calls them, with the letter of their parameter."""
+
+
+def with_term(content: Mapping[str, Any], number: int, name: str, notation: str) -> dict[Place, Any]:
+    """Return the keys of a study that add a term to candidate `number`; {} where it cannot be added by a click.
+
+    content: the study as plain tables. name, notation: of the `MissingTerm`. A law becomes an entry of `laws`; any
+    other force is written into the equation of its coordinate, where the study has equations. Its coefficient is free.
+    """
+    tables = content.get("model", [])
+    table = tables if isinstance(tables, Mapping) else tables[number]
+    coordinate = re.search(r"(?:of|on|equation of) ([^\W\d]\w*)'*$", name)
+    if coordinate is None or "{c}" not in notation:
+        return {}
+    on = coordinate[1]
+    title = name.removesuffix(f" of {on}")
+    place: Place = ("model", number)
+    free_place: Place = (*place, "free") if "free" in table else ("fit", "free")
+    free = list(table.get("free", content.get("fit", {}).get("free", [])))
+    if title in LAWS:
+        law, letter = LAWS[title]
+        entry, parameter = f"{law} {on}", f"{law}_{on}_{letter}"
+        laws = list(table.get("laws", []))
+        if entry in laws:
+            return {}
+        changes: dict[Place, Any] = {(*place, "laws"): [*laws, entry]}
+    else:
+        found = _in_equations(table, on, notation)
+        if found is None:
+            return {}
+        equations, parameter = found
+        parameters = {**table.get("parameters", {}), parameter: 0.0}
+        changes = {(*place, "equations"): equations, (*place, "parameters"): parameters}
+    return changes | {free_place: [*free, parameter]}
+
+
+def _in_equations(table: Mapping[str, Any], on: str, notation: str) -> tuple[str | list[str], str] | None:
+    """Return the equations with the term on the left side of the one with the highest derivative, and its parameter."""
+    given = table.get("equations")
+    if given is None:
+        return None
+    equations = [given] if isinstance(given, str) else list(given)
+    primes = max((len(m[1]) for text in equations for m in re.finditer(rf"\b{re.escape(on)}('+)", text)), default=0)
+    owner = [n for n, text in enumerate(equations) if re.search(rf"\b{re.escape(on)}'{{{primes}}}(?!')", text)]
+    if not primes or len(owner) != 1:
+        return None
+    number = 1
+    while f"c_new{number}" in table.get("parameters", {}):
+        number += 1
+    parameter = f"c_new{number}"
+    left, equals, right = equations[owner[0]].partition("=")
+    equations[owner[0]] = f"{left.rstrip()} + {notation.format(c=parameter)} {equals}{right}".rstrip()
+    return (equations[0] if isinstance(given, str) else equations), parameter

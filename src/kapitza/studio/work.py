@@ -1,0 +1,252 @@
+"""Jobs of the panes for orbits, branches and rigs. What they find is written beside the study, in NAME-studio."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from kapitza.base.files import replacing
+from kapitza.base.monitor import Monitor, checkpoint, watch
+from kapitza.errors import DataError, KapitzaError, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kapitza.continuation import Branch
+    from kapitza.rig import Experiment, Rig, RigPoint, Samples
+
+    Emit = Callable[[Mapping[str, Any]], None]
+
+ORBITS, BRANCHES, RIG, JOURNAL = "orbits.nc", "branches.json", "rig.json", "rig.jsonl"
+"""Files of the folder."""
+
+OWN_RIGS = {"duffing": ("omega", "B", "x"), "beam": ("Omega", "A", "x")}
+"""Simulated rigs that come with Kapitza: name of the frequency, of the amplitude, and of the controlled coordinate."""
+
+
+def work_folder(study: Path) -> Path:
+    """Return the folder in which the studio keeps orbits, branches and points of a study."""
+    return study.with_name(f"{study.stem}-studio")
+
+
+def find_orbits_of(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
+    """Find the orbits in what a study fits of its first recording; study: its path, max_period: the longest."""
+    del emit
+    from kapitza import find_orbits, save
+    from kapitza.study import read_study
+
+    path = Path(arguments["study"])
+    study = read_study(path)
+    record = study.parts(study.candidates[0])[0].record
+    if record is None:
+        raise DataError("The first recording has no samples to look for orbits in.")
+    orbits = find_orbits(record, max_period=int(arguments.get("max_period") or study.max_period), monitor=monitor)
+    folder = work_folder(path)
+    folder.mkdir(exist_ok=True)
+    save(orbits, folder / ORBITS)
+    return {"file": ORBITS, "count": len(orbits), "stopped": orbits.status is Status.INTERRUPTED}
+
+
+def follow_branch(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
+    """Follow a branch, or leave one at a bifurcation; results: folder of a fit, else the model of the study.
+
+    parameter, low, high, rest, values: see `Family`. branch, bifurcation: numbers of the branch to leave, and where.
+    """
+    del emit
+    from kapitza import save
+
+    folder = work_folder(Path(arguments["study"]))
+    folder.mkdir(exist_ok=True)
+    if "bifurcation" in arguments:
+        known = branch_list(folder)
+        found = _switched(arguments, folder, monitor)
+        parent, at = int(arguments["branch"]), int(arguments["bifurcation"])
+    else:
+        known, parent, at = [], -1, -1
+        found = _followed(arguments, monitor)
+    name = f"branch-{len(known)}.nc"
+    save(found, folder / name)
+    listing = [*known, {"file": name, "parent": parent, "at": at, "request": dict(arguments)}]
+    with replacing(folder / BRANCHES) as draft:
+        draft.write_text(json.dumps(listing, indent=1), encoding="utf-8")
+    return {"file": name, "points": len(found), "stopped": found.status is Status.INTERRUPTED}
+
+
+def branch_list(folder: Path) -> list[dict[str, Any]]:
+    """Return what is known of the branches in a folder, in the order in which they were followed."""
+    try:
+        listing = json.loads((folder / BRANCHES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [one for one in listing if isinstance(one, dict) and (folder / Path(str(one.get("file"))).name).is_file()]
+
+
+def _followed(arguments: Mapping[str, Any], monitor: Monitor) -> Branch:
+    from kapitza import follow
+    from kapitza.study import Family, follow_fit, read_results, read_study
+
+    bounds = float(arguments["low"]), float(arguments["high"])
+    if not bounds[0] < bounds[1]:
+        raise DataError(f"{bounds[0]:g} to {bounds[1]:g}: give two numbers, the smaller first.")
+    family = Family(
+        str(arguments["parameter"]), bounds, dict(arguments.get("values") or {}), rest=bool(arguments.get("rest"))
+    )
+    if arguments.get("results"):
+        chosen = read_results(Path(arguments["results"])).chosen
+        if chosen is not None:
+            return follow_fit(chosen, family, monitor=monitor)
+    # Before any fit: the model of the study at the values it starts from.
+    study = read_study(Path(arguments["study"]))
+    model = study.candidates[0].model.with_values(**study.fitted[0].values).with_values(**family.values)
+    model.check(family.parameter)
+    settings = {"equilibrium": True} if family.rest else {}
+    return follow(model, None, family.parameter, bounds, monitor=monitor, **settings)
+
+
+def _switched(arguments: Mapping[str, Any], folder: Path, monitor: Monitor) -> Branch:
+    from kapitza import load, switch_branch
+
+    one = branch_list(folder)[int(arguments["branch"])]
+    branch = load(folder / Path(one["file"]).name)
+    request = one["request"]
+    return switch_branch(
+        branch.bifurcations[int(arguments["bifurcation"])],
+        (float(request["low"]), float(request["high"])),
+        monitor=monitor,
+    )
+
+
+def follow_rig(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
+    """Follow the motions of a rig along a parameter; every point is shown and written as it comes.
+
+    rig: "duffing", "beam", a rig file, or an address (with token). parameter, low, high, start: where; modes, points.
+    The rig is in its safe state when the job ends, however it ends: the line "safe" says after how many seconds.
+    """
+    from kapitza.rig import RigStepping
+
+    folder = work_folder(Path(arguments["study"]))
+    folder.mkdir(exist_ok=True)
+    parameter, points = str(arguments["parameter"]), []
+    state, message = "failed", ""
+    with opened_rig(arguments, Path(arguments["study"]).parent) as experiment:
+
+        def seen(point: RigPoint) -> bool:
+            line = point_line(point, experiment.rig.outputs)
+            points.append(line)
+            emit({"event": "point", **line})
+            _write_points(folder, arguments, points, "running")
+            return monitor.cancelled
+
+        try:
+            experiment.check(parameter)
+            experiment.values[parameter] = float(arguments["start"])
+            # The outer block hears a stop in the first points too, before the walk watches by itself.
+            with watch(monitor, f"rig along {parameter}") as task:
+                branch = experiment.follow(
+                    None, parameter, (float(arguments["low"]), float(arguments["high"])),
+                    direction=int(arguments.get("direction", 1)), record=folder / JOURNAL, watch=seen, monitor=task,
+                    stepping=RigStepping(max_points=int(arguments.get("points") or 80)),
+                )  # fmt: skip
+                state, message = ("stopped" if branch.status is Status.INTERRUPTED else "done"), branch.message
+            state = "stopped" if task.interrupted else state
+        except KapitzaError as problem:
+            message = str(problem)
+            raise
+        finally:
+            began = time.monotonic()
+            experiment.rig.stop()
+            emit({"event": "safe", "seconds": time.monotonic() - began})
+            _write_points(folder, arguments, points, state, message)
+    if state == "stopped":
+        raise KeyboardInterrupt
+    return {"points": len(points), "message": message}
+
+
+class PacedRig:
+    """A simulated rig slowed down to a multiple of real time, so that a person can follow and stop it."""
+
+    def __init__(self, rig: Rig, speed: float):
+        self.rig, self.speed = rig, speed
+        self.inputs, self.outputs, self.parameters = rig.inputs, rig.outputs, rig.parameters
+        self.sample_time = rig.sample_time
+
+    def set(self, demands: Mapping[str, Any], **parameters: float) -> None:
+        self.rig.set(demands, **parameters)
+
+    def run(self, samples: int) -> Samples:
+        until = time.monotonic() + samples * self.sample_time / self.speed
+        found = self.rig.run(samples)
+        while (left := until - time.monotonic()) > 0:
+            checkpoint()
+            time.sleep(min(left, 0.05))
+        return found
+
+    def stop(self) -> None:
+        self.rig.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.stop()
+
+
+@contextmanager
+def opened_rig(arguments: Mapping[str, Any], folder: Path) -> Iterator[Experiment]:
+    """Open the rig that was asked for, as equations for its periodic motions; a connection is closed at the end."""
+    from kapitza.rig import Experiment, RemoteRig, Sensors, beam_rig, duffing_rig, read_rig
+
+    asked, noise = str(arguments["rig"]), float(arguments.get("noise") or 0.0)
+    frequency = str(arguments.get("frequency") or "omega")
+    with ExitStack() as stack:
+        if asked in OWN_RIGS:
+            make = duffing_rig if asked == "duffing" else beam_rig
+            rig, frequency = make(sensors=Sensors(noise={"x": noise})), OWN_RIGS[asked][0]
+        elif asked.startswith("tcp://"):
+            rig = RemoteRig(asked, str(arguments.get("token", "")))
+            stack.callback(rig.close)
+        elif asked.endswith(".toml"):
+            rig = read_rig(folder / asked)
+        else:
+            raise DataError(
+                f'"{asked}" is not a rig: choose duffing or beam, a rig file (.toml), or an address tcp://...'
+            )
+        if arguments.get("speed") and not asked.startswith("tcp://"):
+            rig = PacedRig(rig, float(arguments["speed"]))
+        modes, scales = int(arguments.get("modes") or 5), dict(arguments.get("scales") or {})
+        yield Experiment(rig, frequency=frequency, modes=modes, scales=scales)
+
+
+def point_line(point: RigPoint, outputs: tuple[str, ...]) -> dict[str, Any]:
+    """Return one measured motion as the page draws it."""
+    return {
+        "value": point.value,
+        "peaks": {name: point.series(name).peak() for name in outputs},
+        "residual": point.residual,
+        "effort": point.effort,
+        "stability": point.stability,
+        "measurements": point.measurements,
+    }
+
+
+def rig_points(folder: Path) -> dict[str, Any]:
+    """Return the points that a rig has given, as they are on disk; {} where there are none."""
+    try:
+        found = json.loads((folder / RIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_points(
+    folder: Path, request: Mapping[str, Any], points: list[dict[str, Any]], state: str, message: str = ""
+) -> None:
+    asked = {key: value for key, value in request.items() if key != "token"}
+    with replacing(folder / RIG) as draft:
+        draft.write_text(
+            json.dumps({"request": asked, "points": points, "state": state, "message": message}), encoding="utf-8"
+        )

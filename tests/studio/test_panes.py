@@ -1,0 +1,178 @@
+"""Panes as functions of results: figures hold the numbers of the nouns, tables and clicks name the same point."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
+
+import kapitza as kz
+from kapitza.studio.diagram import point_of, point_rows, row_of
+from kapitza.studio.drawings import attractor_figure, branch_figure, moving_figure, multiplier_figure, portrait_figure
+from kapitza.studio.fit import comparison_rows, kept_runs, progress_of
+from kapitza.studio.orbits import rows_of
+from kapitza.studio.rig import wrong_fields
+from kapitza.studio.terms import with_term
+from kapitza.studio.work import follow_branch, follow_rig, rig_points, work_folder
+from kapitza.study import orbit_labels
+
+SHAKEN = "x'' + d*x' + x + x**3 = B*cos(omega*t)"
+
+
+@pytest.fixture(scope="module")
+def branch():
+    model = kz.Model.from_equations(SHAKEN, parameters={"d": 0.1, "B": 0.3, "omega": 1.2}, period="2*pi/omega")
+    return kz.follow(model, None, "omega", bounds=(1.2, 1.9))
+
+
+def test_a_clicked_point_and_its_row_are_the_same_point(branch):
+    """Every marker carries branch and index; the row of the table leads to the same one; the orbit is that of it."""
+    height = branch.amplitude("x")
+    branches = [(branch, height), (branch, height)]
+    figure = branch_figure(branches, (1, 3)).to_dict()
+    seen = {}
+    for trace in figure["data"]:
+        for x, y, data in zip(trace["x"], trace["y"], trace.get("customdata") or (), strict=False):
+            if data[1] >= 0:
+                seen[tuple(data)] = (x, y)
+    assert len(seen) == 2 * len(branch)
+    rows = point_rows(branches)
+    for (number, index), (x, y) in seen.items():
+        row = row_of(branches, (number, index))
+        assert point_of(branches, row) == (number, index)
+        assert (x, y) == (branch.values[index, 0], height[index])
+        assert (rows[row]["value"], rows[row]["height"]) == (x, y)
+    orbit = branch.orbit(3)
+    drawn = portrait_figure(orbit).to_dict()["data"][0]
+    assert np.array_equal(drawn["x"], orbit.profile.states[:, 0])
+    assert np.array_equal(drawn["y"], orbit.profile.states[:, 1])
+    # The two folds of this equation, known from its averaged form to two digits, are marked.
+    marks = [t for t in figure["data"] if t["name"] == "fold"][:2]
+    assert sorted(t["x"][0] for t in marks) == sorted(b.value for b in branch.of("fold"))
+
+
+def test_the_attractor_names_each_orbit_and_strikes_those_left_out():
+    logistic = kz.Model.from_map({"x": "1 - a*x**2"}, parameters={"a": 1.99})
+    orbits = kz.find_orbits(logistic, max_period=3, region={"x": (-2, 2)}, starts=256)
+    traces = attractor_figure(orbits, orbit_labels(orbits), 1, ["3b"]).to_dict()["data"]
+    assert [t["customdata"][0] for t in traces] == list(range(5))
+    assert [t["marker"]["symbol"] for t in traces] == ["circle"] * 4 + ["x-thin-open"]
+    assert [row["fitted"] for row in rows_of(orbits, ["3b"])] == [True] * 4 + [False]
+    # 1 - a x² has multipliers (-2a)^p Π x.
+    for orbit, row in zip(orbits, rows_of(orbits, []), strict=True):
+        exact = abs(np.prod(-2 * 1.99 * orbit.points[:, 0]))
+        assert row["largest multiplier"] == pytest.approx(exact, rel=1e-8)
+        circle = multiplier_figure(orbit).to_dict()["data"]
+        assert circle[-1]["name"] == ("outside" if exact > 1 else "inside")
+
+
+def test_progress_shows_share_stage_and_estimates_with_their_start():
+    levels = {
+        0: {"title": "study", "done": 1, "total": 4, "text": "auto"},
+        2: {"title": "fitting", "stage": "rigid links", "text": "iteration 3", "estimates": {"k": 2.0, "d": None}},
+    }
+    share, words, estimates = progress_of(levels)
+    assert share == 0.25
+    assert words == ["study: auto", "fitting: rigid links: iteration 3"]
+    assert estimates == {"k": 2.0}
+    figure = moving_figure([{"k": 2.0}, {"k": 3.0}], {"k": 4.0}).to_dict()["data"]
+    assert figure[0]["y"] == [0.5, 0.75]
+    assert (figure[1]["x"], figure[1]["y"]) == ([0], [1.0])
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_suggested_term_is_added_and_the_study_still_reads(tmp_path, several):
+    """A law goes into `laws`, any other force into the equation of its coordinate; its coefficient is free."""
+    clean = kz.simulate(
+        kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.3, "k": 4.0}), [1, 0], t=np.arange(50) * 0.1
+    )
+    kz.write(kz.measure(clean, noise=0.01, seed=1).select(["x"]), tmp_path / "run.csv")
+    model = {"equations": "x'' + c*x' + k*x = 0", "parameters": {"c": 0.2, "k": 3.0}}
+    content = {"model": [model] if several else model, "data": {"file": "run.csv"}, "fit": {"free": ["c", "k"]}}
+    changes = with_term(content, 0, "cubic stiffness of x", "{c}*x**3")
+    assert changes == {("model", 0, "laws"): ["cubic x"], ("fit", "free"): ["c", "k", "cubic_x_k"]}
+    changes = with_term(content, 0, "quadratic stiffness of x", "{c}*x**2")
+    assert changes[("model", 0, "equations")] == "x'' + c*x' + k*x + c_new1*x**2 = 0"
+    assert with_term(content, 0, "offset of the sensor x", "offset") == {}
+    for places in (changes, with_term(content, 0, "Coulomb friction of x", "{c}*sign(x')")):
+        table = {**model}
+        fit = {"free": ["c", "k"]}
+        for place, value in places.items():
+            (table if place[0] == "model" else fit)[place[-1]] = value
+        lines = ["[[model]]" if several else "[model]"]
+        lines += [f"{k} = {json.dumps(v) if k != 'parameters' else _inline(v)}" for k, v in table.items()]
+        lines += ['[data]\nfile = "run.csv"', f"[fit]\nfree = {json.dumps(fit['free'])}"]
+        study = kz.read_study(tmp_path / "run.toml", text="\n".join(lines))
+        assert len(study.candidates[0].free) == 3
+
+
+def _inline(table):
+    return "{" + ", ".join(f"{key} = {value}" for key, value in table.items()) + "}"
+
+
+def test_ten_wrong_numbers_of_a_rig_each_have_a_message():
+    right = {
+        "rig": "duffing",
+        "parameter": "omega",
+        "low": "0.5",
+        "high": "2",
+        "start": "1",
+        "noise": "0",
+        "speed": "0",
+    }
+    assert wrong_fields(right) == {}
+    wrong = [("rig", "engine"), ("parameter", " "), ("low", "a"), ("high", "0.1"), ("start", "7"), ("start", "x"),
+             ("noise", "-1"), ("speed", "-2"), ("speed", "fast"), ("high", "")]  # fmt: skip
+    for field, value in wrong:
+        assert list(wrong_fields({**right, field: value})) == [field], (field, value)
+
+
+def test_a_rig_stopped_in_a_measurement_keeps_its_points_and_is_safe(tmp_path):
+    """At 40 times real time a measurement takes seconds: the stop comes inside one, and nothing is waited for."""
+    monitor, lines = kz.Silent(), []
+
+    def emit(line):
+        lines.append(line)
+        if len(lines) == 2:
+            threading.Timer(0.2, monitor.cancel).start()
+
+    request = {"study": str(tmp_path / "run.toml"), "rig": "duffing", "parameter": "omega", "low": 0.5, "high": 2.0,
+               "start": 1.0, "noise": 0.005, "speed": 300.0, "scales": {"x": 1.0}}  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        follow_rig(request, emit, monitor)
+    points = [line for line in lines if line["event"] == "point"]
+    assert lines[-1]["event"] == "safe"
+    kept = rig_points(work_folder(tmp_path / "run.toml"))
+    assert kept["state"] == "stopped"
+    assert [p["value"] for p in kept["points"]] == [p["value"] for p in points]
+    assert 2 <= len(points) < 20
+    assert "token" not in kept["request"]
+
+
+def test_branches_are_followed_switched_and_kept_on_disk(tmp_path):
+    """A pendulum shaken vertically doubles its period: the new branch has twice the period of the old one."""
+    (tmp_path / "run.csv").write_text("t,x\n" + "\n".join(f"{0.1 * i},{np.cos(0.1 * i)}" for i in range(40)))
+    (tmp_path / "run.toml").write_text(
+        "[model]\nequations = [\"x'' + 0.1*x' + (1 + a*cos(2*t))*x + x**3 = 0\"]\nparameters = {a = 0.1}\n"
+        'excitation = {period = "pi"}\n[data]\nfile = "run.csv"\n[fit]\nfree = ["a"]\n'
+    )
+    request = {"study": str(tmp_path / "run.toml"), "parameter": "a", "low": 0.05, "high": 0.6}
+    done = follow_branch(request, lambda line: None, kz.Silent())
+    folder = work_folder(tmp_path / "run.toml")
+    first = kz.load(folder / done["file"])
+    number = next(n for n, b in enumerate(first.bifurcations) if b.kind.value == "period doubling")
+    switched = follow_branch({**request, "branch": 0, "bifurcation": number}, lambda line: None, kz.Silent())
+    second = kz.load(folder / switched["file"])
+    assert second.periods[0] == pytest.approx(2 * first.periods[0])
+    assert len(json.loads((folder / "branches.json").read_text())) == 2
+
+
+def test_kept_runs_come_newest_first(tmp_path):
+    for name in ("r-results", "r-results-1", "r-results-2", "r-results-10", "r-results-x"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text("{}")
+    names = [folder.name for folder in kept_runs(tmp_path / "r-results")]
+    assert names == ["r-results", "r-results-10", "r-results-2", "r-results-1"]
+    assert comparison_rows({}) == []
