@@ -118,6 +118,7 @@ def figure_json(figure: go.Figure) -> Markup:
 
 
 def study_parts(result: StudyResult, truth: Mapping[str, float]) -> list[Part]:
+    """Return the sections of the report on a study: parameters, pictures, what is missing, candidates, provenance."""
     chosen = result.chosen
     parts: list[Part] = [Part("Before the fit", warnings=result.warnings)] if result.warnings else []
     if chosen is not None:
