@@ -76,7 +76,7 @@ def campaign(one: Planned, rig: SimulatedRig, folder: str | None = None) -> Any:
 
 def main() -> str:
     made = cells("planning_loop", RIGS, ran, SEEDS)
-    killed = cells("planning_killed", ["kill"], resumed, KILLS)
+    killed = cells("planning_killed", ["kill"], resumed, KILLS, most=KILLS)
     rows, within, answered, total = [], 0, 0, 0
     for label, runs in made.items():
         inside = sum(one["peak"] <= one["limit"] for one in runs)
