@@ -185,7 +185,9 @@ def test_a_term_too_small_to_be_seen_moves_values_as_far_as_suggest_says():
     seen = abs(moved[term.moves] - plain[term.moves]) / plain.deviations[term.moves]
     # The same noise in both fits: the shift is that of the term alone, but for its square.
     assert seen == pytest.approx(term.errors, rel=0.1)
-    assert f"moves {term.moves} by" in str(found)
+    assert {shift.parameter for shift in found.shifts} == {"c", "k"}
+    assert next(s for s in found.shifts if s.parameter == term.moves).errors >= term.errors
+    assert all(str(shift) in str(found) for shift in found.shifts if shift.errors >= 2.0)
 
 
 def test_noise_that_a_filter_cannot_keep_bounded_is_not_filtered():

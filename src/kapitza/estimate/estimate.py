@@ -268,6 +268,13 @@ class Estimate(Shown):
         if self.identifiable and self.identifiability is not None and not self.identifiability.complete:
             lines.append("  identifiable: " + ", ".join(self.identifiable))
         lines += [f"  if unseen: {fault}" for fault in self.leverage[:SHOWN]]
+        if len(self.leverage) > SHOWN:
+            rest = self.leverage[SHOWN:]
+            moved = ", ".join(dict.fromkeys(fault.name for fault in rest))
+            lines.append(
+                f"  if unseen: {len(rest)} more faults would move {moved} by at most {rest[0].errors:.2g} standard "
+                "errors (.leverage lists them)"
+            )
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
 

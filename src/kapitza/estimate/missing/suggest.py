@@ -36,6 +36,9 @@ LEVEL = float(np.log(ALARM))
 LITTLE, SHOWN = 0.1, 3
 """Share of the forces from which a term that could not be seen is told; terms that a sentence names."""
 
+LISTED = 8
+"""Parameters whose largest shift by an unseen term a sentence names."""
+
 TOLD = 2.0
 """Standard errors by which a term that could not be seen must move a parameter to be listed."""
 
@@ -69,12 +72,26 @@ class MissingTerm:
 
 
 @dataclass(frozen=True)
+class Shift:
+    """How far a term that is too small to be seen may move a fitted parameter, in standard errors."""
+
+    parameter: str
+    term: str
+    size: float
+    errors: float
+
+    def __str__(self) -> str:
+        return f"{self.parameter} by {self.errors:.2g} ({self.term} of {self.size:.2g})"
+
+
+@dataclass(frozen=True)
 class Suggestion:
     """What `suggest` found.
 
     terms: all candidates, the strongest first. alternatives: the single terms after which nothing else is asked for:
     this record cannot tell them apart. pairs: where no single term suffices, pairs by their gain. tests: independent
     tests that the search amounts to. unexplained: what the fit misses by its own test of misfit, "" for nothing.
+    shifts: for each fitted parameter the unseen term that moves it most, the largest first.
     """
 
     terms: tuple[MissingTerm, ...]
@@ -83,6 +100,7 @@ class Suggestion:
     pair_gains: tuple[float, ...]
     tests: float
     unexplained: str = ""
+    shifts: tuple[Shift, ...] = ()
 
     @property
     def missing(self) -> bool:
@@ -115,12 +133,14 @@ class Suggestion:
 
     @property
     def _leverage(self) -> str:
-        """What terms that are too small to be seen do to the parameters, the strongest first."""
-        strong = sorted((t for t in self.terms if t.errors >= TOLD), key=lambda t: -t.errors)[:SHOWN]
+        """What terms that are too small to be seen do to each parameter, the largest shift first."""
+        strong = [shift for shift in self.shifts if shift.errors >= TOLD]
         if not strong:
             return ""
-        moved = "; ".join(f"{t.name} of {t.detectable:.2g} moves {t.moves} by {t.errors:.2g}" for t in strong)
-        return f" Terms too small to be seen can still move values, in standard errors: {moved}."
+        text = "; ".join(str(shift) for shift in strong[:LISTED])
+        if len(strong) > LISTED:
+            text += f"; {len(strong) - LISTED} more parameters by at most {strong[LISTED].errors:.2g}"
+        return f" Terms too small to be seen can still move values, in standard errors: {text}."
 
     def __str__(self) -> str:
         if not self.terms:
@@ -234,9 +254,16 @@ def with_moves(found: Suggestion, fit: Estimate, labels: Sequence[Label], shift:
         return found
     units = np.abs(shift[known]) / deviations[known, None]
     names = [name for name, here in zip(fit.names, known, strict=True) if here]
-    worst = {label.name: (names[int(np.argmax(u))], float(u.max())) for label, u in zip(labels, units.T, strict=True)}
-    terms = [replace(t, moves=worst[t.name][0], errors=t.detectable * worst[t.name][1]) for t in found.terms]
-    return replace(found, terms=tuple(terms))
+    column = {label.name: u for label, u in zip(labels, units.T, strict=True)}
+    moved = {t.name: t.detectable * column[t.name] for t in found.terms}
+    terms = [replace(t, moves=names[int(np.argmax(m))], errors=float(m.max()))
+             for t, m in zip(found.terms, moved.values(), strict=True)]  # fmt: skip
+    shifts = []
+    for row, name in enumerate(names):
+        worst = max(found.terms, key=lambda t, row=row: float(moved[t.name][row]), default=None)
+        if worst is not None:
+            shifts.append(Shift(name, worst.name, worst.detectable, float(moved[worst.name][row])))
+    return replace(found, terms=tuple(terms), shifts=tuple(sorted(shifts, key=lambda one: -one.errors)))
 
 
 def _sizes(fit: Estimate, terms: Sequence[Term]) -> dict[str, float]:
