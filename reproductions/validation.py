@@ -74,7 +74,7 @@ def main() -> str:
             right_text([one for made in right.values() for one in made]),
             "The size of the test was settled while the rates of these systems were in view.",
             "## Right models, fresh systems",
-            f"{len(FRESH)} further systems and seeds that nothing was run on before: listed first, then evaluated once.",
+            f"{len(FRESH)} further systems, with seeds that nothing was run on: listed first, then evaluated once.",
             right_text([one for made in fresh.values() for one in made]),
             by_system(fresh),
             "## Wrong models",

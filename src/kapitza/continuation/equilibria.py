@@ -264,6 +264,7 @@ def resting_family(
 
 def equilibrium_family(model: Model, start: Anything, free: FreeParameter) -> tuple[EquilibriumFamily, Array]:
     """Return the family through the equilibrium near `start`, and its unknowns there."""
+    model.needs_repetition("equilibria")
     if model.period is not None:
         raise KapitzaError(
             f'"{model.name}" is forced: it has no equilibria, its rest states are orbits of one excitation period. '

@@ -9,7 +9,7 @@ from dataclasses import replace
 import sympy as sp
 
 from kapitza.errors import KapitzaError
-from kapitza.model import Excitation, Model, Parameter, rate, symbol
+from kapitza.model import Excitation, Expression, Model, Parameter, rate, symbol
 
 UNFOLDING = "unfolding"
 """The damping [1/s] that an autonomous model is given; zero on every orbit of a conservative one."""
@@ -21,6 +21,7 @@ def undamped(
     """The model without force and damping, and the names of the dampings, of which the first unfolds its families."""
     forces = (force,) if isinstance(force, str) else tuple(force)
     dampings = (damping,) if isinstance(damping, str) else tuple(damping)
+    model.needs_repetition("families of orbits")
     if model.period is None:
         return _unfolded(model, frequency, forces, dampings)
     for name in (*forces, *dampings, frequency):
@@ -58,10 +59,11 @@ def _unfolded(
             f'"{model.name}" has equations of first order: what is conserved must be known to unfold the family, '
             'Model.from_equations(..., invariants={"energy": "..."}).'
         )
+    period: Expression = 2 * sp.pi / symbol(frequency)
     extended = replace(
         model,
         equations=tuple(e.xreplace(damped) for e in model.equations),
         parameters=(*model.parameters, Parameter(frequency, 1.0, unit="rad/s"), Parameter(UNFOLDING, 0.0, unit="1/s")),
-        excitation=Excitation(2 * sp.pi / symbol(frequency)),
+        excitation=Excitation(period),
     )
     return extended.with_values(**dict.fromkeys(dampings, 0.0)), (UNFOLDING, *dampings)

@@ -182,7 +182,7 @@ def require_effect(model: Model, parameter: str) -> None:
     written = [*structure.rates, *(e for _, e in structure.steps)]
     for impact in structure.impacts:
         written += [impact.surface, *impact.reset.values()]
-    if model.excitation is not None:
+    if model.excitation is not None and model.excitation.period is not None:
         written.append(in_base(model, model.excitation.period))
     if not any(symbol(parameter) in e.free_symbols for e in written):
         raise KapitzaError(f'"{parameter}" is in no equation of "{model.name}": nothing changes along it.')

@@ -16,6 +16,7 @@ from kapitza.base.cures import Do, Fit, Give, Set
 from kapitza.base.workers import Executor
 from kapitza.data import Part, Record, is_number, noise_by_channel
 from kapitza.errors import DataError, ModelError
+from kapitza.estimate.drives import check_reach
 from kapitza.estimate.method import Estimator
 from kapitza.estimate.observation import Output
 from kapitza.estimate.priors import Priors, bounds_of, priors_of
@@ -141,6 +142,8 @@ def make_request(
     for part in parts:
         _check_values(model, part, names)
         _check_period(model, part, names)
+        if part.record is not None:
+            check_reach(model, part.record, part.label)
     known = noise_by_channel(parts, method.noise, [signal.name for signal in model.signals])
     parts = tuple(part.with_noise(known) for part in parts)
     # A plain table: the default of the settings cannot be sent to worker processes.
@@ -178,7 +181,7 @@ def _check_period(model: Model, part: Part, free: tuple[str, ...] | None) -> Non
     if excitation is None or record is None or record.period is None or excitation.signals:
         return
     names = model.names if free is None else free
-    used = {s.name for s in excitation.period.free_symbols}
+    used = excitation.timing
     setting = model.with_values(**part.values)
     if used & set(names) or not all(np.isfinite(setting.values[name]) for name in used):
         return

@@ -17,7 +17,7 @@ and f_j those with m_j = -1, the motion is f = f+ + Σ (λ_j - 1) (f+ - f_j)/2, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError
-from kapitza.model import Expression, Model, Step, derivative, in_base, rate, symbol
+from kapitza.model import Excitation, Expression, Model, Step, derivative, in_base, rate, symbol
 from kapitza.model import time as time_symbol
 
 Array = NDArray[np.float64]
@@ -118,6 +118,7 @@ def program_of(model: Model) -> Program:
     _refuse(model)
     structure = model.structure
     named = _arguments(model)
+    model, said = _repeating(model)
     signals = [s for s in model.signals if s.kind == "polynomial"]
     written = {symbol(s.name): s.expression for s in model.signals if s.kind == "fourier"}
 
@@ -139,13 +140,13 @@ def program_of(model: Model) -> Program:
     outputs = _outputs(model, put)
     return Program(
         name=model.name,
-        description=model.description,
+        description=" ".join((model.description, *said)).strip(),
         states=_states(model),
         parameters=tuple(
             Quantity(p.name, float(p.value), p.unit, p.description) for p in model.parameters if p.expression is None
         ),
         outputs=tuple(Quantity(name, 0.0) for name in outputs),
-        tables=tuple(DriveTable(s.name, s.unit, s.period, s.knots, s.coefficients) for s in signals),
+        tables=tuple(DriveTable(s.name, s.unit, float(s.period or 0.0), s.knots, s.coefficients) for s in signals),
         period=model.period or 0.0,
         switches=described,
         walls=tuple(i.name or f"wall {j + 1}" for j, i in enumerate(structure.impacts)),
@@ -154,6 +155,33 @@ def program_of(model: Model) -> Program:
         resets=resets,
         output_values=body((), outputs.values()),
     )
+
+
+def _repeating(model: Model) -> tuple[Model, list[str]]:
+    """The model with a period for drives that have none, one sample longer than them, and what to say about them.
+
+    The tables of exported programs repeat. A drive that was measured before t = 0 has no place in such a table.
+    """
+    said, longest = [], 0.0
+    for signal in model.signals:
+        if signal.period is not None:
+            continue
+        low, high = signal.reach
+        if low < 0.0:
+            raise ExportError(
+                f'The drive "{signal.name}" of "{model.name}" begins at {low:.6g} s: tables of exported programs begin '
+                "at 0. Shift its times."
+            )
+        longest = max(longest, high + float(signal.times[-1] - signal.times[-2] or high / signal.times.size))
+        said.append(f'The drive "{signal.name}" was measured from {low:.6g} to {high:.6g} s; its table repeats after.')
+    if not said:
+        return model, said
+    if any(signal.period is not None for signal in model.signals):
+        raise ExportError(
+            f'Model "{model.name}" has measured drives with and without a period: give all of them a period to export.'
+        )
+    signals = [replace(signal, period=longest) for signal in model.signals]
+    return replace(model, excitation=Excitation.of_signals(signals)), said
 
 
 def _refuse(model: Model) -> None:

@@ -166,6 +166,7 @@ def refuse_both(workers: Any, device: str) -> None:
 
 
 def unforced(model: Model) -> ModelError:
+    """The error of strobing a model that has no excitation period."""
     return ModelError(
         f'Model "{model.name}" has no excitation period to strobe by; use '
         f"{Do('flow.section', 'a section (in Python)')} with a surface, or {Do('flow.trajectory', '--duration')} "

@@ -48,6 +48,7 @@ def chaotic_record(
     shorter than `shortest` periods are thrown away. Every segment begins at phase zero of the excitation.
     spread: half range of the random start, by state (default: π for angles, 1 for others), around the model's start.
     """
+    model.needs_repetition("excitation periods to count")
     flow = Flow(model)
     period = flow.period()
     if period is None:

@@ -97,7 +97,9 @@ class Circles:
         period = self.law(vector)
         start = np.array([model.start.get(name, 0.0) for name in model.states])
         states = start + random.uniform(-1.0, 1.0, (LOOKS, start.size))
-        times = random.uniform(0.0, 1.0 if period is None else period, LOOKS)
+        low, high = model.reach
+        ends = (0.0, 1.0 if period is None else period) if low == -np.inf else (low, high)
+        times = random.uniform(*ends, LOOKS)
         here = self._values(states, times, vector)
         for i in np.flatnonzero(model.angles):
             turn = np.where(np.arange(start.size) == i, 2 * np.pi, 0.0)

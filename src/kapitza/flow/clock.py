@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import floor, inf
+from math import ceil, floor, inf
 
 import numpy as np
 import sympy as sp
@@ -40,8 +40,9 @@ class Clock:
     """How time is cut for one set of parameters.
 
     period: of the excitation, or None. timeless: the equations do not contain t, so each piece starts at zero.
-    knots: (K+1,) merged knots of all piecewise-polynomial signals over one period, coefficients: (K, m) run-time
-    values on each interval (knot, constant, slope, ... of each signal).
+    knots: (K+1,) merged knots of all piecewise-polynomial signals over one period, or over the time in which all are
+    known where one has no period; coefficients: (K, m) run-time values on each interval (knot, constant, slope, ...
+    of each signal).
     """
 
     period: float | None
@@ -54,6 +55,9 @@ class Clock:
 
         off_beat: periods in the first piece, if other than the rest, so that the later borders have another phase.
         """
+        if self.period is None and self.knots is not None:
+            yield from self._within_reach(t0, t1)
+            return
         if self.period is None:
             origin = t0 if self.timeless else 0.0
             yield Piece(t0 - origin, t1 - origin, origin, 0)
@@ -74,6 +78,26 @@ class Clock:
             turns += int(longest) if left >= 0 else -int(longest)
             left = t1 - (local + turns * self.period)
         yield Piece(local, local + left, turns * self.period, turns)
+
+    def _within_reach(self, t0: float, t1: float) -> Iterator[Piece]:
+        """Pieces between the knots of signals that do not repeat; [t0, t1] lies within them."""
+        assert self.knots is not None
+        assert self.coefficients is not None
+        low, high = sorted((t0, t1))
+        first = max(int(np.searchsorted(self.knots, low, side="right")) - 1, 0)
+        last = max(int(np.searchsorted(self.knots, high, side="left")) - 1, first)
+        # Borders that nearly coincide with an end would make pieces of no length.
+        near = SAME_INSTANT * float(self.knots[-1] - self.knots[0])
+        inner = self.knots[first + 1 : last + 1]
+        keep = (inner > low + near) & (inner < high - near)
+        borders = np.concatenate([[low], inner[keep], [high]])
+        middles = (borders[:-1] + borders[1:]) / 2
+        index = np.clip(np.searchsorted(self.knots, middles, side="right") - 1, 0, len(self.coefficients) - 1)
+        order = range(len(index)) if t1 >= t0 else range(len(index) - 1, -1, -1)
+        for i in order:
+            ends = float(borders[i]), float(borders[i + 1])
+            start, end = ends if t1 >= t0 else ends[::-1]
+            yield Piece(start, end, 0.0, 0, self.coefficients[index[i]])
 
     def _between_knots(self, local: float, left: float, turns: int) -> Iterator[Piece]:
         assert self.period is not None
@@ -103,22 +127,23 @@ class Clock:
                 local, end, turns = self.period, end + self.period, turns - 1
 
 
-def merge_signals(signals: tuple[Signal, ...], period: float) -> tuple[Array, Array]:
-    """Knots of all signals over one excitation period, and the run-time values on each interval."""
+def merge_signals(signals: tuple[Signal, ...], begin: float, end: float) -> tuple[Array, Array]:
+    """Knots of all signals from begin to end (one excitation period), and the run-time values on each interval."""
     repeated = []
     for signal in signals:
-        repeats = round(period / signal.period)
-        repeated += [signal.knots + r * signal.period for r in range(repeats)]
-    knots = np.unique(np.concatenate([*repeated, [0.0, period]]))
-    knots = knots[np.append(np.diff(knots) > SAME_INSTANT * period, True)]
-    knots[0], knots[-1] = 0.0, period
+        every = signal.period or 0.0
+        turns = range(floor(begin / every), ceil(end / every - 1e-9)) if every else (0,)
+        repeated += [signal.knots + turn * every for turn in turns]
+    knots = np.unique(np.clip(np.concatenate([*repeated, [begin, end]]), begin, end))
+    knots = knots[np.append(np.diff(knots) > SAME_INSTANT * (end - begin), True)]
+    knots[0], knots[-1] = begin, end
     middles = (knots[:-1] + knots[1:]) / 2
     columns = []
     for signal in signals:
-        turns = np.floor(middles / signal.period)
-        index = np.searchsorted(signal.knots, middles - turns * signal.period, side="right") - 1
+        origin = np.floor(middles / signal.period) * signal.period if signal.period else np.zeros_like(middles)
+        index = np.searchsorted(signal.knots, middles - origin, side="right") - 1
         index = np.clip(index, 0, signal.knots.size - 2)
-        columns.append((signal.knots[index] + turns * signal.period)[:, None])
+        columns.append((signal.knots[index] + origin)[:, None])
         columns.append(signal.coefficients[index])
     return knots, np.concatenate(columns, axis=1)
 
@@ -137,7 +162,7 @@ class PeriodLaw:
 
     def __init__(self, model: Model, wrt: tuple[str, ...]):
         self.name, self.expression, self.varies = model.name, None, False
-        if model.excitation is None:
+        if model.excitation is None or model.excitation.period is None:
             return
         self.expression = in_base(model, model.excitation.period)
         slopes, self._used = _differentiated(self.expression, wrt, model.names)

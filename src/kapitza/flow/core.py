@@ -115,7 +115,8 @@ class Core:
         self._constants: tuple[Any, Array] = (None, np.empty(0))
         self._clock: tuple[float | None, Clock | None] = (None, None)
         self._evaluators: dict[int, Evaluator] = {}
-        self._merged: dict[float, tuple[Array, Array]] = {}
+        self._merged: dict[float | None, tuple[Array, Array]] = {}
+        self._lasting = any(signal.period is None for signal in self._signals)
 
     @property
     def settings(self) -> tuple[Any, ...]:
@@ -197,9 +198,10 @@ class Core:
     def clock(self, vector: Array) -> Clock:
         """How time is cut at these values."""
         period = self.period_law(vector)
-        if period is None:
+        if period is None and not self._lasting:
             return Clock(None, self.model.structure.is_autonomous)
         if not self._signals:
+            assert period is not None
             known, clock = self._clock  # read at once: another thread may put its own here
             if clock is None or known != period:
                 clock = Clock(period)
@@ -207,9 +209,15 @@ class Core:
             return clock
         merged = self._merged.get(period)
         if merged is None:
-            merged = merge_signals(self._signals, period)
+            merged = merge_signals(self._signals, *(self.model.reach if period is None else (0.0, period)))
             self._merged = {period: merged}
         return Clock(period, False, *merged)
+
+    def check_reach(self, *times: float | Array) -> None:
+        """Refuse times at which a measured drive without a period is not known."""
+        for signal in self._signals if self._lasting else ():
+            for some in times:
+                signal.inside(some)
 
     def _beyond_a_turn(self, state: Array) -> bool:
         """Is an angle outside of (-π, π)? One number after another: array operations take longer for so few."""
@@ -256,6 +264,7 @@ class Core:
     def pieces(self, state: Array, t0: float, t1: float, vector: Array, tangents: bool) -> Iterator[Piece]:
         """Pieces of [t0, t1] that the engine takes in one go."""
         clock = self.clock(vector)
+        self.check_reach(t0, t1)
         if clock.period is not None:
             longest = self.periods_per_piece(vector[None], tangents)
             return clock.pieces(t0, t1, longest, OFF_BEAT if tangents and self.has_timed_jumps else 0.0)

@@ -129,13 +129,10 @@ def assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, .
     constants = [p.name for p in parameters]
     tops = [] if is_map else [rate(c.name, c.order).name for c in coordinates]
     names = [*states, *constants, *tops, *(s.name for s in signals)]
-    if period is None and signals:
+    if period is None and signals and all(s.period is not None for s in signals):
         period = sp.Float(signals[0].period)
-    excitation = (
-        None
-        if period is None
-        else Excitation(read_expression(period, constants, "The period", "excitation", "period"), signals)
-    )
+    law = None if period is None else read_expression(period, constants, "The period", "excitation", "period")
+    excitation = None if law is None and not signals else Excitation(law, signals)
     return Model(
         name=parts.pop("name", "model"),
         coordinates=coordinates,

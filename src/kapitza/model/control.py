@@ -62,11 +62,13 @@ def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int
         raise ModelError(
             f'Model "{model.name}" has no excitation: a control force is written over its period. Give the model one.'
         )
+    model.needs_repetition("period for a control force")
     made = [f"{name}_0", *(f"{name}_{kind}{j}" for j in range(1, count + 1) for kind in "cs")]
     taken = {p.name for p in model.parameters} | set(model.states)
     for new in made:
         if new in taken:
             raise ModelError(f'Model "{model.name}" has a "{new}" already: give the control another {Give("name")}.')
+    assert model.excitation.period is not None
     rate = 2 * sp.pi / (turns * model.excitation.period)
     force = symbol(made[0])
     for j in range(1, count + 1):

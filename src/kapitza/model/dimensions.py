@@ -58,7 +58,7 @@ def dimension_problems(model: Model) -> tuple[str, ...]:
             said.append(f"Equation {number}: {clash} Check the units of the parameters.")
         except _Unknown:
             continue
-    if model.excitation is not None and model.excitation.period.free_symbols:
+    if model.excitation is not None and model.excitation.period is not None and model.excitation.timing:
         try:
             found = _of(model.excitation.period, known)
             if found is not ANY and (_kind(found) != dimension("s") or _scale(found)):

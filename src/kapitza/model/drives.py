@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import sympy as sp
-
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model
-from kapitza.model.parts import Parameter
+from kapitza.model.parts import Excitation, Parameter
 from kapitza.model.symbols import Expression, symbol
 
 
@@ -22,7 +20,7 @@ def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: fl
     model : Model
         With measured drives (`Signal`) in its equations.
     drives : mapping
-        Name of a measured drive → a `Signal`, which repeats after its period, or an expression in t.
+        Name of a measured drive → a `Signal`, which repeats after its period if it has one, or an expression in t.
     end : float, optional
         How long each signal must last without repeating [s].
 
@@ -44,7 +42,7 @@ def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: fl
         if name not in own:
             known = ", ".join(own) or "none"
             raise ModelError(f'"{name}" is not a measured drive of {model.name}; measured are: {known}.')
-        if end is not None and isinstance(given, Signal) and given.times[-1] < end - 1e-9 * given.period:
+        if end is not None and isinstance(given, Signal) and given.times[-1] < end - 1e-9 * abs(end):
             raise ModelError(
                 f'The drive "{name}" lasts {given.times[-1]:.6g} s, the prediction {end:.6g} s: shorten it, or give a '
                 "longer drive."
@@ -58,9 +56,8 @@ def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: fl
     period = model.excitation.period
     excitation = None
     if signals:
-        signals = _of_one_period(signals, end)
-        excitation = replace(model.excitation, period=sp.Float(signals[0].period), signals=signals)
-    elif not period.is_number:
+        excitation = Excitation.of_signals(_on_one_clock(signals, end))
+    elif period is not None and not period.is_number:
         excitation = replace(model.excitation, signals=())
     return replace(
         model,
@@ -70,18 +67,21 @@ def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: fl
     )
 
 
-def _of_one_period(signals: tuple[Signal, ...], end: float | None) -> tuple[Signal, ...]:
-    """Return signals with one period; refuse those that would not repeat as they did."""
-    longest = max(signal.period for signal in signals)
-    for signal in signals:
-        # A polynomial that lasts until the end is not asked for what comes after it, so its period may be any.
-        lasts = end is not None and signal.kind == "polynomial" and signal.times[-1] >= end - 1e-9 * signal.period
-        if not lasts and abs(signal.period - longest) > 1e-9 * longest:
+def _on_one_clock(signals: tuple[Signal, ...], end: float | None) -> tuple[Signal, ...]:
+    """Return the signals; refuse those that would not repeat as they did."""
+    if end is not None:
+        # A polynomial that lasts until the end is not asked for what comes after it: it needs no period.
+        lasts = [s.kind == "polynomial" and s.times[-1] >= end - 1e-9 * abs(end) for s in signals]
+        signals = tuple(replace(s, period=None) if enough else s for s, enough in zip(signals, lasts, strict=True))
+    periods = [signal.period for signal in signals if signal.period is not None]
+    longest = max(periods, default=0.0)
+    for signal in signals if len(periods) == len(signals) else ():
+        if signal.period is not None and abs(signal.period - longest) > 1e-9 * longest:
             raise ModelError(
                 f'The drive "{signal.name}" repeats after {signal.period:.6g} s, another one after {longest:.6g} s: '
                 "give all drives one period, such as a whole multiple of both, with the samples of all of it."
             )
-    return tuple(replace(signal, period=longest) for signal in signals)
+    return signals
 
 
 def with_added(model: Model, parameter: str, name: str | None = None) -> Model:

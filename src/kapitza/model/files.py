@@ -119,7 +119,8 @@ def model_to_dict(model: Model) -> dict[str, Any]:
     content["parameters"] = {p.name: _parameter_to_dict(p, text) for p in model.parameters}
     if model.excitation:
         measured = {s.name: _signal_to_dict(s) for s in signals}
-        content["excitation"] = _without_empty({"period": text(model.excitation.period), "signals": measured})
+        law = None if model.excitation.period is None else text(model.excitation.period)
+        content["excitation"] = _without_empty({"period": law, "signals": measured})
     content["outputs"] = texts(model.outputs)
     content["invariants"] = texts(model.invariants)
     content["impacts"] = [{"name": i.name, "surface": text(i.surface), "reset": texts(i.reset)} for i in model.impacts]
@@ -314,9 +315,11 @@ def _signal(name: str, content: Any) -> Signal:
     place = f"excitation.signals.{name}"
     table = _Table(content, place, ("times", "values", "period", "kind", "degree", "harmonics", "unit"))
     values = _array(table.get("values", list, []), f"{place}.values")
-    period = table.number("period", math.nan)
+    period = table.number("period", math.nan) if "period" in content else None
     if "times" in content:
         times = _array(table.get("times", list, []), f"{place}.times")
+    elif period is None:
+        raise ModelError(f'{place}: give "times", or "period" for even samples of one period.')
     else:
         times = period * np.arange(values.size) / max(values.size, 1)
     kind, degree = table.get("kind", str, "polynomial"), table.get("degree", int, 1)

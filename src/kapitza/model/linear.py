@@ -194,6 +194,9 @@ def _averages(model: Model):
     )
     period = model.period
     times = np.zeros(1) if period is None else period * np.arange(PHASES) / PHASES
+    if period is None and signals:
+        # Over a measured drive that does not repeat: the mean over all of it.
+        times = np.linspace(*model.reach, PHASES)
     driven = [signal(times) for signal in signals]
 
     def mean(state: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Measured periodic signals, as local polynomials between knots or as a Fourier series."""
+"""Measured signals, as local polynomials between knots or as a Fourier series."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ Array = NDArray[np.float64]
 KINDS = ("polynomial", "fourier")
 DEGREES = (0, 1, 3, 5)
 
+NEAR = 1e-9
+"""Share of its length by which a time may lie beyond the ends of a signal without a period: rounding."""
+
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """A measured periodic signal in the equations.
+    """A measured signal in the equations, under its name.
 
-    It appears there under its name.
-
-    times: (N,) from 0 within one period; values: (N,). kind "polynomial" (piecewise, `degree`, breakpoints at the
-    samples, which the integrator respects; 0 holds each sample) or "fourier" (`harmonics`). unit: of the values.
+    times: (N,) from 0 within one period, or, without a period, any rising times of the model; values: (N,). period:
+    None where the signal does not repeat: it is then known from its first sample to its last, and nothing is computed
+    beyond them. kind "polynomial" (piecewise, `degree`, breakpoints at the samples, which the integrator respects; 0
+    holds each sample) or "fourier" (`harmonics`; it has a period). unit: of the values.
 
     With degree 1 a time may occur twice in succession: the signal jumps there from the first value to the second.
-    Degrees 3 and 5 are periodic splines (two and four continuous derivatives).
+    Degrees 3 and 5 are splines (two and four continuous derivatives), periodic where the signal is.
 
     Examples
     --------
@@ -47,7 +50,7 @@ class Signal:
     name: str
     times: Array
     values: Array
-    period: float
+    period: float | None = None
     kind: str = "polynomial"
     degree: int = 1
     harmonics: int | None = None
@@ -58,8 +61,9 @@ class Signal:
         for key in ("times", "values"):
             numbers = checks.array(f'Signal "{self.name}": {key}', getattr(self, key), error=ModelError)
             object.__setattr__(self, key, numbers)
-        period = checks.number(f'Signal "{self.name}": period', self.period, finite=False, error=ModelError)
-        object.__setattr__(self, "period", period)
+        if self.period is not None:
+            period = checks.number(f'Signal "{self.name}": period', self.period, finite=False, error=ModelError)
+            object.__setattr__(self, "period", period)
         if self.harmonics is not None:
             harmonics = checks.whole(f'Signal "{self.name}": harmonics', self.harmonics, error=ModelError)
             object.__setattr__(self, "harmonics", harmonics)
@@ -73,18 +77,23 @@ class Signal:
 
         if self.times.ndim != 1 or self.times.shape != self.values.shape or self.times.size < 2:
             refuse(f"times {self.times.shape} and values {self.values.shape}; give two or more samples, one per time.")
-        if not (np.isfinite(self.period) and self.period > 0):
-            refuse(f"period {self.period:g}; it must be positive and finite.")
+        if self.period is not None and not (np.isfinite(self.period) and self.period > 0):
+            refuse(f"period {self.period:g}; it must be positive and finite, or None if it does not repeat.")
         bad = np.flatnonzero(~(np.isfinite(self.times) & np.isfinite(self.values)))
         if bad.size:
             refuse(f"{bad.size} samples are not finite, the first is number {bad[0]}; interpolate or drop them.")
         steps = np.diff(self.times)
-        if self.times[0] < 0 or self.times[-1] > self.period or (steps < 0).any():
+        if self.period is None:
+            if (steps < 0).any() or not self.times[-1] > self.times[0]:
+                refuse("times must rise; sort them.")
+        elif self.times[0] < 0 or self.times[-1] > self.period or (steps < 0).any():
             refuse(f"times must rise from 0 or later to at most one period, {self.period:g}; sort and shift them.")
         if self.kind not in KINDS:
             refuse(f'kind "{self.kind}"; choose "polynomial" or "fourier".')
+        if self.kind == "fourier" and self.period is None:
+            refuse('kind "fourier" needs a period; give it, or kind "polynomial" if it does not repeat.')
         if self.kind == "polynomial" and self.degree not in DEGREES:
-            refuse(f"degree {self.degree}; choose 0 (hold), 1 (linear), 3 or 5 (periodic splines).")
+            refuse(f"degree {self.degree}; choose 0 (hold), 1 (linear), 3 or 5 (splines).")
         repeated = (steps == 0).any()
         if repeated and not (self.kind == "polynomial" and self.degree == 1):
             refuse("a time occurs twice; jumps need kind polynomial and degree 1.")
@@ -102,11 +111,34 @@ class Signal:
         settings = (self.name, self.period, self.kind, self.degree, self.harmonics, self.unit)
         return (*settings, self.times.tobytes(), self.values.tobytes())
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """First and last time [s] at which the signal is known."""
+        return (float(self.times[0]), float(self.times[-1])) if self.period is None else (-np.inf, np.inf)
+
+    def inside(self, times: Array | float) -> Array:
+        """Return the times, refused where the signal is not known; rounding is taken off at its ends."""
+        times = np.asarray(times, float)
+        low, high = self.reach
+        near = NEAR * (high - low) if self.period is None else 0.0
+        far = times[(times < low - near) | (times > high + near)]
+        if far.size:
+            raise ModelError(
+                f'Signal "{self.name}" is known from {low:.6g} to {high:.6g} s, not at {float(far.flat[0]):.6g} s, and '
+                "it has no period: keep to these times, give a longer signal, or its period if it repeats."
+            )
+        return np.clip(times, low, high)
+
     @cached_property
     def polynomials(self) -> PPoly:
-        """The piecewise polynomial over [0, period]; `.x` are the knots, `.c[k, i]` multiplies (t - x_i)^(degree-k)."""
+        """The piecewise polynomial over [0, period], or from the first sample to the last.
+
+        `.x` are the knots, `.c[k, i]` multiplies (t - x_i)^(degree-k).
+        """
         if self.degree <= 1:
             return self._broken_line()
+        if self.period is None:
+            return self._open_spline()
         closed = np.isclose(self.times[-1] - self.times[0], self.period, rtol=1e-12)
         times = self.times if closed else np.append(self.times, self.times[0] + self.period)
         values = np.append(self.values[:-1] if closed else self.values, self.values[0])
@@ -122,21 +154,40 @@ class Signal:
         inner = slice(self.degree, -self.degree)
         return self._from_zero(spline.x[inner], spline.c[:, inner])
 
+    def _open_spline(self) -> PPoly:
+        from scipy.interpolate import PPoly, make_interp_spline
+
+        if self.times.size <= self.degree:
+            raise ModelError(
+                f'Signal "{self.name}": {self.times.size} samples are too few for degree {self.degree}; '
+                f"give at least {self.degree + 1} or lower the degree."
+            )
+        spline = PPoly.from_spline(make_interp_spline(self.times, self.values, k=self.degree))
+        # The spline carries `degree` copies of the first and of the last knot.
+        inner = slice(self.degree, -self.degree)
+        return PPoly(spline.c[:, inner], spline.x[inner])
+
     def _broken_line(self) -> PPoly:
         times, values = self.times, self.values
-        if times[-1] - times[0] < self.period:
+        if self.period is not None and times[-1] - times[0] < self.period:
             times, values = np.append(times, times[0] + self.period), np.append(values, values[0])
         steps = np.diff(times)
         inside = steps > 0
         start = values[:-1][inside]
         slope = np.diff(values)[inside] / steps[inside]
         coefficients = start[None, :] if self.degree == 0 else np.stack([slope, start])
-        return self._from_zero(np.append(times[:-1][inside], times[-1]), coefficients)
+        knots = np.append(times[:-1][inside], times[-1])
+        if self.period is None:
+            from scipy.interpolate import PPoly
+
+            return PPoly(coefficients, knots)
+        return self._from_zero(knots, coefficients)
 
     def _from_zero(self, knots: Array, coefficients: Array) -> PPoly:
         """Cut the polynomials, given over one period from the first sample on, so that they cover [0, period]."""
         from scipy.interpolate import PPoly
 
+        assert self.period is not None
         if knots[0] == 0:
             return PPoly(coefficients, np.append(knots[:-1], self.period))
         whole = PPoly(coefficients, knots)
@@ -154,7 +205,7 @@ class Signal:
 
     @property
     def knots(self) -> Array:
-        """(K+1,) breakpoints from 0 to the period; the integrator stops at each."""
+        """(K+1,) breakpoints of the polynomials; the integrator stops at each."""
         return self.polynomials.x
 
     @property
@@ -165,6 +216,7 @@ class Signal:
     @cached_property
     def fourier(self) -> tuple[float, Array, Array]:
         """Mean, cosine (H,) and sine (H,) coefficients by least squares on the samples (exact on an even grid)."""
+        assert self.period is not None
         count = self.times.size - int(np.isclose(self.times[-1] - self.times[0], self.period, rtol=1e-12))
         most = (count - 1) // 2
         harmonics = most if self.harmonics is None else int(self.harmonics)
@@ -179,8 +231,10 @@ class Signal:
         return float(solution[0]), solution[1 : harmonics + 1], solution[harmonics + 1 :]
 
     def __call__(self, times: Array | float, derivative: int = 0) -> Array:
-        """Value (or time derivative) at any times; the signal repeats after its period."""
+        """Value (or time derivative) at times; the signal repeats after its period, or is refused beyond its ends."""
         times = np.asarray(times, float)
+        if self.period is None:
+            return self.polynomials(self.inside(times), nu=derivative)
         if self.kind == "polynomial":
             return self.polynomials(np.mod(times, self.period), nu=derivative)
         mean, cosines, sines = self.fourier
@@ -192,6 +246,7 @@ class Signal:
     @property
     def expression(self) -> sp.Expr:
         """The Fourier series as an expression in t."""
+        assert self.period is not None
         mean, cosines, sines = self.fourier
         angle = sp.Float(2 * np.pi / self.period) * time_symbol
         terms = [

@@ -267,8 +267,8 @@ class Model(Shown):
 
     @cached_property
     def period(self) -> float | None:
-        """Period of the excitation at the present values; None for an autonomous model or a map."""
-        if self.excitation is None:
+        """Period of the excitation at the present values; None for an autonomous model, a map or a lasting signal."""
+        if self.excitation is None or self.excitation.period is None:
             return None
         values = self.values
         used = sorted(s.name for s in self.excitation.period.free_symbols)
@@ -282,6 +282,7 @@ class Model(Shown):
                 f"{' at ' + given if given else ''}; it must be positive and finite."
             )
         for signal in self.excitation.signals:
+            assert signal.period is not None
             ratio = period / signal.period
             if abs(ratio - round(ratio)) > 1e-9 * ratio or round(ratio) < 1:
                 raise ModelError(
@@ -294,6 +295,27 @@ class Model(Shown):
     def signals(self) -> tuple[Signal, ...]:
         """Measured excitations, which stand in the equations under their names."""
         return () if self.excitation is None else self.excitation.signals
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """First and last time at which all measured signals are known; without end where they repeat."""
+        spans = [signal.reach for signal in self.signals]
+        return max((low for low, _ in spans), default=-math.inf), min((high for _, high in spans), default=math.inf)
+
+    def within_reach(self, times: Array) -> Array:
+        """Return the times, moved to the ends of the measured signals where they lie beyond."""
+        return np.clip(times, *self.reach)
+
+    def needs_repetition(self, what: str) -> None:
+        """Refuse a model whose measured drive has no period; what: that would need one, in the plural."""
+        for signal in self.signals:
+            if signal.period is None:
+                low, high = signal.reach
+                raise ModelError(
+                    f'Model "{self.name}": its drive "{signal.name}" was measured from {low:.6g} to {high:.6g} s and '
+                    f"has no period, so that it has no {what}. Give the signal its period if it repeats, or replace it "
+                    f"by a formula in t."
+                )
 
     @cached_property
     def delays(self) -> tuple[Delayed, ...]:
@@ -364,7 +386,7 @@ class Model(Shown):
         """Whether the period of the excitation surely does not depend on these parameters."""
         if self.excitation is None:
             return True
-        used = {s.name for s in self.excitation.period.free_symbols}
+        used = self.excitation.timing
         return used.isdisjoint(names) and used.issubset(self.names)
 
     @cached_property

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import sympy as sp
 
 from kapitza.base import checks
 from kapitza.base.cures import PRIOR
@@ -122,6 +124,8 @@ class Coordinate:
 class Excitation:
     """The period (2*pi/omega) and measured signals of a drive.
 
+    The period is None where a signal does not repeat.
+
     Examples
     --------
     >>> import kapitza as kz
@@ -129,12 +133,33 @@ class Excitation:
     2*pi
     """
 
-    period: Expression
+    period: Expression | None
     signals: tuple[Signal, ...] = ()
 
     def __post_init__(self):
-        object.__setattr__(self, "period", checks.expression("The period", self.period, error=ModelError))
         object.__setattr__(self, "signals", tuple(checks.items("signals", self.signals, error=ModelError)))
+        lasting = [s.name for s in self.signals if isinstance(s, Signal) and s.period is None]
+        if self.period is None:
+            if not lasting:
+                raise ModelError("The excitation has neither a period nor a signal without one; give its period.")
+            return
+        object.__setattr__(self, "period", checks.expression("The period", self.period, error=ModelError))
+        if lasting:
+            raise ModelError(
+                f'The excitation has the period {self.period}, but its signal "{lasting[0]}" does not repeat: leave '
+                "the period of the model out, or give the signal one."
+            )
+
+    @classmethod
+    def of_signals(cls, signals: Sequence[Signal]) -> Excitation:
+        """Excitation by measured signals alone: their longest period, or none where one does not repeat."""
+        periods = [signal.period for signal in signals if signal.period is not None]
+        return cls(sp.Float(max(periods)) if len(periods) == len(signals) else None, tuple(signals))
+
+    @property
+    def timing(self) -> set[str]:
+        """Names of the parameters in the period."""
+        return set() if self.period is None else {s.name for s in self.period.free_symbols}
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ def unknown_excitation(model: Model, name: str, harmonics: int = 1) -> Model:
         raise ModelError(f'Model "{model.name}" has no signal "{name}".{nearest_name(name, known)}')
     if harmonics < 1:
         raise ModelError(f"An unknown excitation needs at least one harmonic, not {harmonics}.")
+    model.needs_repetition("harmonics to be found")
+    assert model.excitation.period is not None
     frequency = 2 * sp.pi / model.excitation.period
     new, series = [], sp.Integer(0)
     for order in range(1, harmonics + 1):
@@ -62,9 +64,10 @@ def harmonic_drive(model: Model, name: str, frequency: str = "omega") -> Model:
     for new in (level, frequency):
         if any(p.name == new for p in model.parameters):
             raise ModelError(f'Model "{model.name}" already has a parameter "{new}": rename it first.')
-    values = signal(np.linspace(0.0, signal.period, SAMPLES, endpoint=False))
+    begin, end = signal.reach if signal.period is None else (0.0, signal.period)
+    values = signal(np.linspace(begin, end, SAMPLES, endpoint=False))
     spectrum = np.abs(np.fft.rfft(values - values.mean()))
-    line = 2 * np.pi * max(1, int(np.argmax(spectrum))) / signal.period
+    line = 2 * np.pi * max(1, int(np.argmax(spectrum))) / (end - begin)
     wave = symbol(level) * sp.cos(symbol(frequency) * time)
     swapped = {symbol(name): wave}
     return replace(

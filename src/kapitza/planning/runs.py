@@ -153,7 +153,7 @@ class Runner:
         clock, peaks = np.full(count, choice.begin), np.full((count, len(self._limited)), -np.inf)
         if not choice.settle:
             return starts, clock, peaks
-        drifting = self.model.excitation is None and not self.model.structure.is_autonomous
+        drifting = self.model.period is None and not self.model.structure.is_autonomous
         if drifting and levels.shape[1]:
             raise DataError(
                 f'Model "{self.model.name}" depends on time and has no period: the phase of its drive is not known '
@@ -174,7 +174,7 @@ class Runner:
 
     def _whole_periods(self, wait: float, vectors: Array) -> Array:
         """The wait (B,), rounded up to whole periods of the drive: the phase at its end is that of time 0."""
-        if self.model.excitation is None:
+        if self.model.period is None:
             return np.full(len(vectors), wait)
         periods = np.array([self.flow.period(vector) for vector in vectors], float)
         return np.ceil(wait / periods - 1e-9) * periods

@@ -48,7 +48,9 @@ class NumericalPart:
         self.coordinate = model.coordinates[0].name
         self.names = tuple(n for n in model.names if n != force)
         residual = model.equations[0].xreplace(derived_in_base(model))
-        law = None if model.excitation is None else model.excitation.period.xreplace(derived_in_base(model))
+        model.needs_repetition("force that repeats for a rig")
+        period = None if model.excitation is None else model.excitation.period
+        law = None if period is None else period.xreplace(derived_in_base(model))
         self._timing = () if law is None else tuple(s.name for s in law.free_symbols)
         self._known: tuple[tuple[float, ...], float | None] | None = None
         moving = [symbol(self.coordinate), rate(self.coordinate), rate(self.coordinate, 2), symbol(force)]

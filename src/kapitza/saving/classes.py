@@ -49,7 +49,7 @@ CLASSES = {
         "HarmonicRows", "LevelSets", "Question", "Agreement", "Course", "Combined",
     ),
     "kapitza.estimate.profile": ("ProfileCurve",),
-    "kapitza.estimate.missing.suggest": ("MissingTerm", "Suggestion"),
+    "kapitza.estimate.missing.suggest": ("MissingTerm", "Shift", "Suggestion"),
     "kapitza.estimate.missing": ("ModelTest",),
     "kapitza.base.ensembles": ("Ensemble", "Failure"),
     "kapitza.planning": (

@@ -9,7 +9,7 @@ from typing import Any
 
 from kapitza.errors import KapitzaError, ModelError, nearest_name
 from kapitza.library import model_named
-from kapitza.model import CLOCK, Model, Prior, Signal, model_from_dict, read_model, with_clock, with_laws
+from kapitza.model import CLOCK, Excitation, Model, Prior, Signal, model_from_dict, read_model, with_clock, with_laws
 from kapitza.study.keys import INLINE
 from kapitza.study.problems import Notebook
 from kapitza.study.problems import Path as Place
@@ -48,8 +48,8 @@ def _plain(signal: Signal) -> dict[str, Any]:
     return {
         "times": signal.times.tolist(),
         "values": signal.values.tolist(),
-        "period": signal.period,
         "degree": signal.degree,
+        **({} if signal.period is None else {"period": signal.period}),
     }
 
 
@@ -61,12 +61,12 @@ def driven(model: Model, signals: Sequence[Signal]) -> Model:
             known = f"its drives are {', '.join(sorted(own))}" if own else "it has no measured drive"
             raise ModelError(f'"{signal.name}" does not drive {model.name}: {known}.{nearest_name(signal.name, own)}')
     assert model.excitation is not None
-    period = model.excitation.period
-    if period.is_number:
-        period = type(period)(max(s.period for s in signals))
     new = {s.name: s for s in signals}
     kept = tuple(new.get(s.name, s) for s in model.excitation.signals)
-    return replace(model, excitation=replace(model.excitation, period=period, signals=kept))
+    law, found = model.excitation.period, Excitation.of_signals(kept)
+    if law is not None and found.period is not None and not law.is_number:
+        found = replace(found, period=law)
+    return replace(model, excitation=found)
 
 
 def check_candidates(

@@ -37,7 +37,7 @@ def drive_warning(model: Model, record: Record, free: tuple[str, ...]) -> str:
     """
     if model.is_map or model.excitation is None or model.excitation.signals or model.period is None:
         return ""
-    if {s.name for s in model.excitation.period.free_symbols} & set(free):
+    if model.excitation.timing & set(free):
         return ""
     piece = max(record.segments(), key=lambda part: part.stop - part.start)
     time = record.time[piece] - record.time[piece][0]

@@ -38,7 +38,7 @@ def best_shift(model: Model, record: Record, free: Sequence[str]) -> tuple[float
     """
     if model.is_map or model.excitation is None or model.excitation.signals or model.period is None:
         return None
-    if {s.name for s in model.excitation.period.free_symbols} & set(free):
+    if model.excitation.timing & set(free):
         return None
     period = float(model.period)
     record = record.samples(slice(0, LONGEST)) if record.size > LONGEST else record

@@ -95,7 +95,7 @@ def drive_of(name: str, given: str, unit: str = "") -> Signal | Expression:
         found = record.units.get(column, "")
         if unit and found and unit != found:
             raise KapitzaError(f'The drive "{name}" of {path.name} is in {found}, that of the fit in {unit}.')
-        return Signal(name, time, values, float(time[-1] + time[1]), unit=unit)
+        return Signal(name, time, values, unit=unit)
     return parse_expression(given, ["t"])
 
 

@@ -280,14 +280,14 @@ def _with_noise(record: Record, noise: float | Mapping[str, float]) -> Record:
 
 
 def drive_signal(record: Record, channel: str, degree: int) -> Signal:
-    """A measured drive as the signal of the model: t = 0 at the first sample, repeating after the last."""
+    """A measured drive as the signal of the model: t = 0 at the first sample, known up to the last."""
     if len(record.segments()) > 1:
         raise DataError(
             f'"{channel}" drives the model, but the recording has {len(record.segments())} segments: give each piece '
             "as a file of its own, or cut one out by from and to."
         )
     time = record.time - record.time[0]
-    return Signal(channel, time, record[channel], float(time[-1] + time[1]), degree=degree)
+    return Signal(channel, time, record[channel], degree=degree)
 
 
 def strobe_marks(record: Record, channel: str) -> Record:

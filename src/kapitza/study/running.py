@@ -182,7 +182,7 @@ def prepared(record: Record, candidate: Candidate) -> Record:
     record = record_in_model_units(model, record)
     if record.period is not None or model.excitation is None or model.excitation.signals:
         return record
-    if {s.name for s in model.excitation.period.free_symbols} & set(candidate.free):
+    if model.excitation.timing & set(candidate.free):
         return record
     return record.with_attributes(period=model.period)
 

@@ -143,6 +143,7 @@ def _check(request: Request) -> None:
     moved = {source.parameter for source in sources} & set(request.names)
     if moved:
         raise DataError(f"{', '.join(sorted(moved))} moves along the data and cannot be free as well.")
+    request.model.needs_repetition("branches of orbits")
     forced = request.model.excitation is not None
     if forced and any(source.kind == "cycle" for source in sources):
         raise DataError('The model has a drive: its motions are of kind "response", not "cycle".')

@@ -181,10 +181,14 @@ def _drive_faults(along: Along, path: Array, fine: Array) -> Array:
         return np.empty((*path.shape, 0))
     rates, vector = along.flow.rates, along.vector
     step = 0.5 * float(np.median(np.diff(fine)))
-    late = (rates(path, fine + step, vector) - rates(path, fine - step, vector)) / (2 * step)
-    period = along.model.period or float(fine[-1] - fine[0])
-    shifts = period * np.arange(PHASES) / PHASES
-    mean = sum(rates(path, fine + shift, vector) for shift in shifts) / PHASES
+    # A measured drive without a period is known along the record only.
+    after, before = (along.model.within_reach(fine + shift) for shift in (step, -step))
+    late = (rates(path, after, vector) - rates(path, before, vector)) / (after - before)[:, None]
+    period, length = along.model.period, float(fine[-1] - fine[0])
+    shifts = (period or length) * np.arange(PHASES) / PHASES
+    lasting = period is None and bool(along.model.signals)
+    shifted = (fine[0] + np.mod(fine - fine[0] + s, length) if lasting else fine + s for s in shifts)
+    mean = sum(rates(path, times, vector) for times in shifted) / PHASES
     return np.stack([late, mean - rates(path, fine, vector)], axis=2)
 
 

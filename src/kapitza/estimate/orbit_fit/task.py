@@ -88,7 +88,8 @@ def _refuse_names(request: Request) -> None:
     if model.is_map:
         raise ModelError(f"{model.name} is a map; {By('orbits')} fits orbits of flows. Use {By('invariant')}.")
     request.require_free()
-    period = set() if model.excitation is None else {s.name for s in model.excitation.period.free_symbols}
+    model.needs_repetition("periodic orbits")
+    period: set[str] = set() if model.excitation is None else model.excitation.timing
     for name in request.names:
         if name in period:
             raise ModelError(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kapitza.base.arrays import Array, Flags, Indices
-from kapitza.base.cures import By, Do, Give
-from kapitza.data import Record, is_number
+from kapitza.base.cures import Give
+from kapitza.data import is_number
 from kapitza.errors import DataError, ModelError, nearest_name
+from kapitza.estimate.drives import check_signals
 from kapitza.estimate.observation import Observation, observe
 from kapitza.estimate.request import Request, Task
 from kapitza.estimate.shooting_fit.impacts import in_flight
@@ -154,21 +155,3 @@ def check_initial(model: Model, initial: Mapping[str, float]) -> None:
             )
         if not is_number(value):
             raise ModelError(f"The initial state {name} = {value} is not a finite number: leave it out if unknown.")
-
-
-def check_signals(model: Model, record: Record) -> None:
-    """An excitation that was recorded must be the one in the model: the motion is driven by the latter."""
-    for signal in model.signals:
-        if signal.name not in record.channels:
-            continue
-        stated, measured = signal(record.time - record.excitation_start), record[signal.name]
-        gap = float(np.sqrt(((measured - stated) ** 2).mean()))
-        noise = record.noise.get(signal.name, 0.0)
-        if gap > 0.1 * max(float(stated.std()), float(measured.std())) + 2 * noise:
-            cure = Do(f'kz.Signal("{signal.name}", times, values, period)', f'drive = ["{signal.name}"]')
-            raise DataError(
-                f'The record\'s channel "{signal.name}" differs from the signal "{signal.name}" of the model by '
-                f"{gap:.3g} (root mean square; the signal's spread is {stated.std():.3g}). {By('shooting')} "
-                "drives the motion by the signal of the model: build it from this record, "
-                f"{cure}, check the phase, or leave the channel out of the record."
-            )

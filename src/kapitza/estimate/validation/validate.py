@@ -17,6 +17,7 @@ from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Noise, Record, as_parts, noise_by_channel, one_part
 from kapitza.errors import FlowError, KapitzaError, refuse_unknown
 from kapitza.estimate.channel_units import in_model_units
+from kapitza.estimate.drives import check_reach, with_own_drive
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing import directed_test
 from kapitza.estimate.observation import Observation, Output, observe
@@ -125,6 +126,9 @@ def validate(
     method = ShootingFit(outputs=outputs, noise=noise)  # pyright: ignore[reportArgumentType]
     (given,) = in_model_units(model, [one_part(record, "validate")], method)
     model = at_setting(model, given.values)
+    if isinstance(given.source, Record):
+        check_reach(model, given.source, given.label)
+        model = with_own_drive(model, given.source)
     asked = with_sensors(model, (replace(given.change(without_bad_samples), values={}),), [], method)
     model, outputs = asked.model, dict(asked.method.outputs)
     part = asked.parts[0].with_noise(noise_by_channel(asked.parts, noise))
@@ -321,6 +325,10 @@ class _Work:
             self.frequencies.append(Frequency(channel, measured, modelled, float(np.hypot(own, other))))
 
     def _match_orbits(self) -> None:
+        lasting = [signal.name for signal in self.model.signals if signal.period is None]
+        if lasting:
+            self.notes.append(f"orbits: the drive {lasting[0]} has no period, so that there are none.")
+            return
         if set(self.model.states) - set(self.record.channels):
             self.notes.append(
                 f"orbits: not every state is measured; fit them by {By('orbits')} to see whether they match."

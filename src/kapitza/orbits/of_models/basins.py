@@ -167,6 +167,7 @@ def basins(
     >>> [attractor.period for attractor in found.attractors]
     [1, 1]
     """
+    model.needs_repetition("basins")
     if not model.is_map and model.period is None:
         raise ModelError(f'Model "{model.name}" is not forced: basins are looked at once per excitation period.')
     if device is not None and executor is not None:

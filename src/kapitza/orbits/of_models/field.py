@@ -199,7 +199,7 @@ def _code(*parts: Any) -> _Code:
 
 def period_gradient(model: Model, names: Sequence[str]) -> Array:
     """d(excitation period)/dθ for the named parameters, (k,); zeros for autonomous models."""
-    if model.excitation is None:
+    if model.excitation is None or model.excitation.period is None:
         return np.zeros(len(names))
     expression = in_base(model, model.excitation.period)
     known = {symbol(name): value for name, value in model.values.items()}

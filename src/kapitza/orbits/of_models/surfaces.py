@@ -166,7 +166,9 @@ def signal_knots(problem: Problem, loop: Loop) -> Array:
     pieces = [s for s in problem.field.signals if s.kind == "polynomial"]
     if not pieces:
         return np.zeros(0)
-    times = [s.knots[None, :-1] + s.period * np.arange(round(loop.period / s.period))[:, None] for s in pieces]
+    # A drive without a period has no orbits (`pose`), so that every signal repeats here.
+    repeated = [(s.knots, s.period) for s in pieces if s.period is not None]
+    times = [knots[None, :-1] + every * np.arange(round(loop.period / every))[:, None] for knots, every in repeated]
     fractions = np.concatenate([t.ravel() for t in times]) / loop.period
     return fractions[(fractions > 0) & (fractions < 1)]
 

@@ -259,6 +259,7 @@ def steps_of(model: Model, points: Array, starts: Array) -> FlowSteps | MapSteps
             f'Model "{model.name}" has delays: its state is a piece of its past, which has infinitely many exponents. '
             "Replace the delay by a chain of first-order equations."
         )
+    model.needs_repetition("Lyapunov exponents")
     flow = Flow(model, tolerance=TOLERANCE)
     if model.period is not None:
         parts, periods = 1, flow.core.periods(points)

@@ -1,0 +1,79 @@
+"""Measured drives of a model against the records that are fitted or predicted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from kapitza.data import Record
+from kapitza.errors import DataError
+from kapitza.model import Excitation, Model, Signal
+
+APART = 0.1
+"""Root mean square difference, over the spread, beyond which a recorded drive is not the signal of the model."""
+
+NEAR = 1e-9
+"""Share of its length by which a record may pass the ends of a drive: rounding of its clock."""
+
+
+def check_reach(model: Model, record: Record, label: str) -> None:
+    """Refuse a record that lasts longer than a measured drive without a period; a recorded drive replaces it."""
+    times = record.time - record.excitation_start
+    for signal in model.signals:
+        if signal.name not in record.channels and not _covers(signal, record):
+            low, high = signal.reach
+            raise DataError(
+                f'The drive "{signal.name}" is known from {low:.6g} to {high:.6g} s and has no period, {label} lasts '
+                f"from {times[0]:.6g} to {times[-1]:.6g} s in the time of the model: give it the channel "
+                f'"{signal.name}", or a signal that covers it, and time stamps on the clock of the signal.'
+            )
+
+
+def check_signals(model: Model, record: Record) -> None:
+    """Refuse a recorded excitation that is not the one in the model, which drives the motion."""
+    for signal in model.signals:
+        if signal.name not in record.channels:
+            continue
+        gap, spread = _gap(signal, record)
+        if gap:
+            raise DataError(
+                f'The record\'s channel "{signal.name}" differs from the signal "{signal.name}" of the model by '
+                f"{gap:.3g} (root mean square; the signal's spread is {spread:.3g}). ShootingFit drives the "
+                f'motion by the signal of the model: build it from this record, kz.Signal("{signal.name}", times, '
+                "values), check the phase, or leave the channel out of the record. Several records with drives of "
+                "their own are fitted on one clock: shift the times of the second behind the first, and make one "
+                "signal of both."
+            )
+
+
+def with_own_drive(model: Model, record: Record) -> Model:
+    """The model driven by the channels of a record that hold its measured drives, where they differ from its own."""
+    other = {s.name: _recorded(s, record) for s in model.signals if s.name in record.channels and _gap(s, record)[0]}
+    if not other:
+        return model
+    kept = tuple(other.get(s.name, s) for s in model.signals)
+    return replace(model, excitation=Excitation.of_signals(kept))
+
+
+def _recorded(signal: Signal, record: Record) -> Signal:
+    degree = signal.degree if signal.kind == "polynomial" else 1
+    times = record.time - record.excitation_start
+    return Signal(signal.name, times, record[signal.name], degree=degree, unit=signal.unit)
+
+
+def _covers(signal: Signal, record: Record) -> bool:
+    low, high = signal.reach
+    times, near = record.time - record.excitation_start, NEAR * (high - low) if signal.period is None else 0.0
+    return bool(times[0] >= low - near and times[-1] <= high + near)
+
+
+def _gap(signal: Signal, record: Record) -> tuple[float, float]:
+    """How far the recorded drive is from the signal (0 where it is the same), and the spread of the signal."""
+    measured = record[signal.name]
+    if not _covers(signal, record):
+        return float(measured.std()) or 1.0, float(measured.std())
+    stated = signal(record.time - record.excitation_start)
+    gap = float(np.sqrt(((measured - stated) ** 2).mean()))
+    limit = APART * max(float(stated.std()), float(measured.std())) + 2 * record.noise.get(signal.name, 0.0)
+    return (gap if gap > limit else 0.0), float(stated.std())
