@@ -197,3 +197,15 @@ def test_noise_that_a_filter_cannot_keep_bounded_is_not_filtered():
     found = autoregression(rows)
     roots = np.abs(np.roots(np.r_[1.0, -found]))
     assert roots.max(initial=0.0) < 1.0
+
+
+def test_terms_of_the_model_itself_are_not_candidates():
+    """The quadrature of k3*x**3/0.35 leaves a remainder of "cubic stiffness", which is not a term that is missing."""
+    model = kz.Model.from_equations(
+        "0.35*x'' + c*x' + k*x + k3*x**3 = 3*sin(7*t)", parameters={"c": 1.1, "k": 70.0, "k3": 900.0}, period="2*pi/7"
+    )
+    record = kz.measure(kz.simulate(model, [0.1, 0.0], t=np.arange(600) * 0.01).select(["x"]), noise=0.001, seed=1)
+    found = kz.suggest(kz.identify(model, record, ["c", "k", "k3"], kz.ShootingFit()))
+    names = {term.name for term in found.terms}
+    assert names.isdisjoint({"cubic stiffness of x", "linear stiffness of x", "viscous friction of x"})
+    assert "quintic stiffness of x" in names

@@ -74,7 +74,7 @@ def drive_effect(estimate: Estimate, seed: int = 0) -> DriveEffect | None:
     model = model.with_values(**own)
     weights = np.array([1.0 / max(estimate.noise.get(n, 1.0), 1e-300) for n in names])
     columns = [model.states.index(n) for n in names]
-    fitted = _Fitted(motion.states[0], motion.sample_times - record.time[0], columns, weights, free)
+    fitted = _Fitted(motion.states[0], motion.sample_times, columns, weights, free)
     random = np.random.default_rng(seed)
     try:
         plain = Flow(model).trajectory(fitted.start, fitted.times)[:, columns]

@@ -25,7 +25,15 @@ from kapitza.estimate.misfit import structure
 from kapitza.estimate.missing.columns import windows_of
 from kapitza.estimate.missing.dictionary import candidate_terms
 from kapitza.estimate.missing.score import WEAK, JointScores, Products, eliminated, products_of, scale_of, shift_of
-from kapitza.estimate.missing.suggest import Suggestion, chance_text, judged, labels_of, with_moves, with_shares
+from kapitza.estimate.missing.suggest import (
+    Suggestion,
+    chance_text,
+    judged,
+    labels_of,
+    not_in_model,
+    with_moves,
+    with_shares,
+)
 from kapitza.estimate.missing.whitening import residuals_without
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.shooting_fit import MotionWorkings
@@ -129,7 +137,7 @@ def directed_test(fit: Estimate | Model, second: Estimate) -> ModelTest:
     shifted = isinstance(fit, Estimate) and fit.motion is not None and fit.status.ok
     if isinstance(fit, Estimate) and shifted:
         reach = np.maximum(reach, _reach(fit))
-    terms = candidate_terms(model, reach)
+    terms = not_in_model(second, free, candidate_terms(model, reach))
     labels = labels_of(second, terms, held)
     windows = windows_of(second, terms, held, free)
     products = products_of(windows)

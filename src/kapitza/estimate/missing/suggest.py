@@ -42,6 +42,9 @@ LISTED = 8
 TOLD = 2.0
 """Standard errors by which a term that could not be seen must move a parameter to be listed."""
 
+STEP, SAME_LAW, ENOUGH = 1e-4, 1e-6, 8
+"""Relative step of the slopes by parameters; share of a law below which they make it; states per parameter for that."""
+
 PAIRED = 14
 """Single terms of which pairs are formed."""
 
@@ -226,7 +229,7 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
         raise KapitzaError(f'suggest needs the motion of a fit: fit the record by {By("shooting")} or "auto".')
     model = fit.model
     reach = np.abs(fit.motion.states).max(axis=0)
-    every = [*candidate_terms(model, reach), *terms]
+    every = [*not_in_model(fit, fit.names, candidate_terms(model, reach)), *terms]
     held = tuple(n for n in model.names if n not in fit.names and np.isfinite(model.values[n]) and model.values[n] != 0)
     products, labels = products_of(windows_of(fit, every, held)), labels_of(fit, every, held)
     found = with_shares(judged(eliminated(products, len(fit.names)), labels), [fit], every)
@@ -234,6 +237,39 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     misfit = fit.misfit
     unexplained = "" if misfit is None or misfit.chance >= MISFIT else f"{misfit.what} {misfit.verdict}"
     return replace(found, unexplained=unexplained)
+
+
+def not_in_model(fit: Estimate, free: Sequence[str], terms: Sequence[Term]) -> list[Term]:
+    """Return the terms that no change of the free parameters makes along the motion.
+
+    Of a term of the model itself (k3*x**3 beside "cubic stiffness") the quadrature leaves a remainder, whose
+    detectable size is meaningless.
+    """
+    motion, model = fit.motion, fit.model
+    assert motion is not None
+    names = [name for name in free if name in model.names]
+    if not names or motion.states.size < ENOUGH * len(names):
+        return list(terms)
+    flow, columns = Flow(model), []
+    for name in names:
+        step = STEP * (abs(model.values[name]) or 1.0)
+        rates = [
+            flow.rates(motion.states, motion.times, model.with_values(**{name: model.values[name] + side}).vector)
+            for side in (step, -step)
+        ]
+        columns.append((rates[0] - rates[1]).ravel() / (2 * step))
+    slopes = np.stack(columns, axis=1)
+    if not np.isfinite(slopes).all():
+        return list(terms)
+    basis = np.linalg.qr(slopes / np.maximum(np.linalg.norm(slopes, axis=0), 1e-300))[0]
+
+    def own(term: Term) -> bool:
+        law = np.zeros_like(motion.states)
+        law[:, term.state] = term.law(motion.states, motion.times)
+        left = law.ravel() - basis @ (basis.T @ law.ravel())
+        return not np.linalg.norm(left) <= SAME_LAW * np.linalg.norm(law)
+
+    return [term for term in terms if own(term)]
 
 
 def with_shares(found: Suggestion, fits: Sequence[Estimate], terms: Sequence[Term]) -> Suggestion:
