@@ -186,3 +186,20 @@ def test_a_record_that_no_stretch_of_the_model_follows():
     check = kz.validate(model, record, stretches=1)
     assert (len(check.prediction.starts), len(check.prediction.failed)) == (0, 1)
     assert "stretches followed: 0 of 1" in str(check)
+
+
+def test_what_no_term_explains_is_no_all_clear():
+    model = kz.Model.from_equations("p'' + d*p' + w*sin(p) = 0", parameters={"d": 0.12, "w": 40.0})
+    times = np.arange(600) * 0.01
+    record = kz.measure(kz.simulate(model, [0.9, 0.0], t=times).select(["p"]), noise=0.003, seed=1)
+    check = kz.validate(model, record, parts=["terms"])
+    assert not check.rejected
+    assert not check.unexplained
+    assert not check.notes
+    stepped = record.with_channel("p", record["p"] + np.where(times > 3.2, 0.03, 0.0), "", False)
+    check = kz.validate(model, stepped, parts=["terms"])
+    assert any("3.2" in note and "stays there" in note for note in check.notes)
+    swaying = record.with_channel("p", record["p"] + 0.02 * np.sin(0.9 * times**2), "", False)
+    check = kz.validate(model, swaying, parts=["terms"])
+    assert "misses the data by" in check.unexplained
+    assert check.rejected or "something is missing that none of these terms explains" in str(check)

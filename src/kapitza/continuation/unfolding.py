@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import sympy as sp
 
 from kapitza.errors import KapitzaError
-from kapitza.model import Excitation, Expression, Model, Parameter, rate, symbol
+from kapitza.model import Excitation, Model, Parameter, rate, symbol
 
 UNFOLDING = "unfolding"
 """The damping [1/s] that an autonomous model is given; zero on every orbit of a conservative one."""
@@ -59,7 +60,7 @@ def _unfolded(
             f'"{model.name}" has equations of first order: what is conserved must be known to unfold the family, '
             'Model.from_equations(..., invariants={"energy": "..."}).'
         )
-    period: Expression = 2 * sp.pi / symbol(frequency)
+    period = cast(sp.Expr, 2 * sp.pi / symbol(frequency))
     extended = replace(
         model,
         equations=tuple(e.xreplace(damped) for e in model.equations),

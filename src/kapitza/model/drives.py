@@ -119,7 +119,7 @@ def with_added(model: Model, parameter: str, name: str | None = None) -> Model:
     own = model.parameter(parameter)
     sum_ = {symbol(parameter): symbol(parameter) + symbol(added)}
     excitation = model.excitation
-    if excitation is not None:
+    if excitation is not None and excitation.period is not None:
         excitation = replace(excitation, period=excitation.period.xreplace(sum_))
     return replace(
         model,

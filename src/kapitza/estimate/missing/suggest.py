@@ -261,15 +261,14 @@ def not_in_model(fit: Estimate, free: Sequence[str], terms: Sequence[Term]) -> l
     slopes = np.stack(columns, axis=1)
     if not np.isfinite(slopes).all():
         return list(terms)
-    basis = np.linalg.qr(slopes / np.maximum(np.linalg.norm(slopes, axis=0), 1e-300))[0]
-
-    def own(term: Term) -> bool:
-        law = np.zeros_like(motion.states)
-        law[:, term.state] = term.law(motion.states, motion.times)
-        left = law.ravel() - basis @ (basis.T @ law.ravel())
-        return not np.linalg.norm(left) <= SAME_LAW * np.linalg.norm(law)
-
-    return [term for term in terms if own(term)]
+    slopes /= np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
+    laws = np.zeros((*motion.states.shape, len(terms)))
+    for column, term in enumerate(terms):
+        laws[:, term.state, column] = term.law(motion.states, motion.times)
+    flat = laws.reshape(-1, len(terms))
+    left = flat - slopes @ np.linalg.lstsq(slopes, flat, rcond=None)[0]
+    made = np.linalg.norm(left, axis=0) <= SAME_LAW * np.linalg.norm(flat, axis=0)
+    return [term for term, known in zip(terms, made, strict=True) if not known]
 
 
 def with_shares(found: Suggestion, fits: Sequence[Estimate], terms: Sequence[Term]) -> Suggestion:

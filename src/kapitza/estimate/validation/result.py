@@ -166,6 +166,7 @@ class Validation:
     notes: tuple[str, ...] = ()
     status: Status = Status.CONVERGED
     test: ModelTest | None = None
+    unexplained: str = ""
 
     def __post_init__(self) -> None:
         keep_cures(self, "notes")
@@ -244,6 +245,11 @@ class Validation:
     def _verdict(self, test: ModelTest) -> str:
         if test.rejected:
             return f"rejected (p = {test.chance:.2g}): {'; '.join(test.reasons)}."
+        if self.unexplained:
+            return (
+                f"not rejected by a term (p = {test.chance:.2g}), but {self.unexplained}: something is missing that "
+                "none of these terms explains, or the noise is coloured."
+            )
         return f"not rejected (p = {test.chance:.2g})."
 
     def plot(self, path: str | Path | None = None) -> Any:

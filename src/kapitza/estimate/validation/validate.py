@@ -144,7 +144,7 @@ def validate(
     return Validation(
         model, data, work.prediction, work.section, tuple(work.orbits), work.exponents, tuple(work.frequencies),
         work.simulated[0] if work.simulated else None, oscillation_of(data, seen.channels), tuple(work.notes),
-        task.status, work.test,
+        task.status, work.test, work.unexplained,
     )  # fmt: skip
 
 
@@ -201,6 +201,7 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.notes: list[str] = []
+        self.unexplained = ""
         self.prediction = self.section = self.exponents = self.test = None
         self.orbits: list[OrbitCheck] = []
         self.frequencies: list[Frequency] = []
@@ -249,6 +250,11 @@ class _Work:
                 second = method.fit(make_request(self.model, as_parts(data), [], method))
                 if second.status.ok:
                     self.test = directed_test(self.fit, second)
+                    misfit = second.misfit
+                    if misfit is not None and misfit.misses:
+                        self.unexplained = f"with the states fitted, {misfit.what} {misfit.verdict}"
+                    # Steps and wild samples that the fit of the states left out must not go unsaid.
+                    self.notes += [text for text in second.warnings if text not in self.notes]
                     return
                 reason = second.status.value
             except KapitzaError as error:
