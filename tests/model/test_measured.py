@@ -129,5 +129,8 @@ def test_exchanged_drives_keep_the_others_and_their_periods():
         kz.with_drives(model, {"F": short})
     # Nothing is asked of it after the end, so that its period does not matter.
     assert kz.with_drives(model, {"F": short}, end=0.8).signals[0](0.5) == pytest.approx(0.5)
-    with pytest.raises(ModelError, match="repeats after"):
-        kz.with_drives(model, {"F": Signal("F", grid[:10], grid[:10], 1.0, kind="fourier")}, end=0.8)
+    # Beside a drive that needs no period another one keeps its own.
+    series = Signal("F", grid[:10], grid[:10], 1.0, kind="fourier")
+    beside = kz.with_drives(model, {"F": series}, end=0.8)
+    assert beside.period is None
+    assert beside.signals[0](1.3) == pytest.approx(series(0.3))
