@@ -6,7 +6,7 @@ sizes and functions), and `loop.c`, which is the same for all models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -61,19 +61,19 @@ class Printer(C99CodePrinter):
     def __init__(self) -> None:
         super().__init__({"precision": 17})
 
-    def _print_Integer(self, expr: Any) -> str:
+    def _print_Integer(self, expr: sp.Integer) -> str:
         return f"{int(expr)}.0"
 
-    def _print_Rational(self, expr: Any) -> str:
+    def _print_Rational(self, expr: sp.Rational) -> str:
         return f"({int(expr.p)}.0/{int(expr.q)}.0)"
 
-    def _print_Float(self, expr: Any) -> str:
+    def _print_Float(self, expr: sp.Float) -> str:
         return repr(float(expr))
 
-    def _print_NumberSymbol(self, expr: Any) -> str:
+    def _print_NumberSymbol(self, expr: sp.Expr) -> str:
         return repr(float(expr))
 
-    def _print_Pow(self, expr: Any) -> str:
+    def _print_Pow(self, expr: sp.Pow) -> str:
         base, exponent = expr.args
         if exponent.is_Integer and 1 < abs(int(exponent)) <= 8:
             inside = self.parenthesize(base, 1000)
@@ -87,11 +87,11 @@ class Printer(C99CodePrinter):
             return f"(1.0/sqrt({self._print(base)}))"
         return f"pow({self._print(base)}, {self._print(exponent)})"
 
-    def _print_sign(self, expr: Any) -> str:
+    def _print_sign(self, expr: sp.Function) -> str:
         inside = self._print(expr.args[0])
         return f"((({inside}) > 0.0) - (({inside}) < 0.0))"
 
-    def _print_Heaviside(self, expr: Any) -> str:
+    def _print_Heaviside(self, expr: sp.Function) -> str:
         inside = self._print(expr.args[0])
         return f"(0.5 * (1.0 + (({inside}) > 0.0) - (({inside}) < 0.0)))"
 
@@ -168,13 +168,13 @@ def _parameters(count: int, own: Sequence[int]) -> str:
     )
 
 
-def _constants(system: System, base: int, table: dict[Any, Any]) -> str:
+def _constants(system: System, base: int, table: Mapping[sp.Basic, sp.Basic]) -> str:
     """The hoisted constants: c[i] = p[base + i], which the parameters follow on."""
     lines = [f"    c[{i}] = {_code(expression.xreplace(table))};" for i, expression in enumerate(system.constants)]
     return _function("void kz_constants(const double *p, double *c)", ["    (void)p; (void)c;", *lines])
 
 
-def _rates(program: Program, table: dict[Any, Any]) -> str:
+def _rates(program: Program, table: Mapping[sp.Basic, sp.Basic]) -> str:
     """Right-hand side of all M equations: x' = f, V' = f_x V, and the divergence."""
     system, columns = program.system, program.columns
     n = len(system.states)
@@ -183,7 +183,7 @@ def _rates(program: Program, table: dict[Any, Any]) -> str:
     states = [table[s] for s in system.states]
     wanted = [f.xreplace(table).xreplace(named) for f in system.smooth_rates]
     lines, slopes = [], {}
-    entries: list[list[Any]] = []
+    entries: list[list[sp.Basic]] = []
     for name, expression in steps:
         rewritten = expression.xreplace(named)
         lines.append(f"    const double {named[name]} = {_code(rewritten)};")
@@ -213,13 +213,15 @@ def _rates(program: Program, table: dict[Any, Any]) -> str:
     return _function(head, ["    (void)c; (void)m; (void)t; (void)p;", *lines])
 
 
-def _total_slopes(expression: Any, states: list[Any], slopes: dict[Any, list[Any]]) -> list[Any]:
+def _total_slopes(
+    expression: sp.Basic, states: list[sp.Basic], slopes: dict[sp.Basic, list[sp.Basic]]
+) -> list[sp.Basic]:
     """Derivatives by the states, through the named steps before."""
     inner = [(s, sp.diff(expression, s)) for s in slopes if expression.has(s)]
     return [sp.diff(expression, x) + sp.Add(*[d * slopes[s][j] for s, d in inner]) for j, x in enumerate(states)]
 
 
-def _named(lines: list[str], name: str, expression: Any) -> Any:
+def _named(lines: list[str], name: str, expression: sp.Basic) -> sp.Basic:
     """A symbol that holds the expression; the expression itself where it is a number or a symbol."""
     if expression.is_number or expression.is_Symbol:
         return expression
@@ -227,13 +229,13 @@ def _named(lines: list[str], name: str, expression: Any) -> Any:
     return sp.Symbol(name, real=True)
 
 
-def _shared_terms(expressions: list[Any]) -> tuple[list[str], list[Any]]:
+def _shared_terms(expressions: list[sp.Basic]) -> tuple[list[str], list[sp.Basic]]:
     """Statements for common subexpressions and sin and cos of one argument together; the expressions with them."""
     found: Any = sp.cse(expressions, symbols=(sp.Symbol(f"u{i}", real=True) for i in range(100_000)))
     common, reduced = found
     lines, rotations, renamed = [], {}, {}
     for name, term in common:
-        expression: Any = _rotated(sp.sympify(term).xreplace(renamed), lines, rotations)
+        expression: sp.Basic = _rotated(sp.sympify(term).xreplace(renamed), lines, rotations)
         if isinstance(expression, sp.Symbol):
             renamed[name] = expression
         else:
@@ -241,7 +243,7 @@ def _shared_terms(expressions: list[Any]) -> tuple[list[str], list[Any]]:
     return lines, [_rotated(e.xreplace(renamed), lines, rotations) for e in reduced]
 
 
-def _rotated(expression: Any, lines: list[str], rotations: dict[Any, int]) -> Any:
+def _rotated(expression: sp.Basic, lines: list[str], rotations: dict[sp.Basic, int]) -> sp.Basic:
     found = {}
     for term in sorted(expression.atoms(sp.sin, sp.cos), key=sp.sstr):
         if term.args[0].has(sp.sin, sp.cos):
@@ -256,7 +258,7 @@ def _rotated(expression: Any, lines: list[str], rotations: dict[Any, int]) -> An
     return expression.xreplace(found)
 
 
-def _surfaces(system: System, table: dict[Any, Any]) -> list[str]:
+def _surfaces(system: System, table: Mapping[sp.Basic, sp.Basic]) -> list[str]:
     """Functions of the walls and switches, their slopes by the states and by time, and the resets with theirs."""
     n, t = len(system.states), table[time_symbol]
     states = [table[s] for s in system.states]
@@ -310,5 +312,5 @@ def _function(head: str, lines: Sequence[str]) -> str:
     return "KZ_INLINE " + head + " {\n" + "\n".join(lines) + "\n}"
 
 
-def _code(expression: Any) -> str:
+def _code(expression: sp.Basic) -> str:
     return str(Printer().doprint(sp.sympify(expression)))

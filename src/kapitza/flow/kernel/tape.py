@@ -120,9 +120,9 @@ class _Node:
 class _Writer:
     """Expressions to nodes; states, time and run-time values are known symbols."""
 
-    known: dict[Any, _Node]
+    known: dict[sp.Basic, _Node]
     nodes: list[_Node] = field(default_factory=list)
-    shared: dict[Any, _Node] = field(default_factory=dict)
+    shared: dict[object, _Node] = field(default_factory=dict)
 
     def make(
         self,
@@ -146,13 +146,13 @@ class _Writer:
     def literal(self, value: float) -> _Node:
         return self.make(Op.LITERAL, number=value)
 
-    def __call__(self, e: Any) -> _Node:
+    def __call__(self, e: sp.Basic) -> _Node:
         found = self.known.get(e)
         if found is None:
             found = self.known[e] = self._node(e)
         return found
 
-    def _node(self, e: Any) -> _Node:
+    def _node(self, e: sp.Basic) -> _Node:
         if e.is_number and not e.has(sp.Symbol):
             return self.literal(_number(e))
         if isinstance(e, sp.Add):
@@ -275,22 +275,22 @@ class _Writer:
     def _pair(self, argument: _Node, first: Op) -> tuple[_Node, _Node]:
         return self.make(first, (argument,)), self.make(Op(first + 1), (argument,))
 
-    def _exp(self, e: Any) -> _Node:
+    def _exp(self, e: sp.Basic) -> _Node:
         return self.make(Op.EXP, (self(e.args[0]),))
 
-    def _log(self, e: Any) -> _Node:
+    def _log(self, e: sp.Basic) -> _Node:
         argument = self(e.args[0])
         return self.make(Op.LOG, (argument, argument))
 
-    def _tan(self, e: Any) -> _Node:
+    def _tan(self, e: sp.Basic) -> _Node:
         return self.make(Op.TAN if isinstance(e, sp.tan) else Op.TANH, (self(e.args[0]),))
 
-    def _erf(self, e: Any) -> _Node:
+    def _erf(self, e: sp.Basic) -> _Node:
         argument = self(e.args[0])
         square = self.linear(0.0, [(-1.0, self.make(Op.SQUARE, (argument,)))])
         return self.make(Op.ERF, (argument, self.make(Op.EXP, (square,))))
 
-    def _choice(self, e: Any) -> _Node:
+    def _choice(self, e: sp.Basic) -> _Node:
         """Nonsmooth functions of what does not move, and Piecewise that modes decide."""
         if isinstance(e, sp.Piecewise):
             result = self.literal(float("nan"))
@@ -321,7 +321,7 @@ class _Writer:
             raise NoTapeError("A condition of something that moves is not smooth.")
         return self.make(Op.SELECT, (condition, one, other))
 
-    def _condition(self, e: Any) -> _Node:
+    def _condition(self, e: sp.Basic) -> _Node:
         if e in (sp.true, sp.false):
             return self.literal(1.0 if e == sp.true else 0.0)
         if isinstance(e, (sp.And, sp.Or)):
@@ -404,7 +404,7 @@ def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...],
 def _divergence(writer: _Writer, flow: System) -> _Node:
     """Σ ∂f_i/∂x_i, through the steps by the chain rule."""
     steps = dict(flow.smooth_steps)
-    known: dict[tuple[Any, Any], _Node] = {}
+    known: dict[tuple[sp.Basic, sp.Symbol], _Node] = {}
 
     def slope(e: Any, x: sp.Symbol) -> _Node:
         parts = [(1.0, writer(derivative(e, x)))]
