@@ -31,16 +31,32 @@ class Knowledge:
     either: tuple[str, ...] = ()
 
     def some(self, count: int) -> Array:
-        """`count` of the draws, the same ones each time, spread evenly along the direction that is known least."""
+        """`count` of the draws, the same ones each time, spread evenly along every principal direction.
+
+        The ranks of the draws along these directions lie in a unit cube; those nearest to points of a Sobol sequence are
+        taken, one each. 32 draws that were even along one direction alone gave chances of branches 0.12 off.
+        """
         if count >= len(self.draws):
             return self.draws
+        from scipy.stats import qmc
+
         scaled = (self.draws - self.draws.mean(axis=0)) / np.where(
             self.draws.std(axis=0) > 0, self.draws.std(axis=0), 1.0
         )
-        _, _, axes = np.linalg.svd(scaled, full_matrices=False)  # any sign: the strata are the same from either end
-        order = np.argsort(scaled @ axes[0], kind="stable")
+        _, _, axes = np.linalg.svd(scaled, full_matrices=False)  # any sign: fixed below
+        axes = axes * np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
+        ranks = np.argsort(np.argsort(scaled @ axes.T, axis=0, kind="stable"), axis=0, kind="stable")
+        cube = (ranks + 0.5) / len(self.draws)
+        power = max(0, int(np.ceil(np.log2(count))))
         # The middle of every stratum: 8 draws span ± 1.5 standard deviations, 32 span ± 2.1.
-        return self.draws[order[((np.arange(count) + 0.5) / count * len(order)).astype(int)]]
+        wanted = qmc.Sobol(cube.shape[1], scramble=False).random_base2(power)[:count] + 0.5 / 2**power
+        left = np.ones(len(cube), bool)
+        chosen = []
+        for point in wanted:
+            distance = np.where(left, ((cube - point) ** 2).sum(axis=1), np.inf)
+            chosen.append(int(np.argmin(distance)))
+            left[chosen[-1]] = False
+        return self.draws[chosen]
 
     def widths(self, added: Array | float = 0.0) -> Array:
         """Standard errors (..., k) after further information (..., k, k)."""

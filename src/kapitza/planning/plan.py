@@ -31,6 +31,10 @@ BRANCHES = 1.3
 """Ratio of neighbouring amplitudes among the draws from which on they are two branches."""
 
 
+CHANCES = 128
+"""Draws from which chances of branches are taken: 32 leave an error of 0.1."""
+
+
 def plan(
     source: Estimate | Model,
     vary: Mapping[str, Anything],
@@ -196,6 +200,10 @@ class _Task:
             after, low, high = _mean_and_band(widths, self._noise_error(choices[i]))
             laws = None if beside is None else beside.widths(choices[i])
             branches = _branches(runs.size[i], widths)
+            if len(branches) > 1 and len(draws) < CHANCES:
+                more = self.runner.run([choices[i]], self.knowledge.some(CHANCES))
+                told = self.knowledge.information + more.information[0]
+                branches = _branches(more.size[0], self.sought.widths(told))
             found.append(
                 Expected(
                     choices[i],
