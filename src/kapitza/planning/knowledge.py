@@ -33,7 +33,7 @@ class Knowledge:
     def some(self, count: int) -> Array:
         """`count` of the draws, the same ones each time, spread evenly along every principal direction.
 
-        The ranks of the draws along these directions lie in a unit cube; those nearest to points of a Sobol sequence are
+        The ranks of the draws along these directions lie in a unit cube; those nearest to Sobol points are
         taken, one each. 32 draws that were even along one direction alone gave chances of branches 0.12 off.
         """
         if count >= len(self.draws):
