@@ -12,6 +12,7 @@ from scipy.stats import binom
 import kapitza as kz
 from kapitza.continuation import Kind
 from kapitza.solve import ByEffort
+from reproductions._held_out_rigs import RIGS
 
 TRIALS = 40
 PENDULUM = {"c": 0.06, "k": 1.0, "B": 0.09}
@@ -21,6 +22,14 @@ VALUE_NOISE, AMPLITUDE_NOISE = 1.5e-3, 8e-3
 QUINTIC = {"c": 0.08, "k": 1.0, "k5": 0.4}
 LEVELS = (0.25, 0.4)
 FOLD_NOISE = 2e-3
+
+CYCLES = {"a": 0.8, "b": 0.25, "k": 0.3}
+PERIOD_NOISE = 4e-3
+
+HARD = {"c": 0.12, "k3": 0.5, "k5": 0.15, "B": 0.3}
+"""A spring whose fifth power the model of the fits leaves out."""
+
+RIG_RUNS, HALVES = 10, 10
 
 Fit = tuple[kz.Estimate, dict[str, float], int]
 """A fit, the truth of what is free in it, and how many numbers it was made from."""
@@ -105,37 +114,141 @@ def backbones() -> Callable[[int], Fit]:
     return fitted
 
 
-def judged(title: str, fitted: Callable[[int], Fit]) -> tuple[list[Comparison], list[tuple]]:
+def oscillator(**values: float) -> kz.Model:
+    return kz.Model.from_equations(
+        "x'' - (m + a*x**2 - b*x**4)*x' + x + k*x**3 = 0",
+        parameters={**CYCLES, "m": -0.1, **values},
+        start={"x": 1.5, "x'": 0.0},
+        name="oscillator that starts hard",
+    )
+
+
+def cycles() -> Callable[[int], Fit]:
+    """16 limit cycles on both sides of their fold, with period; noise that differs from point to point."""
+    start = kz.solve_orbit(oscillator(), {"x": 1.5, "x'": 0.0}, period=5.0)
+    branch = kz.follow(oscillator(), start, "m", (-0.3, 0.3))
+    amplitude = branch.amplitude("x", 256)
+    large = np.flatnonzero(amplitude > 0.4)
+
+    def fitted(seed: int) -> Fit:
+        random = np.random.default_rng(3000 + seed)
+        chosen = np.sort(random.choice(large, 16, replace=False))
+        noise = AMPLITUDE_NOISE * random.uniform(0.4, 1.6, 16)
+        values = branch.values[chosen, 0] + VALUE_NOISE * random.standard_normal(16)
+        heights = amplitude[chosen] + noise * random.standard_normal(16)
+        periods = branch.periods[chosen] + PERIOD_NOISE * random.standard_normal(16)
+        data = kz.MeasuredBranch(
+            "cycle", "m", values, heights, "x", VALUE_NOISE, noise, periods=periods, period_noise=PERIOD_NOISE
+        )
+        start = oscillator(a=0.88, b=0.27, k=0.26)
+        return kz.identify(start, data, free=list(CYCLES), method=kz.BranchFit()), CYCLES, 32
+
+    return fitted
+
+
+def measured() -> Callable[[int], Fit]:
+    """A branch that is followed on a rig through both folds, with phases and the noise of each point."""
+    rig = next(rig for rig in RIGS if rig.name == "cubic damping")
+    truth = {"c": 0.05, "c3": 0.03, "k3": 0.8}
+    model = kz.Model.from_equations(
+        "x'' + c*x' + c3*x'**3 + x + k3*x**3 = 0.3*cos(omega*t)",
+        parameters={**truth, "omega": 0.6},
+        period="2*pi/omega",
+        start={"x": 0.1, "x'": 0.0},
+    )
+
+    def fitted(seed: int) -> Fit:
+        branch = rig.follow(rig.experiment(0.004, 900 + seed))
+        data = branch.measured("x")
+        start = model.with_values(c=0.055, c3=0.025, k3=0.85)
+        fit = kz.identify(start, data, free=list(truth), method=kz.BranchFit(bounds=(0.45, 2.15)))
+        return fit, truth, 2 * len(data)
+
+    return fitted
+
+
+def halves() -> list[Comparison]:
+    """A model that is a little wrong: halves of the response against each other, and the verdict."""
+
+    def spring(**values: float) -> kz.Model:
+        return kz.Model.from_equations(
+            "x'' + c*x' + x + k3*x**3 + k5*x**5 = B*cos(omega*t)",
+            parameters={**HARD, "omega": 0.6, **values},
+            period="2*pi/omega",
+            start={"x": 0.3, "x'": 0.0},
+        )
+
+    stepping = kz.Stepping(rule=ByEffort(0.02, 1e-7, 0.05, wanted=6))
+    branch = kz.follow(spring(), None, "omega", (0.6, 2.4), direction=1, stepping=stepping)
+    amplitude = branch.amplitude("x", 256)
+    apart, plain, told = [], [], 0
+    for seed in range(HALVES):
+        random = np.random.default_rng(4000 + seed)
+        chosen = np.sort(random.choice(np.arange(2, len(branch) - 2), 32, replace=False))
+        values = branch.values[chosen, 0] + VALUE_NOISE * random.standard_normal(32)
+        heights = amplitude[chosen] + 0.5 * AMPLITUDE_NOISE * random.standard_normal(32)
+        fits = []
+        for part in (slice(0, 16), slice(16, 32)):
+            data = kz.MeasuredBranch(
+                "response", "omega", values[part], heights[part], "x", VALUE_NOISE, 0.5 * AMPLITUDE_NOISE
+            )
+            start, method = spring(k5=0.0, k3=0.6), kz.BranchFit(bounds=(0.55, 2.5))
+            fits.append(kz.identify(start, data, free=["c", "k3"], method=method))
+            told += not fits[-1].misfit.to_the_noise
+        for name in ("c", "k3"):
+            gap = fits[0][name] - fits[1][name]
+            apart.append(abs(gap) / np.hypot(*(each.deviations[name] for each in fits)))
+            plain.append(abs(gap) / np.hypot(*(_noise_deviation(each, name) for each in fits)))
+    return [
+        Comparison(
+            f"wrong model: fits of half a response that are told, of {2 * HALVES}", "-", str(told), "all but 2",
+            told >= 2 * HALVES - 2,
+        ),
+        Comparison(
+            "wrong model: halves apart, in their standard errors (median)", "4 before", f"{np.median(apart):.1f}",
+            "2", float(np.median(apart)) <= 2, f"by the noise alone {np.median(plain):.1f}",
+        ),
+    ]  # fmt: skip
+
+
+def _noise_deviation(fit: kz.Estimate, name: str) -> float:
+    """Of the noise alone, from its 90 % interval."""
+    interval = fit.noise_interval(0.9)
+    place = list(fit.names).index(name)
+    return float(interval.high[place] - interval.low[place]) / (2 * 1.645)
+
+
+def judged(title: str, fitted: Callable[[int], Fit], trials: int = TRIALS) -> tuple[list[Comparison], list[tuple]]:
     scores, chi2, names, dof = [], [], [], 0
-    for seed in range(TRIALS):
+    for seed in range(trials):
         fit, truth, count = fitted(seed)
         names, dof = list(truth), count - len(truth)
         scores.append([(fit[name] - value) / fit.deviations[name] for name, value in truth.items()])
         chi2.append(fit.chi2)
     z = np.array(scores)
     inside = (np.abs(z) < 1.96).sum(axis=0)
-    low, high = (int(binom.ppf(p, TRIALS, 0.95)) for p in (0.005, 0.995))
+    low, high = (int(binom.ppf(p, trials, 0.95)) for p in (0.005, 0.995))
     rows = [
         Comparison(
-            f"{title}: 95 % intervals of {name} that hold the truth, of {TRIALS}", "38", str(int(count)),
+            f"{title}: 95 % intervals of {name} that hold the truth, of {trials}", f"{0.95 * trials:g}", str(int(count)),
             f"{low} to {high}", bool(low <= count <= high),
         )
         for name, count in zip(names, inside, strict=True)
     ]  # fmt: skip
     rows += [
         Comparison(
-            f"{title}: mean error of {name}, in its deviations", "0", f"{mean:+.2f}", f"{3 / np.sqrt(TRIALS):.2f}",
-            bool(abs(mean) < 3 / np.sqrt(TRIALS)),
+            f"{title}: mean error of {name}, in its deviations", "0", f"{mean:+.2f}", f"{3 / np.sqrt(trials):.2f}",
+            bool(abs(mean) < 3 / np.sqrt(trials)),
         )
         for name, mean in zip(names, z.mean(axis=0), strict=True)
     ]  # fmt: skip
-    spread = 3 * np.sqrt(2 * dof / TRIALS)
+    spread = 3 * np.sqrt(2 * dof / trials)
     mean = float(np.mean(chi2))
     rows.append(
         Comparison(f"{title}: mean χ² of a fit", str(dof), f"{mean:.1f}", f"{spread:.1f}", abs(mean - dof) < spread)
     )
     table = [
-        (title, name, f"{m:+.2f}", f"{s:.2f}", f"{i} of {TRIALS}")
+        (title, name, f"{m:+.2f}", f"{s:.2f}", f"{i} of {trials}")
         for name, m, s, i in zip(names, z.mean(axis=0), z.std(axis=0), inside, strict=True)
     ]
     return rows, table
@@ -143,18 +256,32 @@ def judged(title: str, fitted: Callable[[int], Fit]) -> tuple[list[Comparison], 
 
 def main() -> str:
     rows, table = [], []
-    for title, made in (("response", responses), ("folds", folds), ("backbone", backbones)):
-        own, lines = judged(title, made())
+    kinds = (
+        ("response", responses, TRIALS),
+        ("folds", folds, TRIALS),
+        ("backbone", backbones, TRIALS),
+        ("limit cycles", cycles, TRIALS),
+        ("rig", measured, RIG_RUNS),
+    )
+    for title, made, trials in kinds:
+        own, lines = judged(title, made(), trials)
         rows += own
         table += lines
+    rows += halves()
     return "\n\n".join(
         [
             "# Parameters from measured branches",
-            f"{TRIALS} measurements each: 25 points of the response of x'' + c x' + k sin x = B cos ωt through both "
+            f"{TRIALS} measurements each ({RIG_RUNS} of the rig): 25 points of the response of "
+            "x'' + c x' + k sin x = B cos ωt through both "
             f"folds (noise {VALUE_NOISE:g} rad/s and {AMPLITUDE_NOISE:g} rad); the four folds of "
             f"x'' + c x' + k x + k₅ x⁵ = B cos ωt at B = {LEVELS[0]:g} and {LEVELS[1]:g} (noise {FOLD_NOISE:g} rad/s); "
-            "20 points of its backbone (noise as for the response). Step, spline and moments of the distances were "
-            "settled on a hardening Duffing oscillator.",
+            "20 points of its backbone (noise as for the response); 16 limit cycles of "
+            "x'' - (m + a x² - b x⁴) x' + x + k x³ = 0 on both sides of their fold, with their periods (noise "
+            f"{PERIOD_NOISE:g} s) and a noise of the amplitude that differs from point to point; branches that "
+            "are followed on the rig with cubic damping, by `RigBranch.measured()`, with phases (its noise was settled on the "
+            f"asymmetric spring). The model that is a little wrong leaves out k₅ = {HARD['k5']:g} beside "
+            f"k₃ = {HARD['k3']:g}. Step, spline and moments of the distances were settled on a hardening Duffing "
+            "oscillator.",
             comparison_table(rows),
             markdown_table(["data", "parameter", "mean error / deviation", "scatter / deviation", "held"], table),
         ]

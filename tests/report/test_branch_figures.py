@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from tests.continuation.systems import duffing
 
@@ -76,3 +77,17 @@ def test_no_name_is_written_over_another():
     figure.canvas.draw()
     boxes = [text.get_window_extent() for text in axes.texts]
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    paths = [axes.transData.transform(line.get_xydata()) for line in axes.lines if len(line.get_xdata()) > 1]
+    covered = [int(sum(box.count_contains(path) for path in paths)) for box in boxes]
+    assert sum(covered) < 0.02 * sum(map(len, paths))
+
+
+def test_a_line_without_events_is_smooth_whatever_the_model_could_do():
+    """Dry friction that never changes its sign bends nothing: the line between two points is not straight."""
+    model = kz.Model.from_equations(
+        "x' = -k*x + 0.1*sign(x + 5) + cos(t)", parameters={"k": 1.0}, period="2*pi", start={"x": 0.1}
+    )
+    (axes,) = kz.follow(model, None, "k", (0.3, 3.0)).plot().axes
+    x, y = axes.lines[0].get_data()
+    # Straight lines would miss it by 1.3e-3.
+    assert y == pytest.approx(1 / np.sqrt(1 + x**2), abs=6e-4)

@@ -236,19 +236,22 @@ class Branch:
         flow, field, count = Flow(self.model), VectorField(self.model), len(self)
         vectors = np.array([self.vector(i) for i in range(count)])
         reach = self.periods / states.shape[1]
-        x, times = states[np.arange(count), places], places * reach
-        moved = np.zeros(count)
+        # Every run begins at the sample before and goes forwards, as motions with switches must.
+        before = (places - 1) % states.shape[1]
+        begun, begins = states[np.arange(count), before], before * reach
+        x, moved = states[np.arange(count), places], reach.copy()
         for _ in range(4):
+            times = begins + moved
             steps = np.zeros(count)
             for i in range(count):
                 at = field.derivatives(x[i : i + 1], times[i : i + 1], vectors[i])
                 bend = float(at.by_state[0, column] @ at.rates[0] + at.by_time[0, column])
                 steps[i] = -at.rates[0, column] / bend if bend else 0.0
-            steps = np.clip(moved + steps, -reach, reach) - moved
+            steps = np.clip(moved + steps, 0.0, 2 * reach) - moved
             if np.abs(steps).max(initial=0.0) <= 1e-12 * reach.max(initial=0.0):
                 break
-            x = flow.propagate_many(x, times, times + steps, vectors).state
-            times, moved = times + steps, moved + steps
+            moved = moved + steps
+            x = flow.propagate_many(begun, begins, begins + moved, vectors).state
         return x[:, column]
 
     def profiles(self, samples: int = 128) -> Array:

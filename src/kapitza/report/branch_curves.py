@@ -70,13 +70,20 @@ class BranchLine:
         if len(s) < 2:
             yield self.branch.stability[0], value, height
             return
-        along, quantity = _interpolant(s, value, self.branch), _interpolant(s, height, self.branch)
         for begin, end, state in self._cuts(s, places):
-            inner = s[(s > begin) & (s < end)]
-            edges = np.concatenate([[begin], inner, [end]])
-            share = np.linspace(0, 1, BETWEEN, endpoint=False)
-            fine = np.append((edges[:-1, None] + np.diff(edges)[:, None] * share).ravel(), end)
-            yield state, along(fine), quantity(fine)
+            yield state, *self._between(begin, end)
+
+    def whole(self) -> tuple[Array, Array]:
+        """Parameter and quantity along the whole branch."""
+        s, value, height, _ = self._knots
+        return (value, height) if len(s) < 2 else self._between(float(s[0]), float(s[-1]))
+
+    def _between(self, begin: float, end: float) -> tuple[Array, Array]:
+        s, value, height, _ = self._knots
+        edges = np.concatenate([[begin], s[(s > begin) & (s < end)], [end]])
+        share = np.linspace(0, 1, BETWEEN, endpoint=False)
+        fine = np.append((edges[:-1, None] + np.diff(edges)[:, None] * share).ravel(), end)
+        return _interpolant(s, value, self.branch)(fine), _interpolant(s, height, self.branch)(fine)
 
     def _cuts(self, s: Array, places: list[float]) -> Iterator[tuple[float, float, str]]:
         """Arclengths between which the stability is one: cut at the bifurcation where it changes, or half way."""
@@ -96,8 +103,8 @@ class BranchLine:
 
 
 def _interpolant(s: Array, values: Array, branch: Branch) -> Any:
-    """Smooth where the model is, straight where events bend the branch."""
-    if len(s) < 3 or branch.sequences or branch.model.structure.switches:
+    """Smooth where the events stay the same along the branch, straight where a change of them bends it."""
+    if len(s) < 3 or len(set(branch.sequences)) > 1:
         return lambda x: np.interp(x, s, values)
     return Akima1DInterpolator(s, values, method="makima")
 
@@ -109,7 +116,7 @@ def _place(along: Any, begin: float, end: float, value: float) -> float:
 
 
 def place_names(axes: Axes, names: list[tuple[float, float, str]]) -> None:
-    """Write names beside points so that none covers another or a point, trying places around each in turn."""
+    """Write names beside points so that none covers another, a point or a line, trying places around each in turn."""
     axes.autoscale_view()
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -122,7 +129,7 @@ def place_names(axes: Axes, names: list[tuple[float, float, str]]) -> None:
     names = _distinct(axes, names, 6 * unit)
     points = axes.transData.transform([(x, y) for x, y, _ in names]) if names else np.zeros((0, 2))
     taken = [_box(x - 4 * unit, y - 4 * unit, 8 * unit, 8 * unit) for x, y in points]
-    inside = axes.get_window_extent()
+    inside, drawn = axes.get_window_extent(), _along_lines(axes, unit)
     for (x, y, text), (px, py) in zip(names, points, strict=True):
         width, height = 0.56 * FONT * unit * len(text), 1.3 * FONT * unit
         best: tuple[float, float, float, Any] | None = None
@@ -131,6 +138,7 @@ def place_names(axes: Axes, names: list[tuple[float, float, str]]) -> None:
             low = py + away * unit * np.sin(angle) - 0.5 * height
             box = _box(left, low, width, height)
             overlap = sum(_common(box, other) for other in taken) + _outside(box, inside) + 1e-3 * away
+            overlap += _covered(box, drawn) * unit**2
             if best is None or overlap < best[0]:
                 best = (overlap, left, low, box)
             if overlap < 0.1:
@@ -157,6 +165,26 @@ def _distinct(axes: Axes, names: list[tuple[float, float, str]], nearness: float
 
 def _box(left: float, low: float, width: float, height: float) -> tuple[float, float, float, float]:
     return left, low, left + width, low + height
+
+
+def _along_lines(axes: Axes, spacing: float) -> Array:
+    """Return points (K, 2) along all lines of the axes, `spacing` pixels apart."""
+    found = [np.zeros((0, 2))]
+    for line in axes.lines:
+        path = np.asarray(axes.transData.transform(line.get_xydata()), float)
+        path = path[np.isfinite(path).all(axis=1)]
+        if len(path) < 2:
+            continue
+        length = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1)))
+        at = np.arange(0.0, min(length[-1], 1e4 * spacing), spacing)
+        found.append(np.stack([np.interp(at, length, path[:, k]) for k in (0, 1)], axis=1))
+    return np.concatenate(found)
+
+
+def _covered(box: Any, points: Array) -> int:
+    """Return how many points are within a box."""
+    within = (points > np.array(box[:2])) & (points < np.array(box[2:]))
+    return int(within.all(axis=1).sum())
 
 
 def _common(first: Any, second: Any) -> float:

@@ -93,7 +93,7 @@ def _draw_curve(axes: Axes, branch: Branch, color: Color | None) -> None:
     others = sum(not str(line.get_label()).startswith("_") for line in axes.lines)
     # The second colour is that of the marks.
     color = color or (CYCLE[0], *CYCLE[2:])[others % (len(CYCLE) - 1)]
-    axes.plot(branch.values[:, 0], branch.values[:, 1], color=color, label=branch.subject)
+    axes.plot(*BranchLine(branch, branch.values[:, 1]).whole(), color=color, label=branch.subject)
     names = []
     for mark in branch.bifurcations:
         values = dict(zip(branch.model.names, np.asarray(mark.values).tolist(), strict=True))

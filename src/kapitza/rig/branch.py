@@ -30,7 +30,8 @@ class RigPoint:
     of the Jacobian by the demands, which changes where a real multiplier passes 1. spread: covariance of the demands at
     which the control would vanish exactly, J⁻¹ Σ J⁻ᵀ with the residuals that are left and their noise in Σ; channels:
     the output of each block of demands. refined: measured by `measure_orbit`, so that `spread` is the whole covariance
-    of the motion. deviation: of the parameter, at which the control would vanish in the plane across the branch.
+    of the motion. deviation: of the parameter, at which the control would vanish in the plane across the branch;
+    correction: (N,) from z to there by the Jacobian, and across: (N, N) its covariance.
     """
 
     value: float
@@ -50,6 +51,8 @@ class RigPoint:
     multiplier_deviation: Array | None = None
     refined: bool = False
     deviation: float = float("nan")
+    correction: Array | None = field(default=None, repr=False)
+    across: Array | None = field(default=None, repr=False)
 
     @property
     def stability(self) -> str:
@@ -258,24 +261,42 @@ def _orbit(
 def _response(point: RigPoint, name: str, repeats: int) -> tuple[float, ...]:
     """Parameter, half peak-to-peak value and phase of the drive's harmonic, each with its standard deviation."""
     found = point.measurement
-    series = found.series(name)
+    value, coefficients, covariance = _free_motion(point, name)
     times = 2 * np.pi / found.frequency * np.arange(512) / 512
-    values = series(times)
+    values = FourierSeries(found.frequency, coefficients)(times)
     ends = times[[values.argmax(), values.argmin()]]
     row = np.array([0.5, -0.5]) @ _reading_rows(found, name, ends, 0)
-    variance = found.deviations[found.outputs.index(name)] ** 2
-    if name in found.demands and not point.refined:
-        # The free motion is as far off as the control leaves reading and demand apart, in either direction.
-        apart = found.coefficients[found.outputs.index(name)].copy()
-        own = found.demands[name].coefficients
-        apart[: own.size] -= own
-        variance = variance + apart**2
-    a, b = series.coefficients[2 * repeats - 1 : 2 * repeats + 1]
+    own = slice(2 * repeats - 1, 2 * repeats + 1)
+    a, b = coefficients[own]
     turn = np.array([b, -a]) / (a * a + b * b)  # of atan2(-b, a), as a cos + b sin = |·| cos(ωt + φ)
-    phase = float(np.sqrt(turn**2 @ variance[2 * repeats - 1 : 2 * repeats + 1]))
-    value = float(np.nan_to_num(point.deviation))
-    amplitude = float(np.sqrt(row**2 @ variance))
-    return point.value, value, float(np.ptp(values)) / 2, amplitude, float(np.arctan2(-b, a)), phase
+    phase = float(np.sqrt(turn @ covariance[own, own] @ turn))
+    amplitude = float(np.sqrt(row @ covariance @ row))
+    return *value, float(np.ptp(values)) / 2, amplitude, float(np.arctan2(-b, a)), phase
+
+
+def _free_motion(point: RigPoint, name: str) -> tuple[tuple[float, float], Array, Array]:
+    """Return where the control would vanish: the parameter with its deviation, coefficients and their covariance.
+
+    The control that is left has one sign along stretches of a branch, and would move parameters of a fit together: it
+    is taken out by the Jacobian, in the plane across the branch.
+    """
+    found = point.measurement
+    coefficients = found.coefficients[found.outputs.index(name)].copy()
+    covariance = np.diag(found.deviations[found.outputs.index(name)] ** 2)
+    value = point.value, float(np.nan_to_num(point.deviation))
+    if point.correction is None or point.across is None or name not in point.channels:
+        return value, coefficients, covariance
+    count = (point.correction.size - 1) // len(point.channels)
+    first = point.channels.index(name) * count
+    block = slice(first, first + count)
+    if name in found.demands:
+        # At the free motion reading and demand are equal.
+        coefficients[:count] = point.z[block]
+        covariance[:count, :count] = 0.0
+    coefficients[:count] += point.correction[block]
+    covariance[:count, :count] += point.across[block, block]
+    value = point.value + float(point.correction[-1]), float(np.sqrt(point.across[-1, -1]))
+    return value, coefficients, covariance
 
 
 def _coefficient_covariance(point: RigPoint, name: str) -> Array:

@@ -49,6 +49,10 @@ class TooFewModesError(RigError):
     """Energy in modes that are not unknowns: the answer would look converged and be wrong."""
 
 
+CARRIED = 1.0
+"""Share of a correction by a carried Jacobian that is counted as its error: it was not measured at the point itself."""
+
+
 @dataclass(frozen=True)
 class Solved:
     """A corrected point or the reason why not."""
@@ -131,7 +135,10 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
     square = outcome.jacobian[:, :-1] * family.scale[:-1]
     inverse = np.linalg.pinv(outcome.jacobian[:, :-1])
     left = outcome.found.deviation**2 + outcome.found.value**2
-    across = np.linalg.pinv(outcome.jacobian * family.scale)[-1] * family.scale[-1]
+    nearest = np.linalg.pinv(outcome.jacobian * family.scale) * family.scale[:, None]
+    correction = -nearest @ outcome.found.value
+    doubt = CARRIED * correction
+    across = (nearest * outcome.found.deviation**2) @ nearest.T + np.outer(doubt, doubt)
     try:
         sign = DenseSolver(square / np.abs(square).max(axis=1, keepdims=True)).sign
     except np.linalg.LinAlgError:
@@ -150,7 +157,9 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
         sign=sign,
         spread=(inverse * left) @ inverse.T,
         channels=tuple(i.feedback or i.name for i in experiment.inputs),
-        deviation=float(np.sqrt(across**2 @ left)),
+        deviation=float(np.sqrt(nearest[-1] ** 2 @ left)),
+        correction=correction,
+        across=across,
     )
 
 

@@ -151,6 +151,8 @@ def _refined(
         measurements=point.measurements + measurements,
         spread=spread,
         refined=True,
+        correction=None,
+        across=None,
         deviation=0.0,  # the parameter was held: all of the noise is in the motion
     )
 

@@ -30,6 +30,8 @@ def note_point(journal: Journal, point: RigPoint) -> None:
             "arclength": point.arclength,
             "sign": point.sign,
             "spread": point.spread,
+            "correction": point.correction,
+            "across": point.across,
             "deviation": point.deviation if np.isfinite(point.deviation) else None,
             "channels": list(point.channels),
             "measurement": {
@@ -136,6 +138,8 @@ def _revived(entry: dict[str, Any]) -> RigPoint:
         arclength=float(entry["arclength"]),
         sign=int(entry["sign"]),
         spread=None if entry["spread"] is None else np.array(entry["spread"], float),
+        correction=None if entry.get("correction") is None else np.array(entry["correction"], float),
+        across=None if entry.get("across") is None else np.array(entry["across"], float),
         channels=tuple(entry["channels"]),
         deviation=float("nan") if entry.get("deviation") is None else float(entry["deviation"]),
     )
