@@ -230,8 +230,8 @@ def judged(title: str, fitted: Callable[[int], Fit], trials: int = TRIALS) -> tu
     low, high = (int(binom.ppf(p, trials, 0.95)) for p in (0.005, 0.995))
     rows = [
         Comparison(
-            f"{title}: 95 % intervals of {name} that hold the truth, of {trials}", f"{0.95 * trials:g}", str(int(count)),
-            f"{low} to {high}", bool(low <= count <= high),
+            f"{title}: 95 % intervals of {name} that hold the truth, of {trials}", f"{0.95 * trials:g}",
+            str(int(count)), f"{low} to {high}", bool(low <= count <= high),
         )
         for name, count in zip(names, inside, strict=True)
     ]  # fmt: skip
@@ -278,8 +278,8 @@ def main() -> str:
             "20 points of its backbone (noise as for the response); 16 limit cycles of "
             "x'' - (m + a x² - b x⁴) x' + x + k x³ = 0 on both sides of their fold, with their periods (noise "
             f"{PERIOD_NOISE:g} s) and a noise of the amplitude that differs from point to point; branches that "
-            "are followed on the rig with cubic damping, by `RigBranch.measured()`, with phases (its noise was settled on the "
-            f"asymmetric spring). The model that is a little wrong leaves out k₅ = {HARD['k5']:g} beside "
+            "are followed on the rig with cubic damping, by `RigBranch.measured()`, with phases (its noise was settled "
+            f"on the asymmetric spring). The model that is a little wrong leaves out k₅ = {HARD['k5']:g} beside "
             f"k₃ = {HARD['k3']:g}. Step, spline and moments of the distances were settled on a hardening Duffing "
             "oscillator.",
             comparison_table(rows),
