@@ -9,7 +9,7 @@ import pytest
 import kapitza as kz
 from kapitza.errors import KapitzaError
 from kapitza.study import drive_of, predicted_table, write_new_study
-from kapitza.study.drive_noise import drive_effect
+from kapitza.study.drive_noise import drive_effect, with_drive_effect
 from kapitza.study.recognised import recognised_drives
 
 TIME = np.arange(800) * 0.02
@@ -135,6 +135,9 @@ def test_the_effect_of_noise_in_the_drive_is_that_of_repeated_experiments():
         errors.append([fit.values[n] - truth.values[n] for n in ("c", "b")])
         predicted.append([effect.moved[n] for n in ("c", "b")])
         told.append(effect.sentence(fit.deviations))
+    wide = with_drive_effect(fit)
+    assert wide.deviations["b"] == pytest.approx(np.hypot(fit.deviations["b"], effect.moved["b"]))
+    assert "which the intervals hold" in wide.warnings[-1]
     ratio = np.sqrt(np.mean(np.square(errors), axis=0)) / np.mean(predicted, axis=0)
     # Four errors: chi-square with 4 degrees of freedom is within [0.21, 14.9] with a probability of 99 %.
     assert (np.sqrt(0.21 / 4) < ratio).all()

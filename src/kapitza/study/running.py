@@ -33,7 +33,7 @@ from kapitza.estimate import (
 from kapitza.model import CLOCK, Model
 from kapitza.orbits.find_orbits import find_orbits
 from kapitza.study.candidates import Candidate, driven
-from kapitza.study.drive_noise import drive_effect
+from kapitza.study.drive_noise import with_drive_effect
 from kapitza.study.exclusions import without_excluded
 from kapitza.study.fits import StudyFit, fit_files, has_fit, read_fit, write_fit
 from kapitza.study.folder import FITS, begin, identity, publishing
@@ -218,10 +218,7 @@ def run_step(study: Study, step: Step) -> StudyFit:
         unfinished = error.result if isinstance(error, ConvergenceError) else None
         estimate = _light(unfinished) if isinstance(unfinished, Estimate) else None
         return StudyFit(candidate.name, step.method, estimate, in_study(error))
-    effect = drive_effect(estimate)
-    sentence = "" if effect is None else effect.sentence(estimate.deviations)
-    if sentence:
-        estimate = replace(estimate, warnings=(*estimate.warnings, sentence))
+    estimate = with_drive_effect(estimate)
     followed, notes = _followed(study, estimate, parts[0])
     validation, problem = _validated(study, candidate, estimate)
     return StudyFit(
