@@ -17,7 +17,7 @@ from kapitza.studio.drawings import (
     portrait_figure,
     time_figure,
 )
-from kapitza.studio.figures import dressed, picture
+from kapitza.studio.figures import LIVE, dressed, picture
 from kapitza.studio.loading import state_of
 from kapitza.studio.session import Session, hear
 from kapitza.studio.tables import LinkedTable
@@ -117,6 +117,7 @@ class DiagramPane:
             part.set_visibility(False)
         hear(session.ran, self.ran)
         hear(session.checked, self.offer)
+        ui.timer(LIVE, self.grow)
         ui.timer(0.05, self.load, once=True)
 
     def _controls(self) -> None:
@@ -194,10 +195,16 @@ class DiagramPane:
         if key != "branch":
             return
         work = self.session.runs["branch"]
-        self.status()
+        self.follow.set_enabled(not work.active)
         if not work.active:
             await self.load()
+
+    def grow(self) -> None:
+        """Draw the points so far while a branch is followed."""
+        work = self.session.runs.get("branch")
+        if work is None or not work.active:
             return
+        self.status()
         inner = work.levels[max(work.levels)] if work.levels else {}
         values = list((inner.get("estimates") or {}).values())
         if values and (not self.grown or values[0] != self.grown[-1]):
@@ -282,7 +289,10 @@ class DiagramPane:
         name = f"{branch.parameter} = {branch.values[index, 0]:.6g}"
         self.portrait_title.text = f"Orbit at {name}"
         orbit = await run.io_bound(orbit_at, branch, index)
-        if orbit is None:
+        # Another point may have been chosen meanwhile: its orbit must not be drawn over.
+        if orbit is None or self.chosen is None or self.branches[self.chosen[0]][0] is not branch:
+            return
+        if self.chosen[1] != index:
             return
         self.portrait.update_figure(dressed(portrait_figure(orbit), 280))
         self.time.update_figure(dressed(time_figure(orbit), 280))

@@ -12,6 +12,9 @@ GREY = "#7d8894"
 
 GRID = "rgba(125,136,148,0.25)"
 
+LIVE = 0.4
+"""Seconds between two pictures of work under way: drawing at each line of a worker would keep the server busy."""
+
 CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d", "toImage"]}
 
 

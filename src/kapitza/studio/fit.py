@@ -15,7 +15,7 @@ from nicegui import run, ui
 from kapitza.errors import KapitzaError
 from kapitza.studio.drawings import moving_figure
 from kapitza.studio.fields import choice_field, number_field
-from kapitza.studio.figures import dressed, picture
+from kapitza.studio.figures import LIVE, dressed, picture
 from kapitza.studio.loading import state_of
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.tables import LinkedTable
@@ -127,6 +127,7 @@ class FitPane:
             self.runs = ui.column().classes("w-full gap-1")
         hear(session.ran, self.ran)
         hear(session.checked, self.buttons)
+        ui.timer(LIVE, self.draw_progress)
         self.progress.set_visibility(False)
         self.buttons()
         ui.timer(0.05, self.load, once=True)
@@ -164,6 +165,11 @@ class FitPane:
         self.progress.set_visibility(work.active)
         if not work.active:
             await self.load()
+
+    def draw_progress(self) -> None:
+        """Show how far the fit is and where its estimates are."""
+        work = self.session.runs.get("fit")
+        if work is None or not work.active or not work.levels:
             return
         share, words, estimates = progress_of(work.levels)
         self.bar.props["indeterminate"] = share is None

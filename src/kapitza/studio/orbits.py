@@ -10,7 +10,7 @@ from nicegui import run, ui
 from kapitza.errors import KapitzaError
 from kapitza.studio.drawings import attractor_figure, multiplier_figure, time_figure
 from kapitza.studio.fields import number_field
-from kapitza.studio.figures import dressed, picture
+from kapitza.studio.figures import LIVE, dressed, picture
 from kapitza.studio.loading import state_of
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.tables import LinkedTable
@@ -92,6 +92,7 @@ class OrbitsPane:
             part.set_visibility(False)
         hear(session.ran, self.ran)
         hear(session.changed, self.redraw)
+        ui.timer(LIVE, self.status)
         ui.timer(0.05, self.load, once=True)
 
     async def start(self) -> None:
@@ -100,7 +101,7 @@ class OrbitsPane:
 
     async def ran(self, key: str) -> None:
         if key == "orbits":
-            self.status()
+            self.button.set_enabled(not self.session.runs["orbits"].active)
             if not self.session.runs["orbits"].active:
                 await self.load()
 

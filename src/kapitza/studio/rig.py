@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from nicegui import ui
 
 from kapitza.studio.drawings import rig_figure
-from kapitza.studio.figures import dressed, picture
+from kapitza.studio.figures import LIVE, dressed, picture
 from kapitza.studio.session import Session, hear
 from kapitza.studio.tables import LinkedTable
 from kapitza.studio.work import OWN_RIGS, rig_points, work_folder
@@ -89,7 +89,9 @@ class RigPane:
                 self.figure = picture(go.Figure(), 400)
             with ui.card().classes("kz-card"):
                 self.table = LinkedTable(COLUMNS, height=400)
+        self.drawn: Any = None
         hear(session.ran, self.ran)
+        ui.timer(LIVE, self.show)
         self.show()
 
     def suggest(self) -> None:
@@ -117,8 +119,11 @@ class RigPane:
         await self.session.stop("rig")
 
     def ran(self, key: str) -> None:
-        if key == "rig":
-            self.show()
+        # Points are drawn by the timer; what the buttons may do is shown at once.
+        work = self.session.runs.get("rig")
+        if key == "rig" and work is not None:
+            self.follow.set_enabled(not work.active)
+            self.stop.set_enabled(work.state == "running")
 
     def show(self) -> None:
         work = self.session.runs.get("rig")
@@ -130,6 +135,10 @@ class RigPane:
         active = work is not None and work.active
         self.follow.set_enabled(not active)
         self.stop.set_enabled(active and work is not None and work.state == "running")
+        now = (len(points), None if work is None else (work.state, id(work)), len(lines))
+        if now == self.drawn:
+            return
+        self.drawn = now
         safe = next((line for line in reversed(lines) if line.get("event") == "safe"), None)
         self.said.text = sentence(work, len(points), safe, kept.get("state", ""))
         output = next(iter(points[0]["peaks"])) if points else "x"

@@ -41,7 +41,7 @@ class LinkedTable:
         names = [{"name": name, "label": name, "field": name, "align": "left"} for name in columns]
         self.columns = list(columns)
         self.element = ui.table(columns=names, rows=[], row_key="_row", pagination=0)
-        self.element.props("flat dense hide-bottom virtual-scroll").classes("kz-table w-full")
+        self.element.props("flat dense hide-bottom").classes("kz-table w-full")
         self.element.style(f"max-height: {height}px")
         self.element.add_slot("body", BODY)
         if pick is not None:
@@ -67,5 +67,11 @@ class LinkedTable:
             row["_chosen"] = row["_row"] == chosen
         self.element.rows = self._rows
         self.element.update()
-        if chosen is not None:
-            self.element.run_method("scrollTo", chosen)
+        self._show_chosen()
+
+    def _show_chosen(self) -> None:
+        # The rows are drawn after this message has arrived.
+        ui.run_javascript(
+            f"setTimeout(() => document.querySelector('#c{self.element.id} .kz-chosen')"
+            "?.scrollIntoView({block: 'nearest'}), 100)"
+        )
