@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kapitza.base.cures import By, Do
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.model import Excitation, Model, Signal
@@ -37,11 +38,11 @@ def check_signals(model: Model, record: Record) -> None:
             continue
         gap, spread = _gap(signal, record)
         if gap:
+            cure = Do(f'kz.Signal("{signal.name}", times, values)', f'drive = ["{signal.name}"]')
             raise DataError(
                 f'The record\'s channel "{signal.name}" differs from the signal "{signal.name}" of the model by '
-                f"{gap:.3g} (root mean square; the signal's spread is {spread:.3g}). ShootingFit drives the "
-                f'motion by the signal of the model: build it from this record, kz.Signal("{signal.name}", times, '
-                "values), check the phase, or leave the channel out of the record. Several records with drives of "
+                f"{gap:.3g} (root mean square; the signal's spread is {spread:.3g}). {By('shooting')} drives the "
+                f"motion by the signal of the model: build it from this record, {cure}, check the phase, or leave the channel out of the record. Several records with drives of "
                 "their own are fitted on one clock: shift the times of the second behind the first, and make one "
                 "signal of both."
             )

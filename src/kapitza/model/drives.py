@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kapitza.base.cures import Give
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model
@@ -115,7 +116,7 @@ def with_added(model: Model, parameter: str, name: str | None = None) -> Model:
         raise ModelError(f'No parameter "{parameter}" in {model.name}.{nearest_name(parameter, model.names)}')
     added = name or f"{parameter}_added"
     if added in {*model.states, *(p.name for p in model.parameters), *(s.name for s in model.signals)}:
-        raise ModelError(f'Model "{model.name}" has "{added}" already: give name=...')
+        raise ModelError(f'Model "{model.name}" has "{added}" already: give {Give(name=...)}.')
     own = model.parameter(parameter)
     sum_ = {symbol(parameter): symbol(parameter) + symbol(added)}
     excitation = model.excitation

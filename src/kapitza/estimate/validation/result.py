@@ -142,7 +142,8 @@ class Validation:
     model, record: what was compared. prediction: errors against lead time; section: both motions on one section;
     orbits: those of the record looked for in the model; exponents: largest Lyapunov exponents; frequencies: of the
     spectra; simulated: the model's own record; oscillation: a typical period [s]; status: INTERRUPTED
-    where it was stopped; test: of the model against terms that it could lack, with its power.
+    where it was stopped; test: of the model against terms that it could lack, with its power; unexplained: how
+    the residuals of fitted states differ from noise, "" where they do not.
 
     Examples
     --------
