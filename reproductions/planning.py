@@ -152,6 +152,7 @@ def _verdicts(every: list[tuple[bool, float, bool, float]]) -> list[str]:
     cover = float(np.mean([abs(one[3]) < 1.645 for one in every]))
     said = f"{len(every)} intervals after planned runs hold the truth in {cover:.0%}"
     lines.append(f"- {said} (85-95 % wanted): {_met(0.85 <= cover <= 0.95)}.")
+    lines.append(f"- Intervals that were made: {len(every)} (400 wanted): {_met(len(every) >= 400)}.")
     return ["\n".join(lines)]
 
 

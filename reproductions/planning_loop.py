@@ -94,11 +94,12 @@ def main() -> str:
             f"{total} campaigns on {len(made)} rigs with true values drawn from a prior of 15 %, to "
             f"{AIM:.0%}, at most {BUDGET} runs. Answered: reached the aim, or ended and said why.",
             markdown_table(["rig", "campaigns", "within limits", "reached", "answered", "runs", "90 % cover"], rows),
+            f"- Campaigns that were run: {total} (100 wanted): {'met' if total >= 100 else '**missed**'}.\n"
             f"- Within the limits: {within} of {total} (all wanted): {'met' if within == total else '**missed**'}.\n"
             f"- Reached the aim or said why not: {answered} of {total} (95 % wanted): "
             f"{'met' if answered >= 0.95 * total else '**missed**'}.\n"
             f"- Killed (SIGKILL) at {count} moments and resumed: {len(good)} of {count} went on with every "
-            f"complete run, and ended: {'met' if count and len(good) == count else '**missed**'}.",
+            f"complete run, and ended: {'met' if len(good) == count >= KILLS else '**missed**'} ({KILLS} wanted).",
         ]
     )
 

@@ -89,7 +89,7 @@ def main() -> str:
 
 
 def told(name: str, _: int) -> list[Any]:
-    _, _, vary, run = PAIRS[name]
+    vary, run = PAIRS[name][2:]
     both = rivals(name)
     try:
         plan = kz.tell_apart(both, vary, run, search=kz.Search(points=POINTS))

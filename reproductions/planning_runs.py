@@ -130,7 +130,7 @@ def _listed(one: Planned, run: kz.Choice, kind: str, seed: int) -> list[kz.Choic
         runs = Experiments(one.model, one.free, tuple(one.limits)).run(
             choices, np.array([[one.values[n] for n in one.free]])
         )
-        allowed = (runs.peaks[:, 0] <= np.array(list(one.limits.values()))).all(axis=1)
+        allowed = np.asarray((runs.peaks[:, 0] <= np.array(list(one.limits.values()))).all(axis=1))
         kept = [c for c, good in zip(choices, allowed, strict=True) if good]
     if kind == "engineer":
         strongest: dict[float, kz.Choice] = {}

@@ -19,14 +19,14 @@ def known(**values: float) -> list[kz.Parameter]:
 
 @pytest.fixture(scope="module")
 def driven():
-    t = np.arange(100) * 0.2
+    t = np.linspace(0.0, 19.8, 100)
     measured = kz.Signal("u", t, np.zeros(100), period=20.0)
     return kz.Model.from_equations("x'' + c*x' + k*x = u", parameters=known(c=0.1, k=1.0), signals=[measured])
 
 
 def test_a_drive_is_chosen_among_measured_and_written_ones(driven):
     """A resonance is told most by the drive that excites it; a formula gives what the same equation gives."""
-    t = np.arange(400) * 0.05
+    t = np.linspace(0.0, 19.95, 400)
     slow = kz.Signal("u", t, 0.1 * np.cos(2 * np.pi * t / 20.0), period=20.0, degree=3)
     drives = {"slow": slow, "two sines": "0.1*cos(t) + 0.05*cos(2.3*t)"}
     found = kz.plan(driven, {}, run=RUN, drives=drives, search=FEW)
