@@ -137,6 +137,7 @@ def _equations(session: Session, number: int) -> None:
     said = ui.column().classes("w-full gap-1")
     drawn = ui.html("", sanitize=False).classes("kz-formula")
     offers = ui.row().classes("gap-2 items-center")
+    offered: list[str] = []
 
     def show() -> None:
         said.clear()
@@ -151,9 +152,13 @@ def _equations(session: Session, number: int) -> None:
         wrong = bool(session.problems_at("model", number, given))
         drawn.content = formula(found) if found is not None else ""
         drawn.classes("kz-stale") if wrong else drawn.classes(remove="kz-stale")
-        offers.clear()
-        with offers:
-            _offers(session, number)
+        # Rebuilt only for other names: a click on a button that is replaced meanwhile would be lost.
+        names = unknown_names(session, number)
+        if names != offered:
+            offered[:] = names
+            offers.clear()
+            with offers:
+                _offers(session, number, names)
 
     hear(session.checked, show)
     show()
@@ -184,9 +189,9 @@ def unknown_names(session: Session, number: int) -> list[str]:
     return [word for word in words if word not in known]
 
 
-def _offers(session: Session, number: int) -> None:
+def _offers(session: Session, number: int, names: list[str]) -> None:
     """Offer to make new names of the equations parameters."""
-    own, names = window(), unknown_names(session, number)
+    own = window()
     if not names:
         return
 

@@ -167,19 +167,23 @@ def python_of(session: Session) -> str:
     return f"""\
 import kapitza as kz
 
+# What the button Fit does; the results go to {session.results_folder.name}.
 study = kz.read_study({session.path.name!r})
-result = study.run()                      # what the button Fit does; results in {session.results_folder.name}
+result = study.run()
 print(result)
 
-fit = result[{name!r}]                    # an Estimate: values, intervals, warnings
+# An Estimate: values, intervals, warnings.
+fit = result[{name!r}]
 print(fit.table())
 fit.report("fit.html")
 
-record = study.fitted[0].record           # the recording as it is fitted
-model = study.candidates[0].model         # the model with the values to start from
+# The recording as it is fitted, the model with the values to start from.
+record = study.fitted[0].record
+model = study.candidates[0].model
 print(kz.inspect(record))
 
-result = kz.read_results({session.results_folder.name!r})    # later, without fitting again
+# Later, without fitting again.
+result = kz.read_results({session.results_folder.name!r})
 """
 
 

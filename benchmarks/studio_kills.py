@@ -1,0 +1,187 @@
+"""Fits of the studio killed: the worker, the server, both, each at 20 moments, and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from harness import load, markdown_table
+
+import kapitza as kz
+
+MOMENTS = 20
+SEED = 3
+GONE = 5.0
+"""Seconds after which no process may be left."""
+
+STUDY = """
+[[model]]
+name = "one"
+library = "lorenz"
+[[model]]
+name = "two"
+library = "lorenz"
+[[model]]
+name = "three"
+library = "lorenz"
+values = {beta = 2.6}
+[data]
+file = "run.csv"
+[fit]
+free = ["rho", "sigma"]
+method = "shooting"
+[output]
+report = false
+"""
+
+SERVER = """
+import asyncio, json, sys
+from kapitza.studio.runs import Runs
+async def main():
+    runs = Runs()
+    def heard(run):
+        pids = [worker.process.pid for worker in runs._busy.values()]
+        print(json.dumps({"state": run.state, "levels": len(run.levels), "pids": sorted(runs.pids), "busy": pids,
+                          "message": run.message}), flush=True)
+    run = await runs.start("identify", {"study": sys.argv[1], "resume": True}, heard)
+    while run.active:
+        await asyncio.sleep(0.05)
+    heard(run)
+    await runs.close()
+asyncio.run(main())
+"""
+"""What the server of the page does for a fit, without the page: kapitza.studio.runs in a loop."""
+
+
+class Server:
+    """A server that fits a study; its lines are read until it ends."""
+
+    def __init__(self, study: Path):
+        self.process = subprocess.Popen([sys.executable, "-c", SERVER, str(study)], stdout=subprocess.PIPE, text=True)
+        self.pids: set[int] = {self.process.pid}
+        self.states: list[dict[str, object]] = []
+
+    def until_begun(self) -> None:
+        """Wait for the first progress of the fit."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._take(line)
+            if self.states[-1]["levels"]:
+                return
+
+    def until_end(self) -> str:
+        """Wait for the end; returns the last state."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._take(line)
+        self.process.wait()
+        return f"{self.states[-1]['state']} {self.states[-1]['message']}".strip() if self.states else "none"
+
+    def _take(self, line: str) -> None:
+        self.states.append(json.loads(line))
+        pids = self.states[-1]["pids"]
+        assert isinstance(pids, list)
+        self.pids |= set(pids)
+
+    @property
+    def worker(self) -> int:
+        busy = self.states[-1]["busy"]
+        assert isinstance(busy, list)
+        return int(busy[0])
+
+    def close(self) -> None:
+        """Read what is left, so that nothing of it stays open."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process.wait()
+
+
+def alive(pid: int) -> bool:
+    """Return whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def kill(pid: int) -> None:
+    """Kill a process; one that has ended just before is no matter."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def one(study: Path, who: str, delay: float, wanted: bytes) -> tuple[bool, bool, int]:
+    """Return whether the result is as without the kill, whether a process was left, and the fits kept by then."""
+    folder = study.parent
+    for path in folder.glob(".*part"):
+        subprocess.run(["rm", "-rf", str(path)], check=True)
+    results = folder / "run-results"
+    if results.exists():
+        subprocess.run(["rm", "-rf", str(results)], check=True)
+    server = Server(study)
+    server.until_begun()
+    time.sleep(delay)
+    if who in ("worker", "both"):
+        kill(server.worker)
+    if who in ("server", "both"):
+        kill(server.process.pid)
+        server.close()
+    else:
+        server.until_end()
+    deadline = time.monotonic() + GONE
+    while time.monotonic() < deadline and any(map(alive, server.pids)):
+        time.sleep(0.05)
+    left = any(map(alive, server.pids))
+    kept = len(list(folder.glob(".run-results.part/fits/*.checks.nc"))) or (3 if results.exists() else 0)
+    again = Server(study)
+    state = again.until_end()
+    again.close()
+    same = state == "done" and (results / "parameters.csv").read_bytes() == wanted
+    return same, left, kept
+
+
+def main() -> str:
+    rng = np.random.default_rng(SEED)
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(1500) * 0.01)
+        kz.write(kz.measure(motion, noise=0.1, seed=1), folder / "run.csv")
+        study = folder / "run.toml"
+        study.write_text(STUDY)
+        reference = Server(study)
+        reference.until_begun()
+        first = time.monotonic()
+        ended = reference.until_end()
+        if ended != "done":
+            raise SystemExit(f"The study does not run: {ended}")
+        whole = time.monotonic() - first
+        reference.close()
+        wanted = (folder / "run-results" / "parameters.csv").read_bytes()
+        for who in ("worker", "server", "both"):
+            found = [one(study, who, float(delay), wanted) for delay in rng.uniform(0, whole, MOMENTS)]
+            same, left = sum(f[0] for f in found), sum(f[1] for f in found)
+            kept = ", ".join(f"{n}: {sum(f[2] == n for f in found)}" for n in range(4))
+            right = same == MOMENTS and left == 0
+            rows.append([who, str(MOMENTS), f"{same}", f"{left}", kept, "met" if right else "**missed**"])
+    header = ["killed", "moments", "result as without the kill", f"with a process left {GONE:g} s later",
+              "fits kept at the kill (number: times)", "verdict"]  # fmt: skip
+    return (
+        "# The studio killed\n\nA study of three fits runs in a worker of the studio (`kapitza.studio.runs`, without "
+        f"the page); worker, server or both are killed (SIGKILL) at {MOMENTS} moments of its {whole:.1f} s "
+        f"(seed {SEED}), then it is started again and goes on. The result is compared by bytes of `parameters.csv`. "
+        f"Load of the machine: {load()}.\n\n{markdown_table(header, rows)}"
+    )
+
+
+if __name__ == "__main__":
+    print(main())
