@@ -124,7 +124,7 @@ class DiagramPane:
         with ui.row().classes("items-start gap-3 w-full"):
             self.follow = ui.button("Follow", icon="timeline", on_click=self.start).props("no-caps unelevated")
             self.parameter = ui.select([], label="along").props("dense outlined hide-bottom-space")
-            self.parameter.classes("kz-wide").on_value_change(self.suggest)
+            self.parameter.classes("kz-medium").on_value_change(self.suggest)
             self.low = ui.input("from", value=str(self.request.get("low", "")))
             self.high = ui.input("to", value=str(self.request.get("high", "")))
             for field in (self.low, self.high):
@@ -224,8 +224,9 @@ class DiagramPane:
         elif work is not None and work.state in ("failed", "killed"):
             text = work.message
         elif self.branches:
+            branches = "1 branch" if len(self.branches) == 1 else f"{len(self.branches)} branches"
             ends = [str(branch).splitlines()[0] for branch, _ in self.branches[:1]]
-            text = f"{sum(len(b) for b, _ in self.branches)} points on {len(self.branches)} branches. {ends[0]}"
+            text = f"{sum(len(b) for b, _ in self.branches)} points on {branches}. {ends[0]}"
         self.said.text = text
 
     async def load(self) -> None:

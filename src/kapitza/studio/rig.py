@@ -76,7 +76,7 @@ class RigPane:
                     ("speed", "times real time (0: as fast as it goes)", known.get("speed", 0)),
                 ):
                     field = ui.input(label, value=str(value)).props("dense outlined hide-bottom-space")
-                    field.classes("kz-wide" if name in ("rig", "token", "speed") else "kz-short")
+                    field.classes("kz-medium" if name in ("rig", "token", "speed") else "kz-short")
                     self.fields[name] = field
                 self.fields["rig"].on_value_change(self.suggest)
             ui.label(
@@ -147,7 +147,7 @@ class RigPane:
         self.table.fill(
             [
                 {"point": n, "parameter": p["value"], "largest output": p["peaks"].get(output),
-                 "residual [σ]": p["residual"], "effort": p["effort"], "measurements": p["measurements"]}
+                 "residual [σ]": f"{p['residual']:.2f}", "effort": f"{p['effort']:.2g}", "measurements": p["measurements"]}
                 for n, p in enumerate(points, start=1)
             ],
             len(points) - 1 if points else None,
