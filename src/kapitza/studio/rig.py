@@ -147,11 +147,17 @@ class RigPane:
         self.table.fill(
             [
                 {"point": n, "parameter": p["value"], "largest output": p["peaks"].get(output),
-                 "residual [σ]": f"{p['residual']:.2f}", "effort": f"{p['effort']:.2g}", "measurements": p["measurements"]}
+                 "residual [σ]": short(p["residual"]), "effort": short(p["effort"]),
+                 "measurements": p["measurements"]}
                 for n, p in enumerate(points, start=1)
             ],
             len(points) - 1 if points else None,
         )  # fmt: skip
+
+
+def short(value: float | None) -> str | None:
+    """Return a number with two digits, None where it is not known."""
+    return None if value is None else f"{value:.2g}"
 
 
 def sentence(work: Any, points: int, safe: Any, kept: str) -> str:
