@@ -48,7 +48,7 @@ test-lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: \
-	    --no-binary kapitza --editable . 'pytest>=9.0' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
+	    --no-binary kapitza --editable '.[bayes,dask,formats,mdf,rig]' 'openpyxl>=3.1' 'pytest>=9.0' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist loadfile -o filterwarnings=default $(ONLY)
 
 # Versions of everything that `make test` needs, as they were tried: pip install -r packaging/dev-lock.txt
@@ -66,6 +66,7 @@ release: $(READY)
 test-device: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda]'
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.flow.on_card
+	$(BIN)/python -W error -m harness.docs_blocks device
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.hostile $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
@@ -79,6 +80,7 @@ lint: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m harness
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -W error -m harness.docs_blocks
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 reproduce: $(READY)

@@ -1,86 +1,80 @@
-"""Code blocks of the documentation: commands run as they stand, with their output compared in full.
-
-Blocks of one page run one after the other in one working directory. A block ```console holds commands after "$ ", each
-followed by all that it prints; a page of the list RUN has Python that runs as it stands. The Python of other pages is
-parsed: it goes on from a recording or a fit of the reader.
-"""
+"""Code blocks of the documentation: every page is run, here or by a named command, and what it shows is compared."""
 
 import ast
-import contextlib
-import io
 import re
-import shlex
-from pathlib import Path
 
 import pytest
+from harness.docs_blocks import MAKER, PAGES, RUN, blocks, maker, printed_by, run_page, same_output
 
 import kapitza as kz
 from conftest import ROOT
-from kapitza.cli import main
 
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-PAGES = sorted([*DOCS.glob("*.md"), *(DOCS / "jobs").glob("*.md")])
-RUN = ("data.md", "events.md")
-"""Pages whose Python runs as it stands."""
+QUICK = [page for page in PAGES if maker(page) == "make test"]
 
 
-def blocks(page: Path, kind: str) -> list[str]:
-    return [text for found, text in BLOCK.findall(page.read_text(encoding="utf-8")) if found == kind]
-
-
-def printed(command: str) -> str:
-    """Run a command line in this process; return what it prints."""
-    words = shlex.split(command)
-    assert words[0] == "kapitza"
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
-        main(words[1:])
-    assert not ended.value.code, command
-    return out.getvalue()
-
-
-CONSOLE = [page for page in PAGES if blocks(page, "console")]
-
-
-@pytest.mark.parametrize("page", CONSOLE, ids=lambda page: page.stem)
-def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", QUICK, ids=lambda page: page.stem)
+def test_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for block in blocks(page, "console"):
-        parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
-        assert parts[0] == ""
-        for command, shown in zip(parts[1::2], parts[2::2], strict=True):
-            assert printed(command).rstrip() == shown.rstrip(), command
+    run_page(page)
 
 
-def test_the_first_hour_is_one_of_them():
+def test_every_page_with_code_is_run_somewhere():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipes = dict(re.findall(r"^([\w-]+):.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
+    assert "-m harness.docs_blocks\n" in recipes["docs"]
+    assert "-m harness.docs_blocks device\n" in recipes["test-device"]
+    makers = {page.stem: maker(page) for page in PAGES if maker(page)}
+    assert set(makers.values()) == {"make test", "make docs", "make test-device"}
+    assert [name for name, command in makers.items() if command == "make test-device"] == ["device"]
+    assert len(QUICK) >= 6
+    assert len(makers) >= 30
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert text.count("<!-- blocks:") == len(MAKER.findall(text)) <= 1, page.name
+        # Every fence and every hidden run is seen by the runner.
+        found = [block for block in blocks(page) if block.kind in (*RUN, "hidden")]
+        assert len(found) == len(re.findall(r"^```(?:python|console|sh)$|^<!-- run$", text, re.MULTILINE)), page.name
+
+
+def test_python_of_every_page_can_be_parsed():
+    parsed = [ast.parse(b.text) for page in PAGES for b in blocks(page) if b.kind in ("python", "hidden")]
+    assert len(parsed) > 70
+
+
+def test_output_is_compared_in_full():
+    assert same_output("k = 0.1234 ± 1.2e-05\n", "k  =  0.1235 ± 1.3e-05")
+    assert not same_output("k = 0.1234", "k = 0.1236")
+    assert not same_output("4 orbits", "5 orbits")
+    assert not same_output("k = 0.1234", "k = 0.1234\nwarning")
+    assert not same_output("k = 0.1234", "c = 0.1234")
+    assert not same_output("k = -0.1234", "k = 0.1234")
+
+
+def test_a_wrong_page_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- run\nx = 3\n-->\n\n```python\nprint(x)\n```\n\n```text\n3\n```\n", encoding="utf-8")
+    run_page(page)
+    page.write_text("```python\nprint(2)\n```\n\n```text\n3\n```\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match=r"page\.md:1 shows"):
+        run_page(page)
+
+
+def test_the_first_hour_has_six_steps():
     page = DOCS / "first_hour.md"
-    assert page in CONSOLE
-    steps = re.findall(r"^### \d\.", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(steps) <= 6
+    assert any(block.kind == "console" for block in blocks(page))
+    assert len(re.findall(r"^### \d\.", page.read_text(encoding="utf-8"), re.MULTILINE)) <= 6
 
 
 def test_the_pendulum_of_the_first_hour_is_a_study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    printed("kapitza example pendulum")
-    (text,) = blocks(DOCS / "first_hour.md", "toml")
+    printed_by("kapitza example pendulum")
+    (text,) = (block.text for block in blocks(DOCS / "first_hour.md") if block.kind == "toml")
     (tmp_path / "pendulum.toml").write_text(text, encoding="utf-8")
     study = kz.read_study(tmp_path / "pendulum.toml")
     assert [candidate.name for candidate in study.candidates] == ["viscous", "viscous and dry"]
     assert study.fitted[0].record.angles == (True,)
-
-
-@pytest.mark.parametrize("name", RUN)
-def test_python_runs(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    space: dict = {}
-    for text in blocks(DOCS / name, "python"):
-        exec(compile(text, name, "exec"), space)  # noqa: S102 - the repository's own documentation
-
-
-def test_python_of_every_page_can_be_parsed():
-    parsed = [ast.parse(text) for page in PAGES for text in blocks(page, "python")]
-    assert len(parsed) > 50
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -89,6 +83,7 @@ def test_commands_of_every_page_exist(page):
     from kapitza.cli.app import app
 
     known = {command.name for command in app.registered_commands} | {"rig", "--version", "--help"}
-    for text in (*blocks(page, "sh"), *blocks(page, "console")):
+    for block in blocks(page):
+        text = block.text if block.kind in ("sh", "console") else ""
         for command in re.findall(r"^(?:\$ )?kapitza (\S+)", text, re.MULTILINE):
             assert command in known, f"kapitza {command}"

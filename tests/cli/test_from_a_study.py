@@ -218,3 +218,19 @@ def test_a_column_takes_the_name_that_the_equation_gives_it(capsys, tmp_path):
     code, _, _ = run(capsys, "new", tmp_path / "shaker.csv", *arguments)
     assert code == 0
     assert kz.read_study(tmp_path / "shaker.toml").fitted[0].record.channels == ("z", "F")
+
+
+def test_a_new_recording_brings_its_own_drive():
+    """`kapitza validate` under the drive that was measured with the recording, not under that of the fit."""
+    from kapitza.cli.validate import _under_its_drive
+    from kapitza.errors import DataError
+
+    times = np.arange(50) * 0.1
+    first = kz.Signal("F", times, np.sin(times), 5.0, degree=3)
+    model = kz.Model.from_equations("x'' + x = F", parameters={}, signals=[first])
+    record = kz.Record.from_arrays(times, {"x": times, "F": np.cos(times)})
+    (drive,) = _under_its_drive(model, record, "new.csv").signals
+    assert np.allclose(drive.values, np.cos(times))
+    assert drive.degree == 3
+    with pytest.raises(DataError, match=r'"F" drives the model and is not a column of new\.csv'):
+        _under_its_drive(model, record.select(["x"]), "new.csv")

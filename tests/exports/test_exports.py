@@ -141,6 +141,10 @@ def test_impacts_that_die_out_are_refused_while_running(tmp_path):
         impacts=[{"name": "floor", "surface": "y", "reset": {"y'": "-0.5*y'"}}],
         start={"y": 1.0, "y'": 0.0},
     )
+    kz.export(model, tmp_path / "rig.mo")
+    assert (
+        'assert(gap_1 > -0.0001 * (abs(y) + abs(y_dot) + 1e-12), "impacts die out' in (tmp_path / "rig.mo").read_text()
+    )
     kz.export(model, tmp_path / "rig.py")
     with pytest.raises(ArithmeticError, match=r"Impacts at floor die out at t = 1\.35"):
         loaded(tmp_path / "rig.py").simulate(np.linspace(0.0, 2.0, 11))

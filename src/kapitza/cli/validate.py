@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -11,6 +11,11 @@ from rich.text import Text
 from kapitza.cli.console import answers, examples
 from kapitza.cli.fits import Name, chosen_fit, estimate_of
 from kapitza.cli.simulate import assignments
+
+if TYPE_CHECKING:
+    from kapitza.data import Record
+    from kapitza.estimate import Estimate
+    from kapitza.model import Model
 
 
 def validate_command(
@@ -20,7 +25,7 @@ def validate_command(
     ],
     recording: Annotated[Path, typer.Argument(help="Recording that was not fitted.")],
     set_: Annotated[list[str] | None, typer.Option("--set", help="A value of its own, NAME=VALUE; repeatable.")] = None,
-    time: Annotated[str, typer.Option(help="Column of the time.")] = "time",
+    time: Annotated[str | None, typer.Option(help="Column of the time, where it is not found by its name.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Figure to write.")] = None,
     name: Name = None,
 ) -> None:
@@ -33,12 +38,31 @@ def validate_command(
     alone = model.suffix.lower() == ".toml" and not is_study(model)
     tested = read_model(model) if alone else estimate_of(chosen_fit(model, name))
     record = read(recording, time=time)
+    tested = _under_its_drive(tested, record, recording.name)
     own = assignments(set_, "--set")
     check = validate(tested, (record, own) if own else record)
     answers().print(Text(str(check)))
     if plot is not None:
         check.plot(plot)
         answers().print(Text(f"Figure written to {plot}"))
+
+
+def _under_its_drive(tested: Model | Estimate, record: Record, name: str) -> Model | Estimate:
+    """Replace the measured drives of the fit by those of this recording."""
+    from kapitza.errors import DataError
+    from kapitza.model import Model
+    from kapitza.study import drive_signal, driven
+
+    model = tested if isinstance(tested, Model) else tested.model
+    signals = () if model is None else model.signals
+    for signal in signals:
+        if signal.name not in record.channels:
+            columns = ", ".join(record.channels)
+            raise DataError(f'"{signal.name}" drives the model and is not a column of {name}, which has {columns}.')
+    if not signals or model is None:
+        return tested
+    new = driven(model, [drive_signal(record, signal.name, signal.degree) for signal in signals])
+    return new if isinstance(tested, Model) else tested.with_(model=new)
 
 
 validate_command.__doc__ = (validate_command.__doc__ or "") + examples(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +51,11 @@ class Exported:
 
 
 def export(
-    source: Model | Estimate, path: str | os.PathLike[str], kind: str | None = None, fmi: str = "2.0"
+    source: Model | Estimate,
+    path: str | os.PathLike[str],
+    kind: str | None = None,
+    fmi: str = "2.0",
+    inputs: Sequence[str] = (),
 ) -> Exported:
     """Write a model as a file for another program.
 
@@ -71,6 +76,8 @@ def export(
         "casadi" for a .py file of CasADi functions; otherwise what the suffix says.
     fmi : str
         Version of FMI of a unit: "2.0" or "3.0".
+    inputs : names
+        Of a unit: parameters that become inputs, which a master changes while the unit runs (a force, a control).
 
     Returns
     -------
@@ -93,9 +100,10 @@ def export(
     chosen = _kind(path, kind)
     stem = _stem(path, chosen)
     program = program_of(model)
+    _check_inputs(program, chosen, inputs)
     parameters = {f".parameters{suffix}": text for suffix, text in parameter_files(program, fit).items()}
     if chosen == "fmu":
-        parts = fmu_parts(program, stem, fmi, {f"parameters{s[11:]}": t for s, t in parameters.items()})
+        parts = fmu_parts(program, stem, fmi, {f"parameters{s[11:]}": t for s, t in parameters.items()}, inputs)
         with replacing(path) as draft:
             write_zip(parts, draft)
         texts = parameters
@@ -109,6 +117,18 @@ def export(
         with replacing(place) as draft:
             draft.write_text(text, encoding="utf-8", newline="\n")
     return Exported(path, beside)
+
+
+def _check_inputs(program: Program, kind: str, inputs: Sequence[str]) -> None:
+    if inputs and kind != "fmu":
+        raise ExportError(f"Inputs are for units (.fmu); parameters of a {kind} file are arguments of its functions.")
+    known = [q.name for q in program.parameters]
+    for name in checks.texts("inputs", inputs, error=ExportError):
+        if name not in known:
+            raise ExportError(
+                f'"{checks.printable(name)}" is not a parameter of the model.{nearest_name(name, known)} '
+                f"There are: {', '.join(known)}."
+            )
 
 
 def _texts(program: Program, stem: str, kind: str) -> tuple[str, dict[str, str]]:

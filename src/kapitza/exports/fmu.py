@@ -32,8 +32,13 @@ LONGEST_COMPILATION = 300
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip file: equal models make equal files
 
 
-def fmu_parts(program: Program, stem: str, version: str, extra: dict[str, str]) -> dict[str, bytes]:
-    """Return the members of the zip file by their names; extra: texts that go into its resources."""
+def fmu_parts(
+    program: Program, stem: str, version: str, extra: dict[str, str], inputs: Sequence[str] = ()
+) -> dict[str, bytes]:
+    """Return the members of the zip file by their names.
+
+    extra: texts that go into its resources; inputs: parameters that a master may change while the unit runs.
+    """
     if version not in VERSIONS:
         raise ExportError(f'FMI "{version}" is not known; choose "2.0" or "3.0".')
     code = _code(program, version)
@@ -41,7 +46,7 @@ def fmu_parts(program: Program, stem: str, version: str, extra: dict[str, str]) 
     code = code.replace("KZ_TOKEN_TEXT", token)
     folder, suffix = _platform(version)
     parts = {
-        "modelDescription.xml": _description(program, stem, version, token),
+        "modelDescription.xml": _description(program, stem, version, token, inputs),
         f"binaries/{folder}/{stem}{suffix}": compiled(code),
         f"sources/{stem}.c": code.encode(),
     }
@@ -100,7 +105,7 @@ def _platform(version: str) -> tuple[str, str]:
     return (f"{MACHINES[machine]}-{name}" if version == "3.0" else OLD_FOLDERS[name]), suffix
 
 
-def _description(program: Program, stem: str, version: str, token: str) -> bytes:
+def _description(program: Program, stem: str, version: str, token: str, inputs: Sequence[str]) -> bytes:
     new = version == "3.0"
     key = "instantiationToken" if new else "guid"
     root = ET.Element("fmiModelDescription", {
@@ -130,7 +135,7 @@ def _description(program: Program, stem: str, version: str, token: str) -> bytes
     ET.SubElement(root, "DefaultExperiment", {"startTime": "0.0", "stopTime": repr(span)})
     variables = ET.SubElement(root, "ModelVariables")
     structure = ET.SubElement(root, "ModelStructure")
-    (_new_variables if new else _old_variables)(program, variables, structure)
+    (_new_variables if new else _old_variables)(program, inputs, variables, structure)
     ET.indent(root)
     return ET.tostring(root, encoding="utf-8", xml_declaration=True)
 
@@ -153,7 +158,7 @@ def _text(q: Quantity) -> str:
     return " ".join(t for t in told if t)
 
 
-def _new_variables(program: Program, variables: ET.Element, structure: ET.Element) -> None:
+def _new_variables(program: Program, inputs: Sequence[str], variables: ET.Element, structure: ET.Element) -> None:
     names, count = variable_names(program), len(program.states)
     first = {"states": 1, "rates": 1 + count, "parameters": 1 + 2 * count}
     first["outputs"] = first["parameters"] + len(program.parameters)
@@ -168,8 +173,7 @@ def _new_variables(program: Program, variables: ET.Element, structure: ET.Elemen
         _float(variables, name, first["rates"] + i, Quantity(f"rate of {q.name}", 0.0), **rate)
         ET.SubElement(structure, "ContinuousStateDerivative", {"valueReference": str(first["rates"] + i)})
     for i, (name, q) in enumerate(zip(names["parameters"], program.parameters, strict=True)):
-        fixed = {"causality": "parameter", "variability": "fixed", "initial": "exact"}
-        _float(variables, name, first["parameters"] + i, q, **fixed, start=repr(q.value))
+        _float(variables, name, first["parameters"] + i, q, **_set_from_outside(q, inputs), start=repr(q.value))
     for i, (name, q) in enumerate(zip(names["outputs"], program.outputs, strict=True)):
         _float(
             variables, name, first["outputs"] + i, q, causality="output", variability="continuous", initial="calculated"
@@ -186,12 +190,18 @@ def _new_variables(program: Program, variables: ET.Element, structure: ET.Elemen
         ET.SubElement(structure, "EventIndicator", {"valueReference": str(base + i)})
 
 
+def _set_from_outside(q: Quantity, inputs: Sequence[str]) -> dict[str, str]:
+    if q.name in inputs:
+        return {"causality": "input", "variability": "continuous"}
+    return {"causality": "parameter", "variability": "fixed", "initial": "exact"}
+
+
 def _float(parent: ET.Element, name: str, reference: int, q: Quantity, **attributes: str) -> None:
     told = {"description": text} if (text := _text(q)) else {}
     ET.SubElement(parent, "Float64", {"name": name, "valueReference": str(reference), **told, **attributes})
 
 
-def _old_variables(program: Program, variables: ET.Element, structure: ET.Element) -> None:
+def _old_variables(program: Program, inputs: Sequence[str], variables: ET.Element, structure: ET.Element) -> None:
     names, count = variable_names(program), len(program.states)
     rows: list[tuple[str, Quantity, dict[str, str], dict[str, str]]] = []
     exact = {"initial": "exact"}
@@ -202,7 +212,7 @@ def _old_variables(program: Program, variables: ET.Element, structure: ET.Elemen
         local = {"causality": "local", "variability": "continuous", "initial": "calculated"}
         rows.append((name, quantity, local, {"derivative": str(1 + i)}))
     for name, q in zip(names["parameters"], program.parameters, strict=True):
-        rows.append((name, q, {"causality": "parameter", "variability": "fixed", **exact}, {"start": repr(q.value)}))
+        rows.append((name, q, _set_from_outside(q, inputs), {"start": repr(q.value)}))
     for name, q in zip(names["outputs"], program.outputs, strict=True):
         rows.append((name, q, {"causality": "output", "variability": "continuous", "initial": "calculated"}, {}))
     for i, (name, q, attributes, real) in enumerate(rows):

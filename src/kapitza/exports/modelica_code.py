@@ -13,6 +13,10 @@ from kapitza.exports.program import Body, Program, Quantity, argument, body
 KEYWORDS = ("time", "der", "pre")
 
 
+PASSED = 1e-4
+"""Depth behind a wall, as a share of the sizes of all states, at which it counts as passed."""
+
+
 def modelica_file(program: Program, stem: str) -> str:
     """Return the text of a model; its name is the stem."""
     writer = _Writer(program)
@@ -174,8 +178,13 @@ class _Writer:
         ]
 
     def _impacts(self) -> list[str]:
-        """One when clause for all walls: a state is set in one clause only."""
-        lines: list[str] = []
+        """One when clause for all walls: a state is set in one clause only.
+
+        Where impacts die out, solvers miss the last of them and pass through the wall: an assertion stops them there.
+        """
+        size = " + ".join(f"abs({state})" for state in self.states)
+        told = '"impacts die out: lasting contact is not exported"'
+        lines = [f"  assert({gap} > -{PASSED} * ({size} + 1e-12), {told});" for gap in self.walls]
         for j, gap in enumerate(self.walls):
             lines.append(f"  {'when' if j == 0 else 'elsewhen'} {gap} < 0 then")
             for i in range(len(self.states)):

@@ -21,7 +21,7 @@ from kapitza.flow.section import Crossings
 from kapitza.flow.simulation import simulate
 from kapitza.flow.stepper import Stepper
 from kapitza.flow.strobe import Strobe
-from kapitza.flow.unit import Unit, open_unit
+from kapitza.flow.unit import RunningUnit, Unit, open_unit
 
 __all__ = [
     "Crossings",
@@ -32,6 +32,7 @@ __all__ = [
     "Parameters",
     "PeriodLaw",
     "Propagation",
+    "RunningUnit",
     "Stepper",
     "Strobe",
     "Task",

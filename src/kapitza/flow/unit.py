@@ -6,8 +6,10 @@ A unit is native code and runs with the rights of the user: it is opened only wi
 from __future__ import annotations
 
 import os
+import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -79,10 +81,67 @@ class Unit:
                 relative_tolerance=1e-10,
             )  # fmt: skip
         except Exception as problem:  # FMPy raises bare exceptions, also for failures of the unit
-            raise FlowError(f'The unit "{self.name}" failed: {checks.printable(str(problem))[:300]}') from problem
+            raise FlowError(f'The unit "{self.name}" failed: {_told(problem)}') from problem
         if found["time"].size != times.size:
             raise FlowError(f'The unit "{self.name}" stopped at {found["time"][-1]:.9g} of {times[-1]:.9g}.')
         return {name: np.asarray(found[name], float) for name in self.outputs}
+
+
+class RunningUnit:
+    """A unit under way in co-simulation: inputs held, outputs read, time advanced step by step."""
+
+    def __init__(self, unit: Unit, values: Mapping[str, float], inputs: Sequence[str], outputs: Sequence[str]):
+        fmpy = _fmpy()
+        self.name, self.time, self._folder = unit.name, 0.0, tempfile.TemporaryDirectory()
+        try:
+            described = fmpy.read_model_description(str(unit.path))
+            if described.coSimulation is None:
+                raise ModelError(f'The unit "{unit.name}" has no co-simulation, which a rig needs.')
+            references = {v.name: v.valueReference for v in described.modelVariables}
+            self._inputs, self._outputs = ([references[n] for n in names] for names in (inputs, outputs))
+            fmpy.extract(str(unit.path), unzipdir=self._folder.name)
+            self._unit = fmpy.instantiate_fmu(self._folder.name, described, fmi_type="CoSimulation")
+            # The names of one function differ between the versions of FMI.
+            new = described.fmiVersion.startswith("3")
+            self._get = self._unit.getFloat64 if new else self._unit.getReal
+            self._set = self._unit.setFloat64 if new else self._unit.setReal
+            if not new:
+                self._unit.setupExperiment(startTime=0.0)
+            if values:
+                self._set([references[n] for n in values], [float(v) for v in values.values()])
+            self._unit.enterInitializationMode()
+            self._unit.exitInitializationMode()
+        except ModelError:
+            self._folder.cleanup()
+            raise
+        except Exception as problem:  # FMPy raises bare exceptions, also for failures of the unit
+            self._folder.cleanup()
+            raise FlowError(f'The unit "{unit.name}" did not start: {_told(problem)}') from problem
+
+    def read(self) -> list[float]:
+        """Return the outputs at the present time."""
+        return self._get(self._outputs)
+
+    def advance(self, held: Sequence[float], step: float) -> None:
+        """Hold the inputs at these values for a step."""
+        try:
+            if self._inputs:
+                self._set(self._inputs, list(held))
+            self._unit.doStep(self.time, step)
+        except Exception as problem:
+            raise FlowError(f'The unit "{self.name}" failed at {self.time:.6g} s: {_told(problem)}') from problem
+        self.time += step
+
+    def close(self) -> None:
+        """End the unit and remove its unpacked files."""
+        with suppress(Exception):  # a unit that failed cannot always be terminated
+            self._unit.terminate()
+        self._unit.freeInstance()
+        self._folder.cleanup()
+
+
+def _told(problem: Exception) -> str:
+    return checks.printable(str(problem))[:300]
 
 
 def open_unit(path: str | os.PathLike[str], trusted: bool = False) -> Unit:
@@ -122,7 +181,7 @@ def open_unit(path: str | os.PathLike[str], trusted: bool = False) -> Unit:
     except ModelError:
         raise
     except Exception as problem:
-        raise ModelError(f'"{shown}" has no valid description: {checks.printable(str(problem))[:300]}') from problem
+        raise ModelError(f'"{shown}" has no valid description: {_told(problem)}') from problem
     real = [v for v in described.modelVariables if v.type in ("Real", "Float64") and not v.dimensions]
     outputs = [v.name for v in real if v.causality == "output"]
     states = [d.variable.derivative.name for d in described.derivatives if d.variable.derivative is not None]

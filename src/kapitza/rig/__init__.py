@@ -23,6 +23,7 @@ from kapitza.rig.parts import Driven, Feedback, PureDelay, SecondOrder, Sensors
 from kapitza.rig.protocol import PeriodicInput, Rig, RigParameter, Samples, sound_samples
 from kapitza.rig.simulated import SimulatedRig
 from kapitza.rig.systems import beam_rig, duffing_rig, pendulum_rig, pendulum_test, spring_part
+from kapitza.rig.unit_rig import Shaking, UnitFeedback, UnitRig
 
 __all__ = [
     "Compensation",
@@ -59,8 +60,11 @@ __all__ = [
     "Samples",
     "SecondOrder",
     "Sensors",
+    "Shaking",
     "SimulatedRig",
     "TooFewModesError",
+    "UnitFeedback",
+    "UnitRig",
     "advise_gains",
     "beam_rig",
     "delay_stability",

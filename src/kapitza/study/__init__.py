@@ -1,5 +1,6 @@
 """Studies: a recording, candidate models and what to find, in one file."""
 
+from kapitza.study.candidates import driven
 from kapitza.study.draws import parameter_draws
 from kapitza.study.exclusions import orbit_labels, without_excluded
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
@@ -9,7 +10,7 @@ from kapitza.study.motions_of_fit import Family, cycle_of, follow_fit, model_to_
 from kapitza.study.prediction import drive_of, predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import is_study, read_study, study_of
-from kapitza.study.recordings import KeptRecords
+from kapitza.study.recordings import KeptRecords, drive_signal
 from kapitza.study.result import StudyResult, as_plain, read_results
 from kapitza.study.study import Study
 from kapitza.study.writing import write_new_study
@@ -25,6 +26,8 @@ __all__ = [
     "as_plain",
     "cycle_of",
     "drive_of",
+    "drive_signal",
+    "driven",
     "finished_before",
     "fitted_orbits",
     "fitted_settings",

@@ -67,8 +67,9 @@ def _evaluate(step: Return, nodes: Array, scale: Array) -> tuple[Array, Array]:
     after, slopes = step(wrap_states(nodes.reshape(-1, n), step.angles), True)
     assert slopes is not None
     after = after.reshape(nodes.shape)
-    gaps = difference(after, np.roll(nodes, -1, axis=1), step.angles) / scale
-    slopes = slopes.reshape(count, points, n, n) * scale / scale[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):  # members that escape to infinity are failures
+        gaps = difference(after, np.roll(nodes, -1, axis=1), step.angles) / scale
+        slopes = slopes.reshape(count, points, n, n) * scale / scale[:, None]
     bad = ~(np.isfinite(gaps).all(axis=(1, 2)) & np.isfinite(slopes).all(axis=(1, 2, 3)))
     gaps[bad] = np.inf
     slopes[bad] = 0.0
