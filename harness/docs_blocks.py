@@ -11,7 +11,7 @@ Blocks of a page run one after the other, in one working directory and one names
 
 A page with the comment <!-- blocks: make docs --> or <!-- blocks: make test-device --> runs there, since it takes too
 long for the tests or needs a device; every other page runs in tests/test_docs_blocks.py. "make docs, with NAME" needs
-recordings in the folder that the environment variable NAME gives.
+the environment variable NAME: KAPITZA_DATA, the folder of measured recordings, or KAPITZA_LONG for minutes of work.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _told(page: Path) -> str:
     os.environ["MPLBACKEND"] = "Agg"
     where = page.relative_to(ROOT)
     if (needed := needs(page)) and not os.environ.get(needed):
-        return f"{where}: NOT RUN, its recordings are not there (set {needed})"
+        return f"{where}: NOT RUN, set {needed}"
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         run_page(page)
