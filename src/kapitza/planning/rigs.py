@@ -25,7 +25,7 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
     The rig must have the settings as parameters and the channels as outputs. Limits on what is measured are tested
     every 0.1 s: the rig is stopped at once, and the run refused, where one is passed.
     """
-    if model.period is None:
+    if model.excitation is None or model.excitation.period is None:
         raise DataError(
             "A rig knows the phase of its drive: the model needs a period. Pass a function that measures instead."
         )
