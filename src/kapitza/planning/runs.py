@@ -83,6 +83,8 @@ class Runner:
         self._outputs = dict(outputs or {})
         self._observations: dict[tuple[str, ...], Observation] = {}
         self._limited, self._drifts = limited(model, limits)
+        # Not model.period: settings may have no value in the model itself.
+        self._lasting = model.excitation is None or model.excitation.period is None
 
     def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
         """Follow every choice at every draw (D, k) of the free parameters."""
@@ -153,7 +155,7 @@ class Runner:
         clock, peaks = np.full(count, choice.begin), np.full((count, len(self._limited)), -np.inf)
         if not choice.settle:
             return starts, clock, peaks
-        drifting = self.model.period is None and not self.model.structure.is_autonomous
+        drifting = self._lasting and not self.model.structure.is_autonomous
         if drifting and levels.shape[1]:
             raise DataError(
                 f'Model "{self.model.name}" depends on time and has no period: the phase of its drive is not known '
@@ -174,7 +176,7 @@ class Runner:
 
     def _whole_periods(self, wait: float, vectors: Array) -> Array:
         """The wait (B,), rounded up to whole periods of the drive: the phase at its end is that of time 0."""
-        if self.model.period is None:
+        if self._lasting:
             return np.full(len(vectors), wait)
         periods = np.array([self.flow.period(vector) for vector in vectors], float)
         return np.ceil(wait / periods - 1e-9) * periods
