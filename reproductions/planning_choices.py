@@ -33,7 +33,11 @@ def main() -> str:
     made = cells("planning_choices", list(tables), lambda name, _: tables[name](name), 1, most=1)
     parts = ["# Choices beside brute force"]
     if "branches" in made:
-        parts += ["## Chance of the upper branch", _branch_page(made["branches"])]
+        parts += [
+            "## Chance of the upper branch",
+            "An amplitude above 0.5 counts as the upper branch; a first threshold of 0.75 cut through that branch.",
+            _branch_page(made["branches"]),
+        ]
     if "orbits" in made:
         parts += [
             "## Sets of unstable orbits of the ORBITS pendulum",
