@@ -155,13 +155,16 @@ def _slider(
     slider.props["label"] = True
     slider.enabled = math.isfinite(start)
 
+    sent: dict[str, float] = {}
+
     def during(event: Any) -> None:
         sliders[name] = float(event.args)
         moved(dict(sliders))
 
     def let_go(event: Any) -> None:
         sliders.pop(name, None)
-        session.set(value_place(session, number, name), float(f"{float(event.args):.5g}"), own)
+        sent["value"] = float(f"{float(event.args):.5g}")
+        session.set(value_place(session, number, name), sent["value"], own)
 
     slider.on("update:model-value", during, throttle=0.05)
     slider.on("change", let_go)
@@ -169,6 +172,9 @@ def _slider(
     def changed() -> None:
         now = session.document.get(*value_place(session, number, name))
         if not isinstance(now, int | float) or not math.isfinite(now) or name in sliders:
+            return
+        # Its own value, sent back, would pull the slider away from where it has been moved meanwhile.
+        if now == sent.pop("value", None):
             return
         begin, end = slider.props["min"], slider.props["max"]
         if not begin <= now <= end:
