@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.errors import KapitzaError
+from kapitza.errors import DataError, KapitzaError
 from kapitza.orbits import distance
 from kapitza.orbits.of_models.catalogue import Catalogue
 
@@ -80,3 +80,14 @@ def test_bad_requests_are_refused():
         kz.find_orbits(model, max_period=1, region={"y": (0, 1)})
     with pytest.raises(KapitzaError, match="the lower one first"):
         kz.find_orbits(model, max_period=1, region={"x": (1, 0), "x'": (0, 1)})
+
+
+def test_motions_that_escape_do_not_widen_the_region():
+    """The Hénon map has 2, 1, 0 and 1 orbits of periods 1 to 4; most starts around (0.1, 0.1) escape."""
+    henon = kz.Model.from_map(
+        {"x": "1 - a*x**2 + y", "y": "b*x"}, parameters={"a": 1.4, "b": 0.3}, start={"x": 0.1, "y": 0.1}
+    )
+    found = kz.find_orbits(henon, max_period=4)
+    assert [sum(orbit.repeats == p for orbit in found) for p in (1, 2, 3, 4)] == [2, 1, 0, 1]
+    with pytest.raises(DataError, match="escapes or fails: give region"):
+        kz.find_orbits(henon.with_values(a=8.0), max_period=2)
