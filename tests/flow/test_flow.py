@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from kapitza import Flow, Model, library, simulate
+from kapitza import Flow, Map, Model, library, simulate
+from kapitza.errors import KapitzaError
 from kapitza.flow import count_builds
 from kapitza.flow.simulation import start_of
 
@@ -195,3 +196,12 @@ def test_one_time_alone_is_a_record_of_one_sample():
     record = simulate(model, [1.25, 0.0], t=[0.5])  # the start is the state at the first time
     assert record.size == 1
     assert record["x"][0] == 1.25
+
+
+@pytest.mark.parametrize("odd", [{"parameters": "\u202e"}, {"parameters": ["1.4", "x"]}, {"parameters": [1.4, None]}])
+def test_parameters_of_precise_iterations_that_are_not_numbers_are_named(odd):
+    henon = Model.from_map({"x": "1 - a*x**2 + y", "y": "b*x"}, parameters={"a": 1.4, "b": 0.3})
+    with pytest.raises(KapitzaError, match=r"parameters = .*decimal string"):
+        Map(henon).iterate([0.1, 0.1], 3, precision="quad", **odd)
+    with pytest.raises(KapitzaError, match="missing: y"):
+        Map(henon).iterate({"x": "0.1"}, 3, precision="quad")

@@ -1,9 +1,9 @@
 """The gate: every wrong host, origin and token is refused, alone and in pairs, on every kind of request."""
 
-import asyncio
 import itertools
 
 import pytest
+from tests.loops import finished
 
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 
@@ -47,7 +47,7 @@ def answered(kind, headers, query=b"", more=()):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Gate(app, PORT, TOKEN)(scope, None, send))
+    finished(Gate(app, PORT, TOKEN)(scope, None, send))
     first = sent[0]
     if first["type"].startswith("websocket"):
         return (200 if first["type"] == "websocket.accept" else 403), sent

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 
 import pytest
+from tests.loops import finished
 
 pytest.importorskip("nicegui")
 
@@ -27,7 +27,7 @@ def test_the_welcome_leads_to_the_same_host(path):
 
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"token=secret"}
     scope["headers"] = [(b"host", b"127.0.0.1:1234")]
-    asyncio.run(Gate(None, 1234, "secret")(scope, None, send))
+    finished(Gate(None, 1234, "secret")(scope, None, send))
     assert sent[0]["status"] == 200
     assert b"url=/evil.com" in sent[1]["body"]
 

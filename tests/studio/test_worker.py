@@ -9,6 +9,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from tests.loops import finished
 
 pytest.importorskip("tomlkit", reason="the studio is not installed: pip install 'kapitza[studio]'")
 
@@ -56,7 +57,7 @@ def test_numbers_that_are_not_finite_have_a_place_in_json():
 
 
 def test_a_job_is_done_stopped_and_killed(study):
-    asyncio.run(_done_stopped_and_killed(study))
+    finished(_done_stopped_and_killed(study))
 
 
 async def _done_stopped_and_killed(study):

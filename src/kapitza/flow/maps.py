@@ -12,7 +12,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything
-from kapitza.errors import FlowError, ModelError
+from kapitza.errors import FlowError, ModelError, shown
 from kapitza.flow import arguments
 from kapitza.flow.arguments import ArgumentError, Parameters, State
 from kapitza.flow.core import Filled
@@ -146,11 +146,13 @@ class Map:
             for name in given:
                 self.model.check(name)
             if parameters is None or isinstance(parameters, Mapping):
-                vector = [mpmath.mpf(given.get(name, self.model.values[name])) for name in names]
+                vector = _precise("parameters", [given.get(name, self.model.values[name]) for name in names])
             else:
-                vector = [mpmath.mpf(value) for value in parameters]
-            start = [x[name] for name in self.model.states] if isinstance(x, Mapping) else x
-            state = [mpmath.mpf(value) for value in start]
+                vector = _precise("parameters", parameters)
+            if isinstance(x, Mapping):
+                arguments.state_vector(self.model, dict.fromkeys(x, 0.0))
+                x = [x[name] for name in self.model.states]
+            state = _precise("x", x)
             arguments.state_vector(self.model, [float(v) for v in state])
             arguments.parameter_vector(self.model, [float(v) for v in vector])
             step = sp.lambdify([*self._symbols, *map(symbol, names)], list(self.model.structure.rates), "mpmath")
@@ -161,6 +163,18 @@ class Map:
                 result[i + 1] = [float(v) for v in state]
         self._require_finite(result)
         return result
+
+
+def _precise(name: str, values: Any) -> list[Any]:
+    """Return numbers with all their digits, from numbers, decimal strings or mpmath numbers."""
+    try:
+        if isinstance(values, str):
+            raise TypeError("one text")
+        return [mpmath.mpf(value) for value in values]
+    except (TypeError, ValueError) as problem:
+        raise ArgumentError(
+            f"{name} = {shown(values)}: give one number, or decimal string, for each value ({problem})."
+        ) from problem
 
 
 class _Unrolled:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 from kapitza.errors import RigError, RigLimitError
@@ -24,6 +25,8 @@ class HeldRig(Guarded):
         self.running, self.reason = False, ""
         self._armed = False
         self._lock = threading.Lock()
+        self._safe = threading.Event()
+        self._safe.set()
 
     @property
     def inputs(self) -> tuple[PeriodicInput, ...]:
@@ -45,27 +48,41 @@ class HeldRig(Guarded):
         self._armed, self.reason = True, ""
 
     def set(self, demands: Mapping[str, FourierSeries], **parameters: float) -> None:
-        with self._lock:
+        with self._refused_when_safe(), self._lock:
             self._check(self._armed)
             # First, so that the watchdog also covers a driver that hangs in `set`.
             before, self.running = self.running, True
+            self._safe.clear()
             try:
                 self.rig.set(demands, **parameters)
             except RigLimitError:
                 # It says that nothing was sent. After any other error nobody knows.
                 self.running = before
+                if not before:
+                    self._safe.set()
                 raise
 
     def run(self, samples: int) -> Samples:
-        with self._lock:
-            self._check(self._armed and self.running)
-            try:
-                found = self.rig.run(samples)
-            except Exception:
-                self._check(self._armed)  # it was stopped meanwhile, which its own error does not say
-                raise
-        self._check(self._armed)
+        with self._refused_when_safe():
+            with self._lock:
+                self._check(self._armed and self.running)
+                try:
+                    found = self.rig.run(samples)
+                except Exception:
+                    self._check(self._armed)  # it was stopped meanwhile, which its own error does not say
+                    raise
+            self._check(self._armed)
         return found
+
+    @contextmanager
+    def _refused_when_safe(self) -> Iterator[None]:
+        """Raise only after `trip` has stopped the rig: the error says that it is in its safe state."""
+        try:
+            yield
+        except RigError:
+            if not self._armed:
+                self._safe.wait(self.patience)
+            raise
 
     def _check(self, allowed: bool) -> None:
         if not allowed:
@@ -84,6 +101,7 @@ class HeldRig(Guarded):
         try:
             self.rig.stop()
             self.running = False
+            self._safe.set()
         finally:
             if own:
                 self._lock.release()
