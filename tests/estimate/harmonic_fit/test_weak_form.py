@@ -296,29 +296,3 @@ def test_values_stay_between_their_bounds():
     assert any("k sits at its bound" in text for text in held.warnings)
     # With k too soft the cubic spring has to be stiffer.
     assert held.values["q"] > 1.0
-
-
-def test_weights_of_a_long_record_are_iterated_on_an_excerpt(monkeypatch):
-    """The same values as by rounds over all of it, with one round over all of it."""
-    from kapitza.estimate.harmonic_fit import problem, weak_fit
-
-    model = kz.library.duffing()
-    clean = kz.simulate(model, t=np.arange(0.0, 1200.0, 0.05)).select(["x"])
-    record, sizes = kz.measure(clean, noise=0.02, seed=3), []
-
-    def counted(weighed, values):
-        sizes.append(weighed.measured.size)
-        return problem.weigh(weighed, values)
-
-    monkeypatch.setattr(weak_fit, "weigh", counted)
-    whole = kz.identify(model, record, method=kz.HarmonicFit())
-    assert set(sizes) == {record.size}
-    assert len(sizes) > 1
-    sizes.clear()
-    monkeypatch.setattr(problem, "EXCERPT", 5000)
-    monkeypatch.setattr(problem, "STRETCHES", 4)
-    quick = kz.identify(model, record, method=kz.HarmonicFit())
-    assert sizes.count(record.size) == 1
-    assert max(size for size in sizes if size < record.size) < 12_000
-    off = [abs(quick.values[n] - whole.values[n]) / s for n, s in whole.deviations.items()]
-    assert max(off) < 2 * weak_fit.SETTLED

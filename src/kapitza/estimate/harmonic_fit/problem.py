@@ -37,13 +37,6 @@ SHORTEST_WINDOW = 32
 GROUPS_WANTED = 10
 """Groups of rows per parameter: fewer would say too little about how the rows scatter."""
 
-EXCERPT = 200_000
-"""Readings of an excerpt of a long record, on which the weights are iterated. The bias that noise makes is not taken
-from it: on a tenth of a record its draws scatter by half a standard error."""
-
-STRETCHES = 40
-"""Stretches of an excerpt, spread evenly over the record."""
-
 LONGEST_GROUP = 8
 """Groups over which the covariance is taken: at least so many per parameter, of at most so many window lengths."""
 
@@ -70,29 +63,6 @@ class WeakProblem(Task):
     def rows(self) -> list[Rows]:
         """The rows of every piece that is long enough for one window."""
         return assemble(self)
-
-
-def excerpt(problem: WeakProblem) -> WeakProblem | None:
-    """Return stretches spread over a long record, each a piece; None where the record is short."""
-    windows, m = problem.windows, problem.kernels.half_width
-    share = EXCERPT / (problem.measured.size * len(problem.measured.channels))
-    if share > 0.5:
-        return None
-    pieces = []
-    for piece in problem.measured.pieces:
-        count = windows.count(max(len(piece.times) - 2 * m, 0))
-        number = max(1, round(STRETCHES * len(piece.times) / problem.measured.size))
-        length = min(count, max(windows.parts, round(share * count / number)))
-        for first in np.unique(np.linspace(0, count - length, number).astype(int)) if length else ():
-            end = (first + length + windows.parts - 1) * windows.stride + 2 * m
-            inside = slice(first * windows.stride, end)
-            pieces.append(
-                replace(piece, times=piece.times[inside], channels=piece.channels[inside], inputs=piece.inputs[inside])
-            )
-    measured = replace(problem.measured, pieces=tuple(pieces))
-    states = smooth(measured, problem.kernels)
-    calm = calmed(states, problem.smoothing, measured) if problem.settings.correct_bias else states
-    return replace(problem, measured=measured, states=states, calm=calm)
 
 
 def pose(settings: HarmonicFit, request: Request) -> WeakProblem:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +14,6 @@ from kapitza.estimate.harmonic_fit.alternatives import alternatives_of
 from kapitza.estimate.harmonic_fit.combined import combine, fit_combined
 from kapitza.estimate.harmonic_fit.problem import (
     WeakProblem,
-    excerpt,
     noise_covariance,
     pose,
     smooth,
@@ -37,10 +34,7 @@ if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.settings import HarmonicFit
 
 REWEIGHTINGS = 3
-"""Rounds of weights, at most."""
-
-SETTLED = 0.01
-"""Move of a value, in its standard errors, below which the weights are not renewed."""
+"""At most; it ends when no value moves by a hundredth of its deviation."""
 
 ATTENUATED = 0.03
 """Part of noise in what the regressors say about a combination from which it is taken off; see `HOPELESS`."""
@@ -59,20 +53,21 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
         combined = combine(problem.regressors, request.names)
         return fit_separable(problem) if combined is None else fit_combined(replace(problem, regressors=combined))
     rows = problem.rows()
-    linear, part = problem.regressors.linear, excerpt(problem)
-    weighted = settings.solver != "least squares"
-    theta, excerpt_rows = unweighted(rows, problem), []
+    theta = unweighted(rows, problem)
     history = [theta]
+    linear = problem.regressors.linear
     checkpoint(dict(zip(linear, theta.tolist(), strict=True)), "unweighted")
-    if part is not None and weighted:
-        # Of a long record the first rounds only have to find where to weigh.
-        excerpt_rows = part.rows()
-        _, found = reweighted(part, excerpt_rows, theta, history)
-        theta = found.theta
     factors, solution = None, None
-    if weighted:
-        settled = None if part is None else partial(_settled, part, excerpt_rows)
-        factors, solution = reweighted(problem, rows, theta, history, settled)
+    rounds = 0 if settings.solver == "least squares" else REWEIGHTINGS
+    for number in range(rounds):
+        factors = weigh(problem, problem.full_values(theta))
+        solution = solve_rows(problem, rows, factors)
+        moved = np.abs(solution.theta - theta) <= 0.01 * np.sqrt(np.diag(solution.covariance))
+        theta = solution.theta
+        history.append(theta)
+        checkpoint(dict(zip(linear, theta.tolist(), strict=True)), f"weighting {number + 1}")
+        if moved.all():
+            break
     if solution is None:
         solution = solve_rows(problem, rows, factors)
     plain = solution
@@ -90,37 +85,6 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
         history.append(solution.theta)
     left = [r.residual(solution.theta) for r in rows]
     return estimate_of(problem, solution, history, left, tested)
-
-
-def reweighted(
-    problem: WeakProblem,
-    rows: list[Rows],
-    theta: Array,
-    history: list[Array],
-    settled: Callable[[Array, Array, Array], bool] | None = None,
-) -> tuple[list[Whitener], RowSolution]:
-    """Return weights and the solution by them, in rounds until no value moves by more than `SETTLED` deviations.
-
-    settled(old, new, deviations): whether another round would not move the values either.
-    """
-    names = problem.regressors.linear
-    for number in range(REWEIGHTINGS):
-        factors = weigh(problem, problem.full_values(theta))
-        solution = solve_rows(problem, rows, factors)
-        old, theta, deviations = theta, solution.theta, np.sqrt(np.diag(solution.covariance))
-        history.append(theta)
-        checkpoint(dict(zip(names, theta.tolist(), strict=True)), f"weighting {number + 1}")
-        if (np.abs(theta - old) <= SETTLED * deviations).all():
-            break
-        if settled is not None and settled(old, theta, deviations):
-            break
-    return factors, solution
-
-
-def _settled(part: WeakProblem, rows: list[Rows], old: Array, new: Array, deviations: Array) -> bool:
-    """Test on an excerpt whether weights at the new values move the solution by less than `SETTLED` deviations."""
-    found = [solve_rows(part, rows, weigh(part, part.full_values(theta))).theta for theta in (old, new)]
-    return bool((np.abs(found[1] - found[0]) <= SETTLED * deviations).all())
 
 
 def linear_rows(known: WeakProblem, rows: list[Rows], theta: Array) -> RowsAt:
