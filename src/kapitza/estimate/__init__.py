@@ -1,4 +1,4 @@
-"""Parameters from data, with intervals."""
+"""Identification of parameters from data, with intervals."""
 
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.branch_fit import BranchFit

@@ -1,4 +1,7 @@
-"""A chain that starts cheap and ends efficient: no starting values needed where the equations allow it."""
+"""Chain of estimators that ends in a shooting fit.
+
+It starts cheap and ends efficient; no starting values are needed where the equations allow it.
+"""
 
 from __future__ import annotations
 
@@ -29,30 +32,30 @@ STARTS = {
     "given": "the given values",
     "horizons": "progressive horizons",
 }
-"""Where starting values come from, and how the story calls it."""
+"""Sources of starting values, and their names in `chain` of the estimate."""
 
 READINGS_PER_UNKNOWN = 5
-"""Of the first horizon."""
+"""Samples per unknown of the first horizon."""
 
 LONGEST_HORIZON = 5000
-"""Samples beyond which the whole record, or its window, is within reach."""
+"""Longest horizon in samples; from there the fit of the whole record, or of its window, converges."""
 
 
 @dataclass(frozen=True)
 class Automatic(Estimator):
     """Find starting values, then fit by `ShootingFit`.
 
-    What ``method="auto"`` does, with settings.
+    These are the settings behind ``method="auto"``.
 
     Parameters
     ----------
     shooting : ShootingFit
         Settings of the last step.
     start_from : tuple of str
-        What is tried, in this order: "harmonic" and "invariant" (`HarmonicFit`, `InvariantFit`; they need no starting
-        values), "given" (the values of the model), "horizons" (the values of the model on a short stretch, what comes
-        out of it on one twice as long, and so on). The first from which the motion follows the data is taken; `chain`
-        of the estimate says what was done.
+        Sources of starting values, tried in this order: "harmonic" and "invariant" (`HarmonicFit`, `InvariantFit`; they
+        need no starting values), "given" (the values of the model), "horizons" (a fit from the values of the model on a
+        short stretch, then from its result on one twice as long, and so on). The first source from which the motion
+        follows the data is taken; `chain` of the estimate lists the steps.
 
     Examples
     --------
@@ -99,7 +102,11 @@ class Automatic(Estimator):
                 raise KapitzaError(f'{Fit("auto", start_from=...)} names "{start}"; choose from {", ".join(STARTS)}.')
 
     def fit(self, request: Request) -> Estimate:
-        """The first start from which the motion follows the data, fitted by shooting."""
+        """Fit by shooting from the first successful start.
+
+        A start is successful if the motion follows the data. If none is, the fit with the largest likelihood is
+        returned.
+        """
         if self.shooting.throw and not self.shooting.initial:
             records = [record for record, _ in request.records]
             refuse_redundant(request, observe(request.model, records, self.outputs, request.names).expressions)
@@ -126,7 +133,10 @@ class Automatic(Estimator):
         )
 
     def _with_chain(self, found: Estimate, label: str, model: Model, story: list[str]) -> Estimate:
-        """The estimate with what was done, and the values that the model had."""
+        """Return the estimate with its chain of steps.
+
+        `start` holds the values that the model had before the chain.
+        """
         return found.with_(
             method=f"auto ({label} → ShootingFit)",
             settings=self,
@@ -135,7 +145,10 @@ class Automatic(Estimator):
         )
 
     def _starts(self, request: Request, story: list[str]) -> Iterator[tuple[str, Model]]:
-        """Models with starting values, made only when asked for; what could not be done goes into the story."""
+        """Yield models with starting values, one per source.
+
+        Each is made only when the loop requests it; a source that fails is noted in `story`.
+        """
         longest = int(np.argmax([record.size for record, _ in request.records]))
         part = request.parts[longest]
         for start in self.start_from:
@@ -150,7 +163,10 @@ class Automatic(Estimator):
             yield STARTS[start], found
 
     def _start(self, start: str, request: Request, part: Part) -> tuple[Model, str]:
-        """The model with starting values of one kind, and what was found in words."""
+        """Return the model with starting values of one source.
+
+        The text lists the values found.
+        """
         model, names, record = request.model, request.names, part.source
         assert isinstance(record, Record)
         if start != "given" and not names:
@@ -172,10 +188,11 @@ class Automatic(Estimator):
 
 
 def progressive_start(method: ShootingFit, request: Request, part: Part) -> tuple[Model, str]:
-    """The model with parameters from ever longer stretches of the longest segment of a record, and what was done.
+    """Return the model fitted to stretches of increasing length.
 
-    Over a short stretch even wrong parameters stay in step with the data, so the misfit has one valley; what comes out
-    of it lies within reach of a stretch twice as long. Raises KapitzaError when the first horizons give nothing.
+    The stretches start at the beginning of the longest segment of the record. Over a short stretch even wrong
+    parameters stay in step with the data, so the cost has one minimum; the fit to it is a good start on a stretch twice
+    as long. The text lists the horizons and the values. Raises KapitzaError when no horizon could be fitted.
     """
     model, names, record = request.model, request.names, part.source
     assert isinstance(record, Record)
@@ -184,7 +201,8 @@ def progressive_start(method: ShootingFit, request: Request, part: Part) -> tupl
     unknowns = len(model.states) + len(names)
     first = max(20, -(-READINGS_PER_UNKNOWN * unknowns // len(record.channels)))
     lengths = [first * 2**i for i in range(32) if first * 2**i < available]
-    # A known initial state is that of the first sample of the record; one of many records is not told apart here.
+    # A known initial state belongs to the first sample of a record. A list, one per record, is ignored here because
+    # this function does not know which record the part is.
     known = method.initial if longest.start == 0 and isinstance(method.initial, Mapping) else {}
     step = replace(method, throw=False, hold_back=0.0, initial=known)
     done: list[int] = []
@@ -208,9 +226,10 @@ def progressive_start(method: ShootingFit, request: Request, part: Part) -> tupl
 
 
 def in_coordinates(model: Model, record: Record, outputs: Mapping[str, Any]) -> Record:
-    """The record with the states that its channels combine (encoders of relative angles, say), where they are enough.
+    """Return the record in states that its channels combine.
 
-    Channels that are states already, and records whose outputs are not linear, stay as they are.
+    This undoes encoders of relative angles, for example, as far as the channels determine the states. Channels that are
+    states already, and records whose outputs are not linear, stay as they are.
     """
     if not outputs or set(record.channels) <= set(model.states):
         return record
@@ -219,6 +238,7 @@ def in_coordinates(model: Model, record: Record, outputs: Mapping[str, Any]) -> 
     if not linear.all() or not np.isfinite([model.values[n] for n in model.names]).all():
         return record
     inverse = np.linalg.pinv(gains)
+    # A state is determined by the channels where its diagonal entry of the resolution matrix is 1.
     seen = np.flatnonzero(np.isclose((inverse @ gains).diagonal(), 1.0))
     times = record.time - record.excitation_start
     at_rest = observation.value(np.zeros((record.size, len(model.states))), times, model.vector)

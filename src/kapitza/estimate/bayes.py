@@ -1,4 +1,7 @@
-"""Samples of a posterior by the packages of an extra: what all fits share."""
+"""Sampling of posteriors by emcee, shared by all fits.
+
+The packages come with the extra ``kapitza[bayes]``.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,22 @@ from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import KapitzaError
 
 WALKERS = 4
-"""Walkers that travel to a worker together."""
+"""Walkers in one job of a worker."""
 
 
 def at_walkers(
     executor: Executor | None, function: Callable[[Shared[Any], Array], Array], shared: Shared[Any], theta: Array
 ) -> Array:
-    """function(shared, theta) of parameters (W, k), a few rows at a time, shared among the workers."""
+    """Evaluate function(shared, theta) for many parameter sets.
+
+    theta (W, k) is cut into blocks of a few rows, which the workers share.
+    """
     parts = [(shared, theta[i : i + WALKERS]) for i in range(0, len(theta), WALKERS)]
     return np.concatenate(list(in_order(executor, function, parts)))
 
 
 def bayes_packages() -> tuple[Any, Any]:
-    """ArviZ and emcee."""
+    """Import ArviZ and emcee."""
     try:
         with warnings.catch_warnings():
             # ArviZ announces its own refactoring at the first import of a day.
@@ -39,7 +45,10 @@ def bayes_packages() -> tuple[Any, Any]:
 
 
 def count_walkers(parameters: int, walkers: int | None, draws: int, tune: int) -> int:
-    """Walkers of an ensemble, as asked for or eight per parameter; numbers that cannot be are refused."""
+    """Return the number of walkers of an ensemble.
+
+    It is `walkers`, or eight per parameter and at least 32. Impossible numbers are refused.
+    """
     found = max(8 * parameters, 32) if walkers is None else walkers
     if found < 2 * parameters or draws < 1 or tune < 0:
         raise KapitzaError(
@@ -59,9 +68,10 @@ def walk(
     tune: int,
     monitor: Monitor | None,
 ) -> Any:
-    """Samples by emcee from walkers at `start` (W, k), as ArviZ InferenceData; stopped, those that are finished.
+    """Sample a density by emcee, as ArviZ InferenceData.
 
-    density: log p of many parameters (W, k) at once; error: of its expansion, NaN where the model is run.
+    start (W, k): the walkers. density: log p of many parameters (W, k) at once. error: of its expansion, NaN where the
+    model is run. An interrupted run returns the finished draws.
     """
     arviz, emcee = bayes_packages()
     sampler = emcee.EnsembleSampler(len(start), len(names), density, vectorize=True)

@@ -1,4 +1,7 @@
-"""Bring every channel to the unit of the state that it measures."""
+"""Conversion of channels to the units of the model.
+
+Every channel is brought to the unit of the state that it measures.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from kapitza.orbits import OrbitSet
 
 
 def in_model_units(model: Model, parts: Sequence[Part], method: Estimator | None = None) -> tuple[Part, ...]:
-    """Return the parts with every record in the units of the model; orbits stay as they are.
+    """Return the parts with records in model units.
 
-    A channel with the name of a state is brought to that state's unit, others to SI. Refused: a unit of another kind,
-    and noise, or numbers of a sensor, given with the method for a channel that is converted (are they in the old unit
-    or in the new one?).
+    A channel with the name of a state is brought to that state's unit, others to SI; orbits stay as they are. Refused:
+    a unit of another kind, and noise, or numbers of a sensor, given with the method for a channel that is converted,
+    because their unit would be ambiguous.
     """
     for part in parts:
         if isinstance(part.source, OrbitSet) and part.record is not None:
@@ -28,7 +31,10 @@ def in_model_units(model: Model, parts: Sequence[Part], method: Estimator | None
 
 
 def wanted_units(model: Model, record: Record) -> dict[str, str]:
-    """Unit in which each channel that states one enters the fit: the state's, else SI."""
+    """Return the unit in which each channel is fitted.
+
+    It is the unit of the state of the same name, else SI. Channels without a unit are not listed.
+    """
     states = model.units
     return {
         name: states.get(name) or (to_si(unit)[0] if is_unit(unit) else unit)
@@ -38,7 +44,10 @@ def wanted_units(model: Model, record: Record) -> dict[str, str]:
 
 
 def record_in_model_units(model: Model, record: Record, method: Estimator | None = None) -> Record:
-    """Return the record in the units of the model; see `in_model_units`."""
+    """Return the record in the units of the model.
+
+    See `in_model_units`.
+    """
     wanted = wanted_units(model, record)
     changes = {name: change_of(model, record, name, unit) for name, unit in wanted.items()}
     changed = {name: wanted[name] for name, change in changes.items() if not change.identity}
@@ -53,7 +62,10 @@ def record_in_model_units(model: Model, record: Record, method: Estimator | None
 
 
 def _given_with(method: Estimator | None, name: str) -> str:
-    """What the method says of a channel in numbers that have a unit; "" for nothing."""
+    """Return which number with a unit the method states.
+
+    "noise", a sensor error or "range" for this channel; "" for none.
+    """
     noise = None if method is None else method.noise
     if noise is not None and (not isinstance(noise, Mapping) or name in noise):
         return "noise"
@@ -70,7 +82,7 @@ def change_of(model: Model, record: Record, name: str, unit: str) -> Conversion:
 
 
 def refuse_other_units(model: Model, record: Record) -> None:
-    """Orbits were found in the record's units: they must be those of the model."""
+    """Refuse orbits found in other units than the model's."""
     for name, unit in wanted_units(model, record).items():
         if not change_of(model, record, name, unit).identity:
             raise DataError(
@@ -80,5 +92,5 @@ def refuse_other_units(model: Model, record: Record) -> None:
 
 
 def _conversion(channel: str, unit: str) -> str:
-    """The cure of a channel in another unit than the model's."""
+    """Return the cure for a channel in another unit."""
     return Do(f'record.in_units({{"{channel}": "{unit}"}})', "the unit of the model (coordinates.NAME.unit in [model])")

@@ -1,8 +1,8 @@
-"""Free combinations of parameters: free=["l", "k2/m", "k3/m"], or derived parameters of the model by name.
+"""Free combinations of parameters: free=["l", "k2/m", "k3/m"].
 
-What the data determine is often not a parameter but a combination of several. As many base parameters as there are
-combinations are fitted, the others are held; values and covariance are then given in the combinations, which do not
-depend on what was held.
+Derived parameters of the model may be free as well. The data often determine combinations of parameters, not the
+parameters themselves. As many base parameters as there are combinations are fitted, the others are held; values and
+covariance are then given in the combinations, which do not depend on the held values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from kapitza.solve import pivoted_columns
 
 @dataclass(frozen=True)
 class Combinations:
-    """labels and expressions of what is free; names: the base parameters fitted in their place."""
+    """Free combinations and the base parameters fitted for them.
+
+    labels, expressions: of the combinations. names: of the base parameters.
+    """
 
     model: Model
     labels: tuple[str, ...]
@@ -32,14 +35,17 @@ class Combinations:
 
 
 def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinations | None:
-    """How to fit `free` where it names something else than independent parameters; None where it does not."""
+    """Return how to fit combinations named in `free`.
+
+    None where `free` names independent parameters only.
+    """
     free = (free,) if isinstance(free, str) else free
     if free is None or set(free) <= set(model.names) or model.is_map:
         return None
     base = derived_in_base(model)
     known = {p.name for p in model.parameters}
     if all(name.isidentifier() and name not in known for name in free if name not in model.names):
-        return None  # plain misspellings: the model says which names it has
+        return None  # misspelled names: the model refuses them later and lists the names it has
     expressions = tuple(parse_expression(text, known).xreplace(base) for text in free)
     used = sorted({str(s) for e in expressions for s in e.free_symbols}, key=model.names.index)
     slopes = slopes_at(model, expressions, used)
@@ -59,7 +65,10 @@ def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinati
 
 
 def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
-    """The same estimate in the combinations asked for; the base parameters fitted become derived ones."""
+    """Return the estimate in terms of the free combinations.
+
+    The base parameters fitted in their place become derived parameters.
+    """
     slopes = slopes_at(fit.model, free.expressions, fit.names)
     covariance = carried_covariance(slopes, fit.covariance)
     values = dict(zip(free.labels, values_at(fit.model, free.expressions).tolist(), strict=True))
@@ -82,9 +91,10 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
 
 
 def _known_without(fit: Estimate, free: Combinations, errors: Mapping[str, float]) -> dict[str, float]:
-    """Those of the errors that do not depend on what was held: of what follows from the combinations alone.
+    """Return the errors that are independent of held values.
 
-    With c/m free and k held, m has a value in the fit, and an error, that are those of nothing.
+    These belong to quantities that follow from the combinations alone. With c/m free and k held, m has a value and an
+    error in the fit that carry no information.
     """
     model, base = fit.model, derived_in_base(fit.model)
     used = tuple(dict.fromkeys(str(s) for e in free.expressions for s in e.free_symbols))
@@ -95,6 +105,7 @@ def _known_without(fit: Estimate, free: Combinations, errors: Mapping[str, float
         inside = [n for n in used if symbol(n) in expression.free_symbols]
         if inside:
             slope = slopes_at(model, [expression], used)[0]
+            # A gradient outside the span of the gradients of the combinations depends on the held values.
             rest = slope - rows.T @ np.linalg.lstsq(rows.T, slope, rcond=None)[0]
             if np.linalg.norm(rest) > 1e-9 * np.linalg.norm(slope):
                 continue
@@ -103,6 +114,9 @@ def _known_without(fit: Estimate, free: Combinations, errors: Mapping[str, float
 
 
 def values_of(draws: Array, fit: Estimate, slopes: Array, values: dict[str, float]) -> Array:
-    """Draws of the parameters carried over to the combinations, to first order."""
+    """Return draws of the combinations, to first order.
+
+    They are the draws of the parameters, transformed by the slopes.
+    """
     centre = np.array([fit.values[name] for name in fit.names])
     return np.array(list(values.values())) + (draws - centre) @ slopes.T

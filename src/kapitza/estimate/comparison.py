@@ -1,4 +1,4 @@
-"""Which of several models explains the same data best."""
+"""Comparison of models fitted to the same data."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TIE = 2.0
-"""Difference in AIC below which the data do not tell two models apart."""
+"""Difference in AIC below which the data do not distinguish two models."""
 
 
 def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
     """Compare fits of different models, the best first.
 
-    All of the same samples, one row each.
+    All fits use the same samples; the table has one row per fit.
 
     AIC = 2k - 2 log L and BIC = k log N - 2 log L, k the numbers fitted (free parameters, estimated noises and, by
-    `ShootingFit`, initial states), N the readings; dAIC and dBIC are the differences from the best. weight =
+    `ShootingFit`, initial states), N the number of samples; dAIC and dBIC are the differences from the best. weight =
     exp(-dAIC/2), normalised: the evidence for each among these. Of models within 2 of the lowest AIC, which the data do
-    not tell apart, the smallest comes first. F is the ratio of the residual variances, this fit's
-    over the best's, and p the chance of so large a ratio if both explained the data equally well (for models that are
-    not nested a guide, not a test).
+    not distinguish, the smallest comes first. F is the ratio of the residual variances, this fit's over the best's, and
+    p the probability of so large a ratio if both explained the data equally well (for models that are not nested a
+    guide, not a test).
 
     Parameters
     ----------
@@ -84,6 +84,7 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
         })  # fmt: skip
     table = pd.DataFrame(rows)
     table["dAIC"] = table["AIC"] - table["AIC"].min()
+    # Among tied models the fewest free parameters come first, then the lowest AIC.
     tied = (table["dAIC"] < TIE).to_numpy()
     order = np.lexsort((table["AIC"].to_numpy(), np.where(tied, table["free"], 0), ~tied))
     table = table.iloc[order].reset_index(drop=True)

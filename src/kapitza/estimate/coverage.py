@@ -1,4 +1,7 @@
-"""Do the intervals hold the truth as often as they say? Many fits to one motion with fresh noise each time."""
+"""Coverage of intervals, measured by repeated fits.
+
+Many fits are made to one motion, with fresh noise each time, and the intervals that hold the true value are counted.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +48,10 @@ class Coverage:
     fits: Ensemble
 
     def table(self) -> pd.DataFrame:
-        """Per parameter: bias, rms error, mean stated deviation, share of intervals that hold the truth.
+        """Return bias, errors and coverage of each parameter.
 
-        from, to: 95 % range of that share by the number of fits alone (Clopper-Pearson).
+        Columns: bias, root mean square error, mean stated deviation, share of intervals that hold the truth. from, to:
+        95 % range of that share, given the number of fits (Clopper-Pearson).
         """
         import pandas as pd
         from scipy.stats import beta

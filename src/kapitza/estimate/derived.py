@@ -1,4 +1,4 @@
-"""Parameters that follow from the fitted ones, with errors carried along."""
+"""Parameters derived from the fitted ones, with standard errors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def derived_parameters(
     wanted: Mapping[str, str] | None = None,
     strict: bool = True,
 ) -> list[tuple[str, float, float]]:
-    """Name, value and standard error of the model's derived parameters and of further expressions of its parameters.
+    """Return name, value and standard error of derived parameters.
 
-    To first order: σ_d² = (∂d/∂θ) Σ (∂d/∂θ)ᵀ; this carries mathematical parameters back to physical ones, and forth.
-    Infinite and undefined values are NaN; with strict=False (at starting values) only the expressions are checked.
+    They are the model's derived parameters and the expressions `wanted`. To first order σ_d² = (∂d/∂θ) Σ (∂d/∂θ)ᵀ; this
+    transforms mathematical parameters to physical ones, and back. Infinite and undefined values are NaN; with
+    strict=False (at starting values) only the expressions are checked.
     """
     base = derived_in_base(model)
     expressions = {s.name: e for s, e in base.items()}
@@ -38,21 +39,31 @@ def derived_parameters(
 
 
 def values_at(model: Model, expressions: Sequence[sp.Expr]) -> Array:
-    """Expressions (c,) of the parameters at the values of the model, NaN where one has none (a division by zero)."""
+    """Evaluate expressions (c,) at the values of the model.
+
+    NaN where an expression has no value, for example because of a division by zero.
+    """
     at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
     found = [sp.N(e.xreplace(at)) for e in expressions]
     return np.array([float(v) if v.is_Float or v.is_Integer or v.is_Rational else np.nan for v in found])
 
 
 def slopes_at(model: Model, expressions: Sequence[sp.Expr], names: Sequence[str]) -> Array:
-    """∂ expressions / ∂ parameters (c, k) at the values of the model."""
+    """Return the slopes (c, k) of expressions by parameters.
+
+    ∂ expressions / ∂ parameters, at the values of the model.
+    """
     flat = values_at(model, [sp.diff(e, symbol(n)) for e in expressions for n in names])
     return flat.reshape(len(expressions), len(names))
 
 
 def carried_covariance(slopes: Array, covariance: Array) -> Array:
-    """J Σ Jᵀ for slopes J (c, k); what leans on a parameter of infinite variance has an infinite variance too."""
+    """Return J Σ Jᵀ for slopes J (c, k).
+
+    An expression that depends on a parameter of infinite variance has an infinite variance too.
+    """
     endless = np.isinf(np.diag(covariance))
+    # Infinite entries are set to zero first: 0 · inf would make the independent expressions NaN.
     finite = np.where(endless[:, None] | endless[None, :], 0.0, covariance)
     result = slopes @ finite @ slopes.T
     touched = (slopes[:, endless] != 0).any(axis=1)

@@ -1,4 +1,4 @@
-"""Intervals that hold when residuals are correlated and when pieces of a record disagree.
+"""Intervals for correlated residuals and pieces that disagree.
 
 Noise alone gives a covariance V. Where residuals are not white, what the model misses (a term, coloured noise) is a
 process with a correlation time, and the scatter of the estimate under it is that of the delete-block jackknife: without
@@ -7,7 +7,7 @@ block b of P the estimate would be θ_b, and
     var θ = (P - 1)/P Σ (θ_b - mean)²,   P - 1 degrees of freedom.
 
 90 % intervals from it hold 88-93 % for autoregressive noise up to 0.99, at 1.1-1.3 times the width of a known one; sums
-of scores with lag weights hold 79-88 %. Pieces of the record that prefer values of their own, θ_p = θ + τ e, by more
+of scores with lag weights hold 79-88 %. Pieces of the record that prefer separate values, θ_p = θ + τ e, by more
 than the correlation of their scores explains (F⁻¹ S F⁻¹ with the long-run moment S) show a model that is wrong in
 another way in each of them: then no interval is narrower than τ.
 """
@@ -23,9 +23,9 @@ from scipy import special
 from kapitza.base.arrays import Array, Indices
 
 DISAGREE, WHITE_DISAGREE = 0.01, 1e-3
-"""Probability of a larger disagreement by noise alone below which pieces are said to disagree; where residuals pass for
-noise, as rare as a misfit must be: pieces alone know single parameters so badly that a chance disagreement would widen
-intervals twenty times (measured: one right model in 100)."""
+"""Probability of a larger disagreement by noise alone below which pieces disagree; the second where residuals are
+white. It is as small as that of a misfit, because single pieces determine parameters so badly that a chance
+disagreement would widen intervals twenty times (measured: one right model in 100)."""
 
 TOLD = 2.0
 """Factor on a standard error from which disagreeing pieces are reported."""
@@ -34,29 +34,32 @@ SURELY_CORRELATED = 2.5
 """Standard deviations by which a variance from blocks must exceed that of the noise before it counts."""
 
 PIECES = (8, 6, 4, 3, 2)
-"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough readings."""
+"""Numbers of pieces into which a record is cut to test whether they agree; the first that leaves each enough samples is
+taken."""
 
 DELETED, FEW_DELETED, MANY_READINGS = 12, 8, 400
-"""Blocks of the jackknife, fewer below so many readings. 16 hold 2 % less at strong correlation; 8 are wider."""
+"""Blocks of the jackknife, and fewer below MANY_READINGS samples. Intervals from 16 blocks cover 2 % less at strong
+correlation; those from 8 are wider."""
 
 RUNS = 4
-"""Recordings from which each is a block: they show how the parameters scatter between motions."""
+"""Number of recordings from which each recording is a block: they show how the parameters scatter between motions."""
 
 COLOURED = 8.0
-"""Residuals beyond the noise, in units of its white part, up to which they may be coloured noise: 7 for autoregressive
-noise of 0.99. More is the model: releases of one pendulum that miss by 20 and more differ by far more than blocks of
-one of them."""
+"""Residuals beyond the noise, in units of its white part, up to which they may be coloured noise; autoregressive noise
+of 0.99 has 7. Larger residuals come from the model: releases of one pendulum that miss by 20 and more differ by far
+more than blocks of one release."""
 
 FEWEST_BLOCKS = 20
-"""Blocks from which their scores say something about their variance."""
+"""Fewest blocks whose scores determine their variance."""
 
 
 @dataclass(frozen=True)
 class Widening:
-    """Factors (k,) on the standard errors of the noise, and the degrees of freedom left (infinite where none is lost).
+    """Widening factors (k,) of standard errors.
 
-    correlated: part of it from correlated residuals; spread: (k,) deviation of the parameters between pieces, τ;
-    chance: probability that noise alone makes pieces disagree as much; pieces: how many were compared.
+    factor: on the standard errors by noise alone; freedom: degrees of freedom left, infinite where none is lost.
+    correlated: part of the factor from correlated residuals; spread: (k,) deviation of the parameters between pieces,
+    τ; chance: probability that noise alone makes pieces disagree as much; pieces: how many were compared.
     """
 
     factor: Array
@@ -67,7 +70,10 @@ class Widening:
     pieces: int
 
     def warnings(self) -> Iterator[str]:
-        """A sentence where pieces that disagree make the intervals much wider."""
+        """Yield a warning where disagreeing pieces widen the intervals.
+
+        Reported from a factor of TOLD.
+        """
         if self.spread.any() and self.factor.max() >= TOLD:
             yield (
                 f"{self.pieces} pieces of the data prefer different values (p = {self.chance:.1g}): the intervals are "
@@ -76,15 +82,16 @@ class Widening:
             )
 
     def of(self, covariance: Array) -> Array:
-        """The covariance (k, k) of the noise, widened."""
+        """Return the covariance (k, k) of the noise, widened."""
         return covariance * np.outer(self.factor, self.factor)
 
 
 @dataclass(frozen=True)
 class Deleted:
-    """Steps (P, k) that the estimate takes without each of P blocks.
+    """Steps (P, k) of the delete-block jackknife.
 
-    noise_alone: coloured noise may be all there is, of one recording; pieces then differ by its correlation alone.
+    One row per block: the step that the estimate takes without it. noise_alone: True where coloured noise may explain
+    all residuals of one recording; pieces then differ by its correlation alone.
     """
 
     steps: Array
@@ -92,15 +99,18 @@ class Deleted:
 
 
 def long_run(scores: Array) -> tuple[Array, float]:
-    """Long-run second moment (k, k) of successive scores (B, k), and how many of them count as independent.
+    """Return the long-run second moment of successive scores.
 
-    Bartlett's weights with the bandwidth of D. W. K. Andrews (1991), from the lag-one correlation of each score.
+    scores (B, k); S (k, k) = Σ_lag w(lag) Σ_b s_b s_{b+lag}ᵀ with Bartlett's weights and the bandwidth of D. W. K.
+    Andrews (1991), from the lag-one correlation of each score. The second value is the number of scores that count as
+    independent.
     """
     count = len(scores)
     power = (scores**2).sum(axis=0)
     first = (scores[1:] * scores[:-1]).sum(axis=0) / np.maximum(power, np.finfo(float).tiny)
     first = np.clip(first, -0.97, 0.97)
     strength = np.max(4 * first**2 / ((1 - first) ** 2 * (1 + first) ** 2), initial=0.0)
+    # Andrews' bandwidth for Bartlett's kernel: 1.1447 (α N)^(1/3).
     reach = int(min(np.ceil(1.1447 * (strength * count) ** (1 / 3)), count // 4))
     total = scores.T @ scores
     for lag in range(1, reach + 1):
@@ -110,22 +120,29 @@ def long_run(scores: Array) -> tuple[Array, float]:
 
 
 def jackknife(steps: Array) -> Array:
-    """Variances (k,) of an estimate from the steps (P, k) that it takes when each of P blocks is left out."""
+    """Return the delete-block jackknife variances (k,).
+
+    steps (P, k): of the estimate when each of P blocks is left out; see the head of this module.
+    """
     return (len(steps) - 1) / len(steps) * ((steps - steps.mean(axis=0)) ** 2).sum(axis=0)
 
 
 def block_edges(count: int, readings: int) -> Indices:
-    """Edges (P + 1,) of the blocks of `count` successive nodes, rows or groups; P is at most half of them."""
+    """Return the edges (P + 1,) of successive blocks.
+
+    count: nodes, rows or groups to divide; P is at most half of them.
+    """
     blocks = min(DELETED if readings >= MANY_READINGS else FEW_DELETED, count // 2)
     return np.linspace(0, count, blocks + 1).astype(np.intp)
 
 
 def trend_chance(steps: Array, covariances: Array) -> float:
-    """Probability that a stationary process gives the pieces as much of a trend along the record; 0 below five pieces.
+    """Return the p-value of a trend along the pieces.
 
-    steps (P, k), covariances (P, k, k) as in `pieces_disagree`: a straight line through the P values of each parameter,
-    against their scatter about it, whatever makes them scatter. A decay passes through amplitudes for which a wrong law
-    has other best values; noise, however coloured, has no direction.
+    The null hypothesis is a stationary process. steps (P, k), covariances (P, k, k) as in `pieces_disagree`. A straight
+    line is fitted to the P values of each parameter and compared with their scatter about it, whatever its cause; 0
+    below five pieces. A decaying motion passes through amplitudes at which a wrong law has other best values; noise,
+    even coloured, has no trend.
     """
     pieces, free = steps.shape
     if pieces < 5:
@@ -139,14 +156,16 @@ def trend_chance(steps: Array, covariances: Array) -> float:
         scatter = float(((value - columns @ line) ** 2).sum()) / (pieces - 2)
         size = abs(line[1]) / max(np.sqrt(inverse[1, 1] * scatter), np.finfo(float).tiny)
         chances.append(2.0 * float(special.stdtr(pieces - 2, -size)))
+    # Bonferroni's correction: the smallest of `free` probabilities.
     return min(1.0, min(chances) * free)
 
 
 def pieces_disagree(steps: Array, covariances: Array) -> tuple[Array, float]:
-    """Deviation τ (k,) of each parameter between pieces, and the probability of as much by noise alone.
+    """Return the deviation τ (k,) of parameters between pieces.
 
-    steps (P, k): estimates of the pieces less a common value, covariances (P, k, k) by noise alone. DerSimonian and
-    Laird's moment estimate, parameter by parameter; the smallest probability is corrected for their number.
+    The second value is the probability of as much by noise alone. steps (P, k): estimates of the pieces less a common
+    value, covariances (P, k, k) by noise alone. DerSimonian and Laird's moment estimate, parameter by parameter; the
+    smallest probability is corrected for their number.
     """
     free = steps.shape[1]
     spread, chances = np.zeros(free), np.ones(free)
@@ -175,13 +194,13 @@ def widening(
     level: float = 1.0,
     deleted: Deleted | None = None,
 ) -> Widening:
-    """What blocks and pieces make of the covariance (k, k) by noise alone.
+    """Return the widening of a covariance (k, k).
 
-    deleted: the estimate without each of several blocks, which decides where the residuals do not pass for noise.
-
-    scores (B, k): of successive blocks, None where there are too few; steps (P, k), covariances (P, k, k): of pieces;
-    white: whether the residuals pass for noise: then blocks must differ from it surely before they count; freedom: of
-    the covariance by noise alone; level: mean square of the residuals in units of its noise.
+    covariance: by noise alone. scores (B, k): of successive blocks, None where there are too few; steps (P, k),
+    covariances (P, k, k): of pieces; white: whether the residuals pass for white noise: then blocks must differ from it
+    significantly before they count; freedom: of the covariance by noise alone; level: mean square of the residuals in
+    units of its noise; deleted: the estimate without each of several blocks, which decides where the residuals are not
+    white.
     """
     own = np.clip(np.diag(covariance), 0.0, None)
     usable = own > 0
@@ -197,7 +216,8 @@ def widening(
     spread, chance, count = np.zeros(own.size), 1.0, 0
     if steps is not None and covariances is not None and len(steps) > 1:
         count = len(steps)
-        # Correlated noise makes pieces differ by itself; of a model that is wrong each difference counts.
+        # Correlated noise alone makes pieces differ, so their covariances are scaled by it. With a wrong model every
+        # difference counts.
         stationary = deleted is not None and deleted.noise_alone and trend_chance(steps, covariances) >= DISAGREE
         scale = correlated if stationary and not white else np.full(own.size, correlated.max() if white else 1.0)
         spread, chance = pieces_disagree(steps, covariances * np.sqrt(np.outer(scale, scale)))
@@ -209,6 +229,7 @@ def widening(
     total = base + spread**2
     factor = np.sqrt(np.divide(total, own, out=np.ones_like(own), where=usable))
     left = np.inf
+    # Welch and Satterthwaite: degrees of freedom of a sum of two estimated variances.
     if usable.any():
         parts = (base**2 / blocks if np.isfinite(blocks) else 0.0) + spread**4 / max(count - 1, 1)
         known = usable & (parts > 0)

@@ -1,4 +1,4 @@
-"""Measured drives of a model against the records that are fitted or predicted."""
+"""Checks of measured drives against records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ NEAR = 1e-9
 
 
 def check_reach(model: Model, record: Record, label: str) -> None:
-    """Refuse a record that lasts longer than a measured drive without a period; a recorded drive replaces it."""
+    """Refuse a record that outlasts a measured drive.
+
+    This concerns drives without a period; a channel of the record with the name of the drive replaces it.
+    """
     times = record.time - record.excitation_start
     for signal in model.signals:
         if signal.name not in record.channels and not _covers(signal, record):
@@ -32,7 +35,10 @@ def check_reach(model: Model, record: Record, label: str) -> None:
 
 
 def check_signals(model: Model, record: Record) -> None:
-    """Refuse a recorded excitation that is not the one in the model, which drives the motion."""
+    """Refuse a recorded drive that differs from the model's.
+
+    The motion is driven by the signal of the model.
+    """
     for signal in model.signals:
         if signal.name not in record.channels:
             continue
@@ -50,7 +56,10 @@ def check_signals(model: Model, record: Record) -> None:
 
 
 def with_own_drive(model: Model, record: Record) -> Model:
-    """The model driven by the channels of a record that hold its measured drives, where they differ from its own."""
+    """Return the model driven by the record's own channels.
+
+    Channels that hold measured drives replace the signals of the model where they differ.
+    """
     other = {s.name: _recorded(s, record) for s in model.signals if s.name in record.channels and _gap(s, record)[0]}
     if not other:
         return model
@@ -71,7 +80,10 @@ def _covers(signal: Signal, record: Record) -> bool:
 
 
 def _gap(signal: Signal, record: Record) -> tuple[float, float]:
-    """How far the recorded drive is from the signal (0 where it is the same), and the spread of the signal."""
+    """Return the difference between drive and signal, and spread.
+
+    The difference is a root mean square, 0 where it is within the limit; the spread is that of the signal.
+    """
     measured = record[signal.name]
     if not _covers(signal, record):
         return float(measured.std()) or 1.0, float(measured.std())

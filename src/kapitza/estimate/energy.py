@@ -1,4 +1,7 @@
-"""Frictions that feed energy in: a damping coefficient that came out negative."""
+"""Warnings about friction coefficients that are negative.
+
+Such a friction feeds energy into the motion.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ STATES = 200
 
 
 def energy_warnings(found: Estimate) -> Iterator[str]:
-    """A sentence on each free friction coefficient that is negative beyond its error."""
+    """Yield a warning per free friction coefficient below zero.
+
+    The coefficient must be negative by more than SURELY standard errors.
+    """
     if not isinstance(found.model, Model) or found.model.is_map or not found.status.ok:
         return
     for name, error in found.deviations.items():
@@ -33,9 +39,10 @@ def energy_warnings(found: Estimate) -> Iterator[str]:
 
 
 def takes_energy_out(model: Model, name: str) -> bool:
-    """Whether the term of a parameter is a friction: Σ v ∂a/∂p ≤ 0 at all states, and odd in the velocities.
+    """Return whether the term of a parameter is friction.
 
-    v are the velocities and a the accelerations of coordinates of second order.
+    It is if Σ v ∂a/∂p ≤ 0 at all tested states and the term is odd in the velocities; v are the velocities and a the
+    accelerations of coordinates of second order.
     """
     rows = [model.states.index(f"{c.name}'") for c in model.coordinates if c.order == 2]
     if not rows:
@@ -53,7 +60,7 @@ def takes_energy_out(model: Model, name: str) -> bool:
 
 
 def _law(model: Model, name: str, states: Array) -> Array:
-    """∂x'/∂p (N, n) of one parameter, by a central difference."""
+    """Return ∂x'/∂p (N, n) by a central difference."""
     value = model.values[name]
     step = 1e-4 * max(abs(value), 1e-4)
     ahead, behind = (model.with_values(**{name: value + sign * step}) for sign in (1.0, -1.0))

@@ -1,4 +1,4 @@
-"""Estimate: parameters with intervals, what was fixed, what is suspicious."""
+"""Result of a fit: parameters, intervals and warnings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 3
-"""Faults whose leverage is printed."""
+"""Number of faults whose leverage is printed."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,10 @@ class Estimate(Shown):
         keep_cures(self, "warnings")
 
     def with_(self, **changes: Anything) -> Estimate:
-        """Return the estimate with other values of some fields, or of fields of its parts."""
+        """Return the estimate with other values of some fields.
+
+        Fields of its parts may be named as well.
+        """
         return with_parts(self, changes)
 
     @property
@@ -127,7 +130,10 @@ class Estimate(Shown):
 
     @property
     def identifiable(self) -> tuple[str, ...]:
-        """What the data determine: the free parameters, or combinations of them; nothing where the fit failed."""
+        """Names or combinations that the data determine.
+
+        These are the free parameters or combinations of them; empty where the fit failed.
+        """
         if self.identifiability is None or self.status not in (Status.CONVERGED, Status.SINGULAR):
             return ()
         return self.identifiability.determined
@@ -140,16 +146,19 @@ class Estimate(Shown):
 
     @property
     def path(self) -> dict[str, Array]:
-        """Value of each free parameter at every iteration (I,), as far as the method keeps them."""
+        """Values (I,) of each free parameter by iteration.
+
+        Only for methods that keep them.
+        """
         if self.history is None or not len(self.history):
             return {}
         kept = {n: n if n in self.history.columns else f"theta_{i}" for i, n in enumerate(self.names)}
         return {n: self.history[c].to_numpy(float) for n, c in kept.items() if c in self.history.columns}
 
     def interval(self, level: float = 0.95) -> pd.DataFrame:
-        """Two-sided intervals, none beyond the bounds of its parameter.
+        """Return two-sided intervals, cut at the bounds of parameters.
 
-        Student's t with `dof` degrees of freedom. Where there are `draws`, as many of them lie above an interval as
+        Student's t with `dof` degrees of freedom. Where there are `draws`, as many of them are above an interval as
         below; where they crowd at a bound of the parameter, the interval is the shortest one instead.
 
         Parameters
@@ -165,19 +174,24 @@ class Estimate(Shown):
         return _ends_table(self.ends(level))
 
     def ends(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Low and high end of each interval, by name: what `interval` shows as a table."""
+        """Return low and high end of each interval.
+
+        By name; `interval` shows the same as a table.
+        """
         factor = half_width(level, self.dof)
         if self.draws is None:
             return self._ends(self.covariance, factor)
         rows = {}
         for i, name in enumerate(self.names):
             low, high = interval_of(self.draws[:, i], level, *self._bounds(name))
-            # Draws come close to a bound; an estimate that sits on it belongs to the interval.
+            # Draws come close to a bound but do not reach it; an estimate at the bound belongs to the interval.
             rows[name] = min(low, self.values[name]), max(high, self.values[name])
         return rows
 
     def noise_interval(self, level: float = 0.95) -> pd.DataFrame:
-        """The intervals that noise alone would give, were the model right: `interval` is never narrower.
+        """Return the intervals that noise alone would give.
+
+        They assume that the model is right; `interval` is never narrower.
 
         Parameters
         ----------
@@ -195,14 +209,17 @@ class Estimate(Shown):
         return _ends_table(self._ends(self.noise_alone.covariance, factor))
 
     def _ends(self, covariance: Array, factor: float) -> dict[str, tuple[float, float]]:
-        """So many standard errors to either side, within the bounds."""
+        """Return value ± factor standard errors, within the bounds."""
         spread = np.sqrt(np.clip(np.diag(covariance), 0.0, None)).tolist()
         pairs = zip(self.names, spread, strict=True)
         return {n: between_bounds(self.values[n], factor * s, *self._bounds(n)) for n, s in pairs}
 
     @property
     def headline(self) -> str:
-        """How the fit ended and how well the model follows the data, in one line."""
+        """Status of the fit and quality of the prediction.
+
+        One line: how the fit ended and how well the model follows the data.
+        """
         if self.misfit is None or not self.status.ok:
             return f"{self.method}: {self.status.value}"
         return f"{self.method}: {self.status.value}; {self.misfit}"
@@ -218,7 +235,10 @@ class Estimate(Shown):
         return self.values[name]
 
     def table(self, level: float = 0.95) -> pd.DataFrame:
-        """Value, unit, standard error, relative error [%], interval; fixed parameters below with no error."""
+        """Return a table of the parameters.
+
+        Columns: value, unit, standard error, relative error [%], interval. Fixed parameters follow, without an error.
+        """
         import pandas as pd
 
         ends, spread = self.ends(level), self.deviations
@@ -279,12 +299,16 @@ class Estimate(Shown):
         return "\n".join(lines)
 
     def to_csv(self, path: str | os.PathLike[str], level: float = 0.95) -> None:
-        """The table of parameters as a csv file, in full precision."""
+        """Write the table of parameters to a csv file.
+
+        Numbers are written in full precision.
+        """
         write_table(self.table(level), path, index=True)
 
     def to_arviz(self, draws: int = 2000, seed: int = 0) -> Any:
-        """Draws of the Gaussian approximation (or `draws` where bounds made them) as ArviZ InferenceData.
+        """Return draws of the estimate as ArviZ InferenceData.
 
+        They are draws of the Gaussian approximation, or `draws` of the estimate where bounds made them.
         `kapitza.posterior` samples the posterior itself. Needs the extra ``kapitza[bayes]``.
         """
         from kapitza.estimate.bayes import bayes_packages

@@ -1,10 +1,11 @@
-"""Faults of a measurement that no equation holds: a gain, an offset, the clock, the moment at which the drive begins.
+"""Faults of a measurement: gain, offset, clock, phase.
 
-Each is one direction in the space of the samples, known from the fitted motion: a column of `data/sensor_errors.py`.
+No equation of the model holds them. Each fault is one direction in the space of the samples, known from the fitted
+motion: a column of `data/sensor_errors.py`.
 
-Of a column counts what the free parameters and states cannot do themselves, D; residuals r pull at it by u = Dᵀr, which
-noise alone makes normal with the variance I = DᵀD: a test of one direction sees a fault whose share of the residuals is
-far too small for a test of all of them, and u/I is its size.
+D is the part of a column that the free parameters and states cannot reproduce. Residuals r pull at it by u = Dᵀr, which
+is normal with the variance I = DᵀD under noise alone. A test of one direction detects a fault whose share of the
+residuals is far too small for a test of all of them, and u/I is its size.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from kapitza.base.arrays import Array, Flags
 from kapitza.data import BY_NAME, TESTED
 
 FAULT = 0.01
-"""Probability, of all faults that are tried together, below which the strongest is told."""
+"""Probability, corrected for the number of faults tried, below which the strongest is reported."""
 
 NOTHING_OWN = 1e-7
-"""Share of a column that nothing fitted can do, below which the fault is in the model already."""
+"""Share of a column outside the fitted directions, below which the fault is in the model already."""
 
 MOST_CHANNELS = 10
-"""Channels whose gains and offsets are tried; of more the clock and the phase are."""
+"""Most channels for which gains and offsets are tried; with more only the clock and the phase are."""
 
 MOST_OF_IT = 0.5
 """Share of a large misfit that a fault must explain before it is named."""
@@ -33,10 +34,11 @@ MOST_OF_IT = 0.5
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that the residuals ask for. kind: "gain", "offset", "clock" or "phase"; channel: "" where it is all.
+    """Fault of the measurement that the residuals indicate.
 
-    size, error: relative (gain, clock), in units of the channel (offset), or in seconds (phase); chance: probability of
-    such a pull by noise alone, corrected for the number of faults that were tried.
+    kind: "gain", "offset", "clock" or "phase"; channel: "" where it concerns all of them. size, error: relative (gain,
+    clock), in units of the channel (offset), or in seconds (phase); chance: probability of such a pull by noise alone,
+    corrected for the number of faults that were tried.
     """
 
     kind: str
@@ -51,7 +53,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Leverage:
-    """How far a small fault of the measurement, too small to be seen, would move a parameter.
+    """Effect of a small undetected fault on a parameter.
 
     kind, channel: as in `Fault`; size: of the fault, relative (gain, clock), in units of the channel (offset) or in
     seconds (phase); name: the parameter that moves most; bias: by how much; errors: the same in standard errors.
@@ -79,14 +81,17 @@ class Leverage:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fault that is tried."""
+    """Fault to be tried."""
 
     kind: str
     channel: str = ""
 
 
 def candidates(channels: Sequence[str], angles: Sequence[bool], driven: bool) -> list[Candidate]:
-    """Faults of these channels, of few enough; an angle has no gain, its turns are counted."""
+    """List the faults to try for these channels.
+
+    None per channel where there are more than MOST_CHANNELS. An angle has no gain, because its turns are counted.
+    """
     if len(channels) > MOST_CHANNELS:
         channels, angles = (), ()
     pairs = list(zip(channels, angles, strict=True))
@@ -101,10 +106,10 @@ def candidates(channels: Sequence[str], angles: Sequence[bool], driven: bool) ->
 
 @dataclass(frozen=True)
 class Scores:
-    """How residuals pull at columns that a fit does not hold, all (m,).
+    """Scores (m,) of columns outside the fit.
 
-    pull: u of the head of this module; own: I, the square of what the fit cannot do of a column; whole: the square of
-    all of it; variance: of the pull by noise alone.
+    pull: u of the head of this module; own: I, the squared norm of the part of a column outside the fitted directions;
+    whole: the squared norm of the column; variance: of the pull by noise alone.
     """
 
     pull: Array
@@ -114,17 +119,23 @@ class Scores:
 
     @property
     def live(self) -> Flags:
-        """Which columns are not in the model already."""
+        """Return which columns are not yet in the model."""
         return self.own > NOTHING_OWN * np.maximum(self.whole, np.finfo(float).tiny)
 
     @property
     def gains(self) -> Array:
-        """By how much the sum of squares falls, in variances of the noise."""
+        """Return the drop of χ² per column.
+
+        The drop of the sum of squares, in variances of the noise.
+        """
         return np.where(self.live, self.pull**2 / np.where(self.live, self.variance, 1.0), 0.0)
 
     @property
     def chances(self) -> Array:
-        """Probability that noise alone pulls as much at each column; 1 at one that is in the model already."""
+        """Return the p-value of the pull at each column.
+
+        It is 1 for a column that is in the model already.
+        """
         return np.asarray(special.chdtrc(1, self.gains), float)
 
     def of(self, chosen: slice) -> Scores:
@@ -132,7 +143,10 @@ class Scores:
 
 
 def strongest(tried: Sequence[Candidate], scores: Scores) -> Fault | None:
-    """The fault that explains most of the residuals, None where noise alone pulls as much."""
+    """Return the fault that explains most of the residuals.
+
+    None where noise alone pulls as much.
+    """
     live = int(np.count_nonzero(scores.live))
     if not live:
         return None

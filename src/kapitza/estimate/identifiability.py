@@ -1,7 +1,7 @@
-"""Which parameters, or which combinations of them, the data determine.
+"""Identifiability: which parameters or combinations the data determine.
 
 The Fisher information in relative coordinates, F_ij = Σ (∂y/∂ log θ_i)(∂y/∂ log θ_j)/σ², has a direction of vanishing
-curvature for every way of changing the parameters that leaves the outputs alone. A direction with rational entries is a
+curvature for every change of the parameters that leaves the outputs unchanged. A direction with rational entries is a
 scaling law: with m, k2, k3 → c m, c k2, c k3 only k2/m and k3/m can be known.
 """
 
@@ -20,13 +20,13 @@ from kapitza.solve import basis_of, symmetric_eigenvectors
 
 @dataclass(frozen=True)
 class Identifiability:
-    """Rank of the information and the combinations that are and are not determined.
+    """Rank of the information, determined and undetermined combinations.
 
     determined: names or combinations such as "k2/m" and "ka + kb"; fewer than `rank` where some have no simple formula.
     undetermined: one line per free direction.
-    directions: (k, k - rank) relative changes that leave the data alone. condition: of the relative information's
+    directions: (k, k - rank) relative changes that leave the data unchanged. condition: of the relative information's
     square root (the largest over the smallest relative standard error).
-    exact: the combinations follow from the equations themselves; otherwise they are read off the data at one point.
+    exact: the combinations follow from the equations themselves; otherwise they are found from the data at one point.
     equivalents: other values of the parameters with exactly the same outputs, such as exchanged rates.
     """
 
@@ -44,7 +44,7 @@ class Identifiability:
         return self.rank == len(self.names)
 
     def message(self) -> str:
-        """What to tell the user when parameters cannot be told apart."""
+        """Return a message on parameters that cannot be distinguished."""
         if self.complete and not self.equivalents:
             return "All free parameters are determined."
         if self.complete:
@@ -65,22 +65,23 @@ class Identifiability:
         )
 
     def exchanges(self) -> str:
-        """The equivalent sets of values as text."""
+        """Return the equivalent sets of values as text."""
         return "; or ".join(", ".join(f"{n} = {v:.6g}" for n, v in one.items()) for one in self.equivalents)
 
 
 def determined(names: Sequence[str], condition: float = 1.0) -> Identifiability:
-    """All of the parameters, found to be determined in another way."""
+    """Return an `Identifiability` in which all parameters are determined."""
     names = tuple(names)
     return Identifiability(names, len(names), names, (), np.zeros((len(names), 0)), condition)
 
 
 def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: float = 1e-7) -> Identifiability:
-    """Identifiability from an information matrix (k, k) in the parameters themselves.
+    """Return the identifiability from an information matrix (k, k).
 
-    scale: (k,) the size of each parameter, with its sign (its value, or a typical one where that is zero). Directions
-    whose relative standard error exceeds the best one by more than 1/tolerance count as undetermined: use a tolerance
-    near the square root of the relative precision of the information.
+    information: in the parameters themselves. scale: (k,) the size of each parameter, with its sign (its value, or a
+    typical one where that is zero). Directions whose relative standard error exceeds the best one by more than
+    1/tolerance count as undetermined: use a tolerance near the square root of the relative precision of the
+    information.
     """
     names = tuple(names)
     scale = np.asarray(scale, float)
@@ -88,6 +89,7 @@ def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: f
     eigenvalues, vectors = symmetric_eigenvectors((relative + relative.T) / 2)
     eigenvalues = np.clip(eigenvalues, 0.0, None)
     largest = eigenvalues.max(initial=0.0)
+    # Eigenvalues of the information are inverse variances: a ratio of standard errors is squared.
     null = eigenvalues <= tolerance**2 * largest if largest > 0 else np.ones(len(names), bool)
     smallest = float(eigenvalues[0]) if names else 0.0
     condition = float(np.sqrt(largest / smallest)) if smallest > 0 else float("inf") if names else 1.0
@@ -97,9 +99,10 @@ def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: f
 
 
 def echelon(basis: Array) -> Array:
-    """Columns with a 1 at a pivot row of their own and 0 at the other pivots, pivots taken at the largest entries.
+    """Return the reduced column echelon form of a basis.
 
-    basis: (k, d) orthonormal. The result depends on the space alone, not on the basis that LAPACK chose.
+    basis: (k, d) orthonormal. Each column has a 1 at its pivot row and 0 at the other pivots; pivots are taken at the
+    largest entries. The result depends on the space alone, not on the basis that LAPACK chose.
     """
     basis = basis_of(basis)
     pivots: list[int] = []
@@ -140,7 +143,10 @@ def _describe(basis: Array, names: tuple[str, ...]) -> tuple[tuple[str, ...], tu
 
 
 def _times_power(text: str, name: str, exponent: float) -> str | None:
-    """text * name**exponent; None where the exponent is not a small fraction, for then it is not a power law."""
+    """Return text * name**exponent.
+
+    None where the exponent is not a small fraction, because the combination is then not a power law.
+    """
     if exponent == 0:
         return text
     fraction = Fraction(abs(exponent)).limit_denominator(6)

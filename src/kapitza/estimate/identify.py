@@ -1,4 +1,4 @@
-"""The one verb that turns a model and data into parameters."""
+"""The function `identify`: parameters of a model from data."""
 
 from __future__ import annotations
 
@@ -109,7 +109,10 @@ def identify(
 
 
 def _only(parts: Sequence[Part], own: Sequence[str]) -> Part:
-    """Return the one recording on disk; several data, or parameters that differ between them, are refused."""
+    """Return the one recording on disk.
+
+    Several data, or parameters that differ between them, are refused.
+    """
     if len(parts) > 1:
         raise DataError("A recording on disk is fitted alone, part by part: fit the others by calls of their own.")
     if own:
@@ -118,7 +121,10 @@ def _only(parts: Sequence[Part], own: Sequence[str]) -> Part:
 
 
 def _chosen(method: Estimator | str | None, parts: Sequence[Part]) -> Estimator:
-    """Return the settings to fit by; by default those that suit the first of the data."""
+    """Return the settings to fit by.
+
+    The default suits the first of the data.
+    """
     if method is None or method == "auto":
         first = parts[0].source
         return (
@@ -140,7 +146,10 @@ def _chosen(method: Estimator | str | None, parts: Sequence[Part]) -> Estimator:
 
 
 def _still_true(found: Estimate) -> Iterator[str]:
-    """Warnings without those that later, wider or narrower errors made untrue."""
+    """Yield the warnings that hold for the final errors.
+
+    Errors widened or narrowed later make some warnings untrue.
+    """
     known = {f"{name} is smaller than its own": abs(found.values[name]) >= error
              for name, error in found.deviations.items()}  # fmt: skip
     for text in found.warnings:
@@ -149,14 +158,17 @@ def _still_true(found: Estimate) -> Iterator[str]:
 
 
 def _bad_samples(parts: Sequence[Part]) -> tuple[str, ...]:
-    """Return sentences on bad samples that were found in the records before the fit."""
+    """Return warnings on bad samples found before the fit."""
     records = [part.source for part in parts if isinstance(part.source, Record)]
     heads = [f"record {number}: " if len(records) > 1 else "" for number in range(len(records))]
     return tuple(head + text for head, one in zip(heads, records, strict=True) for text in bad_sample_warnings(one))
 
 
 def _stopped(request: Request, method: str, partial: Mapping[str, float] | Estimate | None) -> Estimate:
-    """What there is of a fit that was stopped: an estimate, or values without errors; nothing where there is none."""
+    """Return the estimate of an interrupted fit.
+
+    `partial` is an estimate, or values without errors. Raises KeyboardInterrupt where there is neither.
+    """
     if isinstance(partial, Estimate):
         words = "stopped by the user after the fit, before its intervals were made anew: they are those of the fit."
         return partial.with_(status=Status.INTERRUPTED, warnings=(words, *partial.warnings))

@@ -1,4 +1,7 @@
-"""Intervals of parameters: Student's, the shortest one of draws, and draws of a Gaussian that bounds cut off."""
+"""Intervals of parameters, and draws of a truncated Gaussian.
+
+Student's intervals, central and shortest intervals of draws, and draws of a Gaussian that bounds cut off.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,14 @@ from kapitza.base.arrays import Array
 from kapitza.errors import KapitzaError
 
 CHAINS, SWEEPS, STATES = 500, 400, 10
-"""Independent chains, sweeps over the parameters, and states taken of each chain, evenly over its second half."""
+"""Independent chains, sweeps over the parameters, and states kept per chain, spaced evenly over its second half."""
 
 
 def half_width(level: Any, dof: float) -> float:
-    """Half the width of a two-sided interval in standard errors: Student's t, Gaussian where the noise is known."""
+    """Return the half width of an interval.
+
+    In standard errors, two-sided: Student's t, Gaussian where the noise is known.
+    """
     if not (isinstance(level, Real) and 0 < float(level) < 1):
         raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
     middle = 0.5 + float(level) / 2
@@ -24,18 +30,24 @@ def half_width(level: Any, dof: float) -> float:
 
 
 def between_bounds(value: float, reach: float, low: float, high: float) -> tuple[float, float]:
-    """value ± reach, cut off at the bounds (low, high) of a value that lies between them."""
+    """Return value ± reach, cut off at the bounds.
+
+    A value outside (low, high) is not cut off.
+    """
     inside = low <= value <= high
     ends = value - reach, value + reach
     return (max(ends[0], low), min(ends[1], high)) if inside else ends
 
 
 CROWDED = 0.1
-"""Distance of the outermost draws from a bound, in their spread, from which they crowd at it."""
+"""Distance between the outermost draw and a bound, in standard deviations, below which the draws crowd at it."""
 
 
 def interval_of(draws: Array, level: float, low: float, high: float) -> tuple[float, float]:
-    """The central interval of draws (S,), or the shortest one where they crowd at a bound (low, high)."""
+    """Return the central interval of draws (S,).
+
+    The shortest one where they crowd at a bound (low, high).
+    """
     near = CROWDED * float(np.std(draws))
     if draws.min() - low < near or high - draws.max() < near:
         return shortest(draws, level)
@@ -44,7 +56,10 @@ def interval_of(draws: Array, level: float, low: float, high: float) -> tuple[fl
 
 
 def shortest(draws: Array, level: float) -> tuple[float, float]:
-    """The shortest interval that holds this share of the draws (S,): one-sided where they crowd at a bound."""
+    """Return the shortest interval of draws (S,).
+
+    It holds the share `level` of them, and is one-sided where they crowd at a bound.
+    """
     ordered = np.sort(draws)
     inside = int(np.ceil(level * ordered.size))
     widths = ordered[inside - 1 :] - ordered[: ordered.size - inside + 1]
@@ -53,7 +68,10 @@ def shortest(draws: Array, level: float) -> tuple[float, float]:
 
 
 def truncated_gaussian(mean: Array, covariance: Array, low: Array, high: Array, seed: int = 0) -> Array:
-    """Draws (CHAINS · STATES, k) from N(mean, covariance) within low ≤ θ ≤ high, by Gibbs sampling of many chains."""
+    """Draw samples of a Gaussian within bounds.
+
+    Returns (CHAINS · STATES, k) draws of N(mean, covariance) within low ≤ θ ≤ high, by Gibbs sampling of many chains.
+    """
     rng = np.random.default_rng(seed)
     size = np.sqrt(np.diag(covariance))
     below, above = (low - mean) / size, (high - mean) / size
@@ -74,7 +92,11 @@ def truncated_gaussian(mean: Array, covariance: Array, low: Array, high: Array, 
 
 
 def _quantiles(low: Array, high: Array, share: Array) -> Array:
-    """Quantiles of a unit Gaussian cut to [low, high], computed in the tail where the digits are."""
+    """Return quantiles of a truncated unit Gaussian.
+
+    Cut to [low, high], and computed in the lower tail, where floating-point numbers resolve small probabilities.
+    """
+    # An interval above zero is mirrored: 1 - Φ loses its digits in the upper tail.
     flip = low > 0
     first, last = np.where(flip, -high, low), np.where(flip, -low, high)
     a, b = special.ndtr(first), special.ndtr(last)

@@ -1,4 +1,4 @@
-"""Iterations of a fit, kept as rows until a table is asked for."""
+"""Iterations of a fit, tabulated on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One judge of fits: the scale of residuals, whether anything is left in them, and doubtful parameters."""
+"""Tests of residuals: scale, whiteness, doubtful parameters."""
 
 from __future__ import annotations
 
@@ -12,22 +12,28 @@ from kapitza.estimate.request import Request
 from kapitza.signal import MEDIAN_TO_DEVIATION
 
 HUBER = 1.345
-"""Standard deviations beyond which Huber's loss grows linearly: 95 % efficient on Gaussian noise."""
+"""Standard deviations beyond which Huber's loss grows linearly; 1.345 is 95 % efficient on Gaussian noise."""
 
 NOT_WHITE = 1e-3
 """Probability below which residuals are not taken for white noise."""
 
 AT_BOUND = 1e-6
-"""Distance from a bound, relative to the value, at which a parameter sits there."""
+"""Distance from a bound, relative to the value, within which a parameter is at the bound."""
 
 
 def robust_scale(residual: Array) -> float:
-    """Standard deviation of residuals about zero by their median modulus, which outliers leave alone."""
+    """Return the robust standard deviation of residuals about zero.
+
+    From the median modulus, which outliers hardly change.
+    """
     return MEDIAN_TO_DEVIATION * float(np.median(np.abs(residual))) if residual.size else 0.0
 
 
 def spread_of(values: Array, outliers: bool) -> float:
-    """Standard deviation, or what the median deviation says of it where readings may be wild."""
+    """Return the standard deviation of samples.
+
+    With `outliers`, from the median deviation.
+    """
     if not values.size:
         return 0.0
     if outliers and (middle := robust_scale(values - np.median(values))) > 0:
@@ -36,16 +42,21 @@ def spread_of(values: Array, outliers: bool) -> float:
 
 
 def huber_weights(residual: Array, scale: float | Array = 1.0) -> Array:
-    """1 within HUBER standard deviations, falling as their inverse beyond."""
+    """Return Huber's weights.
+
+    1 within HUBER standard deviations, HUBER · scale/|residual| beyond.
+    """
     limit = HUBER * np.maximum(scale, np.finfo(float).tiny)
     return np.minimum(1.0, limit / np.maximum(np.abs(residual), np.finfo(float).tiny))
 
 
 def whiteness(residual: Array, joined: Flags, count: int, lags: int, explained: float = 0.0) -> tuple[float, float]:
-    """Ljung-Box test of residuals (N,): the probability that white noise is as correlated, and the lag-one correlation.
+    """Return the p-value of the Ljung-Box test.
 
-    joined: (N,) True where sample i + 1 follows sample i; count: residuals that are readings (the others are 0).
-    explained: correlation that the fit itself makes, p fitted numbers correlate n residuals by up to p/n.
+    Q = n (n + 2) Σ_j ρ_j²/(n - j) over the lags, χ² distributed for white noise. The second value is the lag-one
+    correlation. residual: (N,). joined: (N,) True where sample i + 1 follows sample i; count: residuals that are
+    samples (the others are 0). explained: correlation that the fit itself makes; p fitted numbers correlate n residuals
+    by up to p/n.
     """
     power = float((residual**2).sum())
     if power == 0 or lags < 1:
@@ -66,7 +77,10 @@ def doubtful_parameters(
     at_bound: Flags | None = None,
     names: Sequence[str] | None = None,
 ) -> Iterator[str]:
-    """What is suspicious about values theta (k,) with this covariance (k, k), in plain words."""
+    """Yield warnings about suspicious values of parameters.
+
+    theta (k,) with covariance (k, k): at a bound, outside the bounds, not moved, or smaller than the standard error.
+    """
     deviation = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     for i, name in enumerate(request.names if names is None else names):
         value, start = float(theta[i]), request.model.values[name]

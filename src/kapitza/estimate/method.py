@@ -1,4 +1,4 @@
-"""Methods of identification: settings that state what they accept."""
+"""Base class of methods, and what they accept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SUITED = {
 
 @dataclass(frozen=True)
 class Accepts:
-    """State what a method can work on.
+    """Kinds of data and sensor errors a method accepts.
 
     sources: kinds of data. alone: kinds of which one may be given only, without other data. unknown: errors of sensors
     that may be fitted; known: those whose known values can be undone. lost_samples: whether single samples of a record
@@ -67,7 +67,10 @@ class Accepts:
 
 
 class Estimator:
-    """Be the base of the settings of every method: what it accepts, and its one verb."""
+    """Base class of the settings of every method.
+
+    `accepts` states the data that it works on; `fit` answers a request.
+    """
 
     accepts: ClassVar[Accepts]
     outputs: Mapping[str, Any] = MappingProxyType({})
@@ -75,12 +78,15 @@ class Estimator:
 
     @property
     def name(self) -> str:
-        """The method as messages call it."""
+        """Name of the method in messages."""
         return type(self).__name__
 
     @property
     def last(self) -> Estimator:
-        """Settings of the last step of a chain; of a single method its own."""
+        """Settings of the last step of a chain.
+
+        For a single method the settings themselves.
+        """
         return self
 
     def fit(self, request: Any) -> Estimate:

@@ -1,4 +1,7 @@
-"""One judge of misfit: how well a model follows its data, with size and place, in the same words for all estimators."""
+"""Misfit: how well a model follows its data.
+
+Size and place of the residuals, in the same words for all estimators.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,24 @@ from kapitza.base.arrays import Array
 from kapitza.estimate.faults import MOST_OF_IT, Fault, Scores
 
 ALARM = 1e-3
-"""Probability below which noise alone is not an explanation of what a fit leaves."""
+"""Probability below which noise alone does not explain the residuals."""
 
 FOLLOWS_NOT = 0.3
-"""What is left beyond the noise, as a share of the signal, from which a model does not follow the data."""
+"""Residuals beyond the noise, as a share of the signal, from which a model does not follow the data."""
 
 SMALLEST_BAND = 1
-"""Bins of the narrowest band of frequencies that is looked at; wider ones are four times as wide each."""
+"""Bins of the narrowest band of frequencies that is tested; each next band is four times as wide."""
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """What a fit leaves, beside the noise and beside the signal.
+    """Residuals of a fit compared with noise and signal.
 
-    size: root mean square of what is left beyond the noise, in units of the noise (0: nothing). share: the same in
+    size: root mean square of the residuals beyond the noise, in units of the noise (0: none). share: the same in
     units of the signal (the spread of what was measured, or the terms of the equations). chance: probability that
     noise alone leaves as much. what: who misses the data ("the equations", "the motion"); where: at which place most.
     noise: where the size of the noise comes from. fault: of the measurement (a gain, the clock, …) that the residuals
-    ask for, None where they ask for none.
+    indicate, None where they indicate none.
 
     Examples
     --------
@@ -48,17 +51,20 @@ class Misfit:
 
     @property
     def to_the_noise(self) -> bool:
-        """Whether noise alone explains what is left."""
+        """Whether noise alone explains the residuals."""
         return self.chance >= ALARM and self.fault is None
 
     @property
     def misses(self) -> bool:
-        """Whether the model misses the data by more than the noise itself."""
+        """Whether the misfit is larger than the noise itself."""
         return self.chance < ALARM and self.size >= 1.0
 
     @property
     def verdict(self) -> str:
-        """Whether the model follows the data, with the size of what it misses."""
+        """Verdict with the size of the misfit.
+
+        The text states whether the model follows the data.
+        """
         if not self.misses:
             return str(self)
         return f"misses the data by {self.size:.2g} times the noise ({_percent(self.share)} of the signal)"
@@ -73,11 +79,11 @@ class Misfit:
         return f"follows the data to {_percent(self.share)} of the signal"
 
     def warnings(self) -> Iterator[str]:
-        """The one sentence about it, where there is something to say."""
+        """Yield a warning where noise alone explains too little."""
         if self.to_the_noise:
             return
         if self.chance >= ALARM:
-            # Too faint for a test of all directions: only what was asked for by name is seen.
+            # Too weak for a test of all directions: only a test of this one fault detects it.
             yield (
                 f"{self.what} would follow the data better with {self.fault}: noise alone asks for as much with a "
                 f"probability of {self.fault.chance if self.fault else 0.0:.1g}. What is left is too little to show "
@@ -108,7 +114,10 @@ def _percent(share: float) -> str:
 
 
 def worst(found: Sequence[Misfit]) -> Misfit | None:
-    """The misfit that is most significant, its chance corrected for how many were looked at."""
+    """Return the most significant misfit.
+
+    Its probability is corrected for the number of misfits compared.
+    """
     if not found:
         return None
     first = min(found, key=lambda one: (one.chance, -one.size))
@@ -116,9 +125,10 @@ def worst(found: Sequence[Misfit]) -> Misfit | None:
 
 
 def with_fault(misfit: Misfit, fault: Fault | None, level: float, excess: float) -> Misfit:
-    """The misfit with a fault that was seen, unless it is a small part of a large misfit.
+    """Return the misfit with a fault of the measurement.
 
-    level: mean square of the weighted rows; excess: by how much the sum of these squares exceeds that of noise alone.
+    The fault is dropped where it is a small part of a large misfit. level: mean square of the weighted rows; excess: by
+    how much the sum of these squares exceeds that of noise alone.
     """
     if fault is None:
         return misfit
@@ -128,16 +138,21 @@ def with_fault(misfit: Misfit, fault: Fault | None, level: float, excess: float)
 
 
 def chance_of_level(level: float, dof: float, freedom: float) -> float:
-    """Probability that noise has a larger mean square over `dof` numbers; its size has `freedom` degrees itself."""
+    """Return the p-value of a mean square.
+
+    It is the probability that noise has a larger one: F distribution over `dof` numbers where the size of the noise has
+    `freedom` degrees of freedom itself, χ² where it is known.
+    """
     if np.isfinite(freedom):
         return float(special.fdtrc(dof, freedom, level))
     return float(special.chdtrc(dof, level * dof))
 
 
 def structure(residual: Array) -> float:
-    """Probability that white noise has a band of frequencies as strong as these residuals (N,), any band.
+    """Return the p-value of structure in residuals (N,).
 
-    The periodogram of white noise has independent exponential ordinates. Bands of 1, 4, 16, … neighbouring bins are
+    It is the probability that white noise has any band of frequencies as strong as these residuals. The periodogram of
+    white noise has independent exponential ordinates. Bands of 1, 4, 16, … neighbouring bins are
     compared with all the rest (F distribution); single lines show a drive or a clock that is off, wide bands a missing
     term in a chaotic motion. Pieces may be laid end to end: white noise stays white. The smallest probability counts,
     corrected for the number of bands and of widths.
@@ -156,16 +171,18 @@ def structure(residual: Array) -> float:
         strongest = float(sums.max())
         ratio = (strongest / width) / max((total - strongest) / (bins - width), np.finfo(float).tiny)
         chance = float(special.fdtrc(2 * width, 2 * (bins - width), ratio))
+        # 1 - (1 - p)^bands: probability that the strongest of as many independent bands exceeds the ratio.
         best = min(best, -np.expm1(bands * np.log1p(-min(chance, 1 - 1e-16))))
         widths, width = widths + 1, 4 * width
     return float(min(1.0, best * max(widths, 1)))
 
 
 def scores_of(columns: Array, explained: Array, residual: Array, drawn: tuple[Array, Array] | None = None) -> Scores:
-    """How the residuals (n,) of a fit by the columns `explained` (n, k) pull at each of the columns (n, m).
+    """Return the scores of columns outside the fit.
 
-    What the fit holds of a column is taken off first. drawn: draws (d, k), (d, m) of what noise of second order pulls
-    at the columns of either kind; their mean is taken off, their variance counted.
+    columns: (n, m); explained: columns (n, k) of the fit; residual: (n,). The part of a column that the fit explains is
+    subtracted first. drawn: draws (d, k), (d, m) of what noise of second order pulls at the columns of either kind;
+    their mean is subtracted, their variance added.
     """
     size = np.maximum(np.linalg.norm(explained, axis=0), np.finfo(float).tiny)
     basis, corner = np.linalg.qr(explained / size)  # any sign: Q Qᵀ and R⁻¹ Qᵀ
@@ -185,7 +202,11 @@ def scores_of(columns: Array, explained: Array, residual: Array, drawn: tuple[Ar
 
 
 def floor_of(residual: Array) -> float:
-    """Standard deviation of the white part of residuals (N,): by the median of the upper half of their periodogram."""
+    """Return the noise floor of residuals (N,).
+
+    It is the standard deviation of their white part, by the median of the upper half of their periodogram; the median
+    of an exponential ordinate is log 2 times its mean.
+    """
     residual = np.asarray(residual, float)
     if residual.size < 16:
         return float(residual.std())
@@ -194,10 +215,10 @@ def floor_of(residual: Array) -> float:
 
 
 def place_of(squares: Array, signals: dict[str, Array]) -> str:
-    """Where squares (N,) of residuals are largest: at large or small modulus of one of the signals (N,), if anywhere.
+    """Return where squared residuals (N,) are largest.
 
-    A fifth of the samples at either end of each signal is compared with the mean; a place is named when it holds half
-    as much again as its share.
+    "at large |x|" or "at small |x|" of one of the signals (N,), "" if nowhere. A fifth of the samples at either end of
+    each signal is compared with the mean; a place is named when it holds half as much again as its share.
     """
     total, best, name = float(squares.mean()), 1.5, ""
     if not total > 0:

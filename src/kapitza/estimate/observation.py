@@ -1,4 +1,4 @@
-"""What the sensors see of the states: channels as functions of states, time and parameters."""
+"""Channels as functions of states, time and parameters."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class DifferenceQuotient:
 
     y(t) = [h(x(t + step)) - h(x(t))] / step, h in plain notation.
 
-    So a velocity that comes from two readings of an angle 15.08 ms apart is `DifferenceQuotient("phi", 0.01508)`.
+    So a velocity that comes from two samples of an angle 15.08 ms apart is `DifferenceQuotient("phi", 0.01508)`.
 
     Parameters
     ----------
     output : str
-        What is read twice, an expression of states, time and parameters.
+        Quantity that is sampled twice, an expression of states, time and parameters.
     step : float
-        Time between the two readings [s].
+        Time between the two samples [s].
 
     Examples
     --------
@@ -54,11 +54,11 @@ Output = str | sp.Expr | DifferenceQuotient
 
 @dataclass(frozen=True)
 class Observation:
-    """y = h(x, t, θ) for the channels of a record.
+    """Measurement equation of a record.
 
-    matrix: (c, n) when every channel is a constant linear combination of states, else None; picked: (c,) the states
-    themselves that the channels see, where they see no combination.
-    angles: (c,) which channels live on a circle. signals: measured excitations that the channels see.
+    y = h(x, t, θ) for its channels. matrix: (c, n) when every channel is a constant linear combination of states, else
+    None; picked: (c,) the indices of the states that the channels measure, where every channel is a state.
+    angles: (c,) which channels live on a circle. signals: measured excitations that the channels measure.
     """
 
     channels: tuple[str, ...]
@@ -72,13 +72,19 @@ class Observation:
     signals: tuple[Signal, ...] = ()
 
     def value(self, states: Array, times: Array, parameters: Array) -> Array:
-        """h (N, c) at states (N, n), times (N,), parameters (N, npar) or (npar,)."""
+        """Return h (N, c) at states (N, n).
+
+        times (N,), parameters (N, npar) or (npar,).
+        """
         if self.matrix is not None:
             return states @ self.matrix.T
         return self._all(states, times, parameters)[: len(self.channels)].T
 
     def linearise(self, states: Array, times: Array, parameters: Array) -> tuple[Array, Array, Array]:
-        """h (N, c), ∂h/∂x (N, c, n), ∂h/∂θ (N, c, k)."""
+        """Return the outputs and their Jacobians.
+
+        h (N, c), ∂h/∂x (N, c, n), ∂h/∂θ (N, c, k).
+        """
         count, outputs = len(states), len(self.channels)
         if self.matrix is not None:
             by_state = np.broadcast_to(self.matrix, (count, *self.matrix.shape))
@@ -90,10 +96,11 @@ class Observation:
     def along(
         self, states: Array, times: Array, parameters: Array, tangents: tuple[Array, Array] | None
     ) -> tuple[Array, Array]:
-        """h (N, c) and its slopes (N, c, n + k) by the state an interval starts from and by the free parameters.
+        """Return the outputs and their slopes.
 
+        h (N, c) and its derivatives (N, c, n + k) by the state at the start of an interval and by the free parameters.
         tangents: derivatives (..., n, n) and (..., n, k) of `states` by these, N in all; None where the interval starts
-        at the reading itself.
+        at the sample itself.
         """
         value, to_state, direct = self.linearise(states, times, parameters)
         count, n, k = len(states), self.states, self.free
@@ -101,7 +108,7 @@ class Observation:
         if tangents is None:
             slopes[..., :n], slopes[..., n:] = to_state, 0.0
         elif self.picked is not None:
-            # Neighbouring states are seen without a copy: tangents of many states are large.
+            # A slice selects neighbouring states without a copy: tangents of many states are large.
             first, last = int(self.picked[0]), int(self.picked[-1]) + 1
             run = np.array_equal(self.picked, np.arange(first, last))
             seen = slice(first, last) if run else self.picked
@@ -120,12 +127,15 @@ class Observation:
         return self.evaluate(np.vstack([states.T, times[None], *seen]), np.asarray(parameters).T)
 
     def residual(self, predicted: Array, measured: Array) -> Array:
-        """predicted - measured, on the circle for angles."""
+        """Return predicted - measured, on the circle for angles."""
         return difference(predicted, measured, self.angles)
 
 
 def observe(model: Model, records: Sequence[Record], outputs: Mapping[str, Output], free: Sequence[str]) -> Observation:
-    """Match the channels of all records to the model: by `outputs` first, then outputs of the model, then states."""
+    """Match the channels of all records to the model.
+
+    By `outputs` first, then outputs of the model, then states.
+    """
     circles: dict[str, bool] = {}
     for record in records:
         for channel, angle in zip(record.channels, record.angles, strict=True):
@@ -140,7 +150,10 @@ def observe_channels(
     outputs: Mapping[str, Output],
     free: Sequence[str],
 ) -> Observation:
-    """The same for channels known by name alone, with whether each lives on a circle."""
+    """Match channels given by name to the model.
+
+    on_circle: whether each of the channels lives on a circle.
+    """
     if not available:
         raise DataError(f'No measured channel is named: give one at least, such as "{model.states[0]}".')
     names = {*model.states, *(p.name for p in model.parameters), "t", *(s.name for s in model.signals)}
@@ -183,7 +196,10 @@ def observe_channels(
 
 
 def _on_circle(expression: sp.Expr, model: Model) -> bool:
-    """Whether an output is a whole-number combination of angles alone: it counts modulo a turn, declared or not."""
+    """Return whether an output counts modulo one turn.
+
+    It does if it is an integer combination of angles alone, declared as an angle or not.
+    """
     turning = [symbol(name) for name, angle in zip(model.states, model.angles, strict=True) if angle]
     slopes = [sp.diff(expression, angle) for angle in turning]
     rest = sp.expand(expression - sum(slope * angle for slope, angle in zip(slopes, turning, strict=True)))
@@ -201,7 +217,7 @@ def _compile(
     expressions = tuple(cast(sp.Expr, e.xreplace(derived)) for e in expressions)
     states = [symbol(name) for name in model.states]
     structure = model.structure
-    # An accelerometer on a large linkage sees a step of its elimination, not an expression in the states.
+    # An accelerometer on a large linkage measures a step of its elimination, not an expression in the states.
     solved = {name for name, _ in structure.steps}
     jacobian = [[sp.diff(e, x) for x in states] for e in expressions]
     used = tuple(s for s in model.signals if any(symbol(s.name) in e.free_symbols for e in expressions))
@@ -231,9 +247,10 @@ def _compile(
 
 
 def linear_rows(model: Model, observation: Observation) -> tuple[Flags, Array]:
-    """Which channels (c,) are linear in the states with constant gains (c, n), at the model's values.
+    """Return the channels linear in the states, and gains.
 
-    What they read of a state of zeros, `Observation.value`, is their offset, which may depend on time.
+    linear (c,) and constant gains (c, n), at the model's values. Their offset is `Observation.value` at the zero state;
+    it may depend on time.
     """
     count = len(observation.channels)
     if observation.matrix is not None:

@@ -1,4 +1,7 @@
-"""Free parameters that differ between recordings: amplitudes, offsets, temperatures."""
+"""Free parameters that differ between recordings.
+
+Examples are amplitudes, offsets, temperatures.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,16 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.model import Model, Parameter, symbol
 
 SWITCH = "at_"
-"""Names of the parameters that are one for a recording and zero for the others, before its number."""
+"""Prefix of the switch parameters: `at_3` is one for recording 3 and zero for the others."""
 
 
 def with_own(
     model: Model, parts: tuple[Part, ...], free: list[str] | None, own: Sequence[str]
 ) -> tuple[Model, tuple[Part, ...], list[str] | None]:
-    """Return the question with F as free F_0, F_1, … of the recordings, for every F in `own`.
+    """Return the question with per-recording parameters F_0, F_1, ….
 
-    F becomes a derived parameter, F_0·at_0 + F_1·at_1 + …, where at_i is one for recording i and zero for the others:
-    settings of the recordings, which every method takes.
+    For every F in `own`, F becomes a derived parameter, F_0·at_0 + F_1·at_1 + …, where at_i is one for recording i and
+    zero for the others. The at_i are values of the recordings, which every method accepts.
     """
     names = list(dict.fromkeys(own))
     if not names:
@@ -69,7 +72,7 @@ def with_own(
 
 
 def at_setting(model: Model, values: Mapping[str, float]) -> Model:
-    """Return the model at the setting of a new recording.
+    """Return the model with the values of a recording.
 
     Parameters that differed between the fitted recordings need a value here.
     """
@@ -90,6 +93,6 @@ def at_setting(model: Model, values: Mapping[str, float]) -> Model:
 
 
 def without_common(found: Estimate, names: Sequence[str]) -> Estimate:
-    """Return the estimate without common values of parameters that differ between recordings."""
+    """Return the estimate without common values of per-recording parameters."""
     kept = {name: value for name, value in found.values.items() if name not in names}
     return found.with_(values=kept, derived={n: e for n, e in found.derived.items() if n not in names})

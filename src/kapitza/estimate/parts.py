@@ -1,4 +1,7 @@
-"""What an estimate knows beyond values and covariance, each a small type; an estimate holds those that apply."""
+"""Parts of an estimate beyond values and covariance.
+
+Each is a small type; an estimate holds those that apply.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Question:
-    """Hold what was asked of a fit.
+    """Model, data and settings of a fit.
 
     model: with the fitted values. data: what was fitted, as `identify` takes it. settings: the method. sensors: what
     the channels measure, as it was given with the method. start: values that the fit began from. fixed: values that
@@ -44,7 +47,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Hold how well the model agrees with the data.
+    """Agreement of the model with the data.
 
     residuals: by output, weighted (so that 1 is one standard deviation) unless the method says otherwise. noise: by
     channel. chi2: sum of the weighted squared residuals, NaN where they have no weights. dof: degrees of freedom of
@@ -62,7 +65,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Course:
-    """Hold how the fit went.
+    """Course of the fit.
 
     history: one row per iteration. chain: what method="auto" tried. post_mortem: why a fit failed.
     """
@@ -75,13 +78,16 @@ class Course:
         keep_cures(self, "chain", "post_mortem")
 
     def __getstate__(self) -> dict[str, Any]:
-        # A field to come holds a lock, which does not travel to another process.
+        # A deferred field holds a lock, which cannot be pickled.
         return as_computed(self)
 
 
 @dataclass(frozen=True)
 class Combined:
-    """Hold the fit behind free combinations: the estimate of parameters fitted in their place, and those held."""
+    """Fit behind free combinations of parameters.
+
+    base: the estimate of the parameters fitted in their place. held: names of the parameters held.
+    """
 
     base: Estimate | None = None
     held: tuple[str, ...] = ()
@@ -89,7 +95,10 @@ class Combined:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """log p(readings | estimate). fitted: how many numbers were fitted to them: parameters, noises, initial states."""
+    """Log-likelihood log p(samples | estimate).
+
+    readings: number of samples. fitted: number of values fitted to them: parameters, noises, initial states.
+    """
 
     log_likelihood: float
     readings: int
@@ -108,9 +117,10 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class NoiseAlone:
-    """The covariance (k, k) that noise alone gives the free parameters, and the degrees of freedom of its size.
+    """Covariance (k, k) of parameters by noise alone.
 
-    What an estimate states otherwise is at least as wide: correlated residuals and pieces that disagree are in it.
+    dof: degrees of freedom of the noise estimate. The covariance of the estimate is at least as wide, because it
+    includes correlated residuals and pieces that disagree.
     """
 
     covariance: Array
@@ -119,9 +129,9 @@ class NoiseAlone:
 
 @dataclass(frozen=True)
 class OrbitMatches:
-    """How `OrbitFit` matched the orbits of the data.
+    """Orbits of the data matched by `OrbitFit`.
 
-    table: one row per orbit given: χ² per reading, largest residual, multipliers, or why it is not matched.
+    table: one row per orbit given: χ² per sample, largest residual, multipliers, or why it is not matched.
     orbits: the model's own, of those matched. unmatched: label and reason of the others. put_back: orbits that had been
     lost on the way. alternatives: other values that explain the data as well. begun: where the accepted fit started;
     attempts: how many starts it took. scatter: χ² per degree of freedom. without_multipliers: covariance (k, k) before
@@ -141,10 +151,11 @@ class OrbitMatches:
 
 @dataclass(frozen=True)
 class Prediction(Shown):
-    """Test on samples that were held back: the motion of each record is carried on from its last fitted state.
+    """Prediction of samples that were held back.
 
-    time (N,) and error (N, c), predicted minus measured in standard deviations, of one record after the other;
-    horizon [s]: how long it stays within four standard deviations, in the worst record.
+    The motion of each record is continued from its last fitted state. time (N,) and error (N, c), predicted minus
+    measured in standard deviations, of one record after the other; horizon [s]: how long it stays within four standard
+    deviations, in the worst record.
     """
 
     time: Array
@@ -154,13 +165,13 @@ class Prediction(Shown):
 
 @dataclass(frozen=True)
 class FittedMotion:
-    """The motion that `ShootingFit` fitted.
+    """Motion fitted by `ShootingFit`.
 
-    times (J,) [s] and states (J, n): the nodes. sample_times (N,) [s], measured (N, c), predicted (N, c): readings and
+    times (J,) [s] and states (J, n): the nodes. sample_times (N,) [s], measured (N, c), predicted (N, c): samples and
     what the sensors should have read, channels in the order of the residuals; piece (N,): number of the uninterrupted
     motion that a sample belongs to. noise_by_record: standard deviation by channel, record by record. process_noise:
     deviation of the kicks by state, None where there are none. prediction: of the samples held back. record (N,):
-    number of the record of a sample; read (N, c): False where a channel has no reading or a bad one, not fitted.
+    number of the record of a sample; read (N, c): False where a channel has no sample or a bad one, not fitted.
     """
 
     times: Array
@@ -178,11 +189,12 @@ class FittedMotion:
 
 @dataclass(frozen=True)
 class WeakRows:
-    """The linear system of the weak form: so many rows, with the condition number of its scaled columns.
+    """Linear system of the weak form.
 
-    chi2_per_row: mean square of the whitened residuals. window: length of a test function [s]; half_width: of the
-    derivatives, in samples; derivatives: the rule by which they were formed. loss: how many times the standard errors
-    exceed what the readings allow at best, at least.
+    count: number of rows; condition: condition number of its scaled columns. chi2_per_row: mean square of the whitened
+    residuals. window: length of a test function [s]; half_width: of the
+    derivatives, in samples; derivatives: the rule by which they were formed. loss: ratio of the standard errors to
+    the best that the samples allow, a lower bound.
     """
 
     count: int
@@ -196,9 +208,9 @@ class WeakRows:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """What the exclusion of sub-harmonics did: identification error before and after, rows dropped, rounds.
+    """Exclusion of sub-harmonics from the harmonic balance.
 
-    used: (n,) which rows were.
+    before, after: identification error; dropped: rows; rounds: of the exclusion. used: (n,) rows that were kept.
     """
 
     before: float
@@ -210,11 +222,11 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class HarmonicRows:
-    """The linear system of the harmonic balance on orbits.
+    """Linear system of the harmonic balance on orbits.
 
-    residues: by equation (r, 4): predicted value, residue, orbit and sub-harmonic of every row. used: (n,) which rows
-    were, orbit by orbit, equation by equation. identification_error: by equation, largest residue over largest value.
-    bootstrap: standard errors from resampled orbits. exclusions: of each set of equations that share parameters.
+    residues: by equation (r, 4): predicted value, residue, orbit and sub-harmonic of every row. used: (n,) rows that
+    were used, orbit by orbit, equation by equation. identification_error: by equation, largest residue over largest
+    value. bootstrap: standard errors from resampled orbits. exclusions: of each set of equations that share parameters.
     """
 
     condition: float
@@ -228,7 +240,7 @@ class HarmonicRows:
 
 @dataclass(frozen=True)
 class LevelSets:
-    """How constant the invariant of `InvariantFit` is over the data.
+    """Constancy of the invariant of `InvariantFit` over the data.
 
     invariant: H as it was fitted, in the states; levels: its value on each level set. noise_factor: τ, variance of the
     noise over the stated one. variance: F3, mean square of H about its levels; distance: F2, sum of squared distances

@@ -1,4 +1,4 @@
-"""Samples of the posterior of any fit that has one, as ArviZ InferenceData."""
+"""Samples of a posterior, as ArviZ InferenceData."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from kapitza.estimate.result import likelihood_of
 from kapitza.estimate.shooting_fit import MotionDensity
 
 DEGREE = 4
-"""Of the polynomial that stands for log p of a motion within a few standard errors."""
+"""Degree of the polynomial that approximates log p of a motion within a few standard errors."""
 
 REACH = 3.0
-"""Standard errors up to which its points lie."""
+"""Radius of the points of the polynomial, in standard errors."""
 
 TESTS = {"orbits": 40, "motion": 20}
 """Draws on which an expansion of log p is compared with the model; of a motion they are costly."""
@@ -104,7 +104,11 @@ def posterior(
 
 
 def _inside_bounds(estimate: Estimate, count: int, random: np.random.RandomState) -> Array:
-    """Some of the draws of an estimate, else of the Gaussian approximation, put on the bounds where few lie inside."""
+    """Return starts of the walkers within the bounds.
+
+    Some of the draws of the estimate, else of the Gaussian approximation, clipped to the bounds where too few are
+    inside.
+    """
     if estimate.draws is not None:
         return estimate.draws[random.choice(len(estimate.draws), count, replace=False)]
     centre = np.array([estimate.values[n] for n in estimate.names])
@@ -122,7 +126,10 @@ Density = Callable[[Array], Array]
 def _density(
     estimate: Estimate, exact: bool | None, random: np.random.RandomState, executor: Executor | None
 ) -> tuple[Density, float]:
-    """The density that is sampled, and the error of the expansion it is taken from (NaN where the model is run)."""
+    """Return the density to sample, and its error.
+
+    The error is that of the expansion behind it, NaN where the model is run.
+    """
     centre = np.array([estimate.values[n] for n in estimate.names])
     root = np.linalg.cholesky(estimate.covariance)
     low, high = bounds_of(estimate.model, estimate.names)
@@ -144,7 +151,7 @@ def _density(
         heights = model(inside)
         known = np.isfinite(heights)
         polynomial = _Polynomial(scaled(inside)[known], heights[known])
-        # The fit may have widened the variances: the shape is that of the likelihood, the size that of the estimate.
+        # The fit may have widened the variances: the likelihood gives the shape, the estimate the width.
         widening = max(polynomial.curvature, 1e-12)
         by_model = bounded(lambda theta: model(theta) / widening)
         expansion = bounded(lambda theta: polynomial(scaled(theta)) / widening)
@@ -163,7 +170,10 @@ def _each(density: Shared[Callable[[Array], float]], theta: Array) -> Array:
 
 
 def _points(count: int, random: np.random.RandomState) -> Array:
-    """Where log p is evaluated, in standard errors: twice as many as the polynomial has terms."""
+    """Return the points at which log p is evaluated.
+
+    In standard errors: one at the estimate, and twice as many as the polynomial has terms.
+    """
     terms = len(_exponents(count))
     drawn = random.standard_normal((2 * terms, count))
     radius = REACH * random.uniform(0.1, 1.0, len(drawn)) ** 0.5
@@ -176,7 +186,10 @@ def _exponents(count: int) -> list[tuple[int, ...]]:
 
 
 class _Polynomial:
-    """log p as a polynomial in standard errors, by least squares weighted towards the estimate."""
+    """Polynomial approximation of log p in standard errors.
+
+    Found by least squares, weighted towards the estimate.
+    """
 
     def __init__(self, points: Array, heights: Array):
         self.exponents = _exponents(points.shape[1])
@@ -194,12 +207,15 @@ class _Polynomial:
 
     @property
     def curvature(self) -> float:
-        """Mean second derivative of -log p: 1 where the covariance is that of the likelihood."""
+        """Mean second derivative of -log p.
+
+        It is 1 where the covariance is that of the likelihood.
+        """
         squares = [self.exponents.index((i, i)) for i in range(max(e[0] for e in self.exponents if e) + 1)]
         return float(np.mean(-2 * self.coefficients[squares]))
 
     def __call__(self, points: Array) -> Array:
-        # Beyond the points a polynomial may turn upwards: there the Gaussian takes over.
+        # Beyond the points a polynomial may rise again: there the Gaussian replaces it.
         size = np.linalg.norm(points, axis=1)
         inner = np.where(size > REACH, REACH / np.maximum(size, 1e-300), 1.0)
         fall = 0.5 * self.curvature * np.maximum(size**2 - REACH**2, 0.0)

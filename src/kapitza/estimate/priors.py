@@ -1,4 +1,4 @@
-"""Knowledge of parameters before the data: joined with an estimate that did not use it, and held against the data."""
+"""Priors of parameters, joined with or compared to estimates."""
 
 from __future__ import annotations
 
@@ -12,36 +12,39 @@ from kapitza.model import Model
 from kapitza.solve import nearest_within, scaled_inverse
 
 SURPRISING = 4.0
-"""Standard deviations between a prior and what the data say that are told."""
+"""Standard deviations between a prior and the estimate from the data from which a warning is given."""
 
 WEAK = 1e-13
-"""Relative curvature below which a direction of an information matrix counts as none."""
+"""Relative curvature below which a direction of an information matrix counts as zero."""
 
 
 @dataclass(frozen=True)
 class Priors:
-    """Means μ (k,) and weights w (k,), 1/deviation², of what is known of parameters; weight 0 for nothing."""
+    """Means μ (k,) and weights w (k,) of priors.
+
+    w = 1/deviation²; 0 for a parameter without a prior.
+    """
 
     mean: Array
     weight: Array
 
     def cost(self, theta: Array) -> float:
-        """½ Σ w (θ - μ)²."""
+        """Return ½ Σ w (θ - μ)²."""
         return 0.5 * float((self.weight * (theta - self.mean) ** 2).sum())
 
     def pull(self, theta: Array) -> Array:
-        """The derivative (k,) of the cost."""
+        """Return the derivative (k,) of the cost."""
         return self.weight * (theta - self.mean)
 
 
 def bounds_of(model: Model, names: Sequence[str]) -> tuple[Array, Array]:
-    """Lower and upper bounds (k,) of parameters."""
+    """Return lower and upper bounds (k,) of parameters."""
     low, high = np.array([model.parameter(name).bounds for name in names], float).reshape(-1, 2).T
     return low, high
 
 
 def priors_of(model: Model, names: Sequence[str]) -> Priors:
-    """Return the priors of parameters, in the order of their names."""
+    """Return the priors of parameters, in their order."""
     known = [model.parameter(name).prior for name in names]
     return Priors(
         np.array([p.mean if p else 0.0 for p in known], float),
@@ -54,9 +57,10 @@ def no_priors(count: int) -> Priors:
 
 
 def with_priors_and_bounds(model: Model, names: Sequence[str], theta: Array, covariance: Array) -> tuple[Array, Array]:
-    """Values (k,) and covariance (k, k) of an estimate that knew of neither, joined with the model's.
+    """Join an estimate with the priors and bounds.
 
-    A prior is one more reading: Σ' = (Σ⁻¹ + P)⁻¹, θ' = θ + Σ' P (μ - θ) with the weights P = 1/deviation².
+    theta (k,), covariance (k, k): of an estimate that used neither. A prior is one more sample: Σ' = (Σ⁻¹ + P)⁻¹,
+    θ' = θ + Σ' P (μ - θ) with the weights P = 1/deviation².
     """
     priors = priors_of(model, names)
     if priors.weight.any() and np.isfinite(covariance).all():
@@ -66,9 +70,9 @@ def with_priors_and_bounds(model: Model, names: Sequence[str], theta: Array, cov
 
 
 def _within_bounds(model: Model, names: Sequence[str], theta: Array, covariance: Array) -> Array:
-    """The values between the bounds of the model that fit the data best.
+    """Return the best values within the bounds.
 
-    Minimises (θ - θ̂)ᵀ Σ⁻¹ (θ - θ̂): where one parameter is held at its bound the others move with it.
+    Minimises (θ - θ̂)ᵀ Σ⁻¹ (θ - θ̂): where one parameter is held at its bound, the others move with it.
     """
     low, high = bounds_of(model, names)
     if ((low <= theta) & (theta <= high)).all() or not np.isfinite(theta).all():
@@ -81,13 +85,16 @@ def _within_bounds(model: Model, names: Sequence[str], theta: Array, covariance:
 def surprising_priors(
     model: Model, names: Sequence[str], theta: Array, covariance: Array, skip: Flags | None = None
 ) -> Iterator[str]:
-    """Priors that the data contradict, where theta (k,) and covariance (k, k) are estimates with the priors in them."""
+    """Yield warnings about priors that the data contradict.
+
+    theta (k,) and covariance (k, k) are estimates with the priors in them.
+    """
     for i, name in enumerate(names):
         prior = model.parameter(name).prior
         if prior is None or (skip is not None and skip[i]):
             continue
         own, posterior = prior.deviation**2, float(covariance[i, i])
-        # Without the prior the answer would move by (θ - μ) V/(τ² - V), with the variance τ² V/(τ² - V) of its own.
+        # Without the prior the estimate would move by (θ - μ) V/(τ² - V) and have the variance τ² V/(τ² - V).
         rest = max(own - posterior, 1e-12 * own)
         gap = float(theta[i]) - prior.mean
         distance = abs(gap) / np.sqrt(rest)

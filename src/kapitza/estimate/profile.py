@@ -1,4 +1,7 @@
-"""Intervals by profile likelihood: all other unknowns are fitted again at each value tried."""
+"""Intervals by profile likelihood.
+
+All other unknowns are fitted again at each value tried.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +23,26 @@ from kapitza.estimate.result import likelihood_of
 from kapitza.estimate.shooting_fit import MotionProfile
 
 FARTHEST = 12
-"""Steps, each longer by GROWTH, after which the data are said not to bound a parameter."""
+"""Steps, each longer by GROWTH, after which the data are reported not to bound a parameter."""
 
 GROWTH = 1.6
-"""Twelve such steps reach nearly three hundred times the first: then no bound is in sight."""
+"""Factor between successive steps; twelve of them reach nearly three hundred times the first."""
 
 
 class Profile(Protocol):
-    """A fit seen as a function of one parameter.
+    """Profile of a fit over one parameter.
 
-    width: its standard error where the misfit is a parabola. widening: factor by which its variance was widened.
+    width: its standard error where the cost is a parabola. widening: factor by which its variance was widened.
     """
 
     width: float
     widening: float
 
     def rise(self, value: float) -> float:
-        """How much twice the drop of the logarithm of what was maximised is at this value, the others at their best."""
+        """Return the rise of the cost at a value.
+
+        Twice the drop of the logarithm of what was maximised, with the other parameters at their best.
+        """
         ...
 
 
@@ -47,7 +53,7 @@ def profile_interval(
     executor: Executor | None = None,
     monitor: Monitor | None = None,
 ) -> tuple[float, float]:
-    """Interval of one parameter by profile likelihood.
+    """Return the profile-likelihood interval of one parameter.
 
     It ends where twice the drop of the logarithm of what was maximised (likelihood or robust loss, with the priors; for
     orbits χ², multipliers included where they were fitted) reaches the squared quantile of Student's t (of the Gaussian
@@ -97,7 +103,7 @@ def profile_interval(
 
 @dataclass(frozen=True)
 class ProfileCurve:
-    """The profile likelihood of one parameter.
+    """Profile likelihood of one parameter.
 
     values (P,) in the unit of the parameter; rise (P,): twice the drop of the logarithm of what was maximised, widened
     as the fit was; NaN where the model could not be followed. threshold: the rise at the ends of the interval.
@@ -157,7 +163,7 @@ def profile_curve(
     values = np.unique(np.clip(centre + steps, *bounds))
     rise = np.full(values.size, np.nan)
     with watch(monitor, f"profile of {name}", values.size) as task:
-        # From the estimate outwards on either side, each value begun where the last one ended.
+        # Outwards from the estimate on either side: each fit starts from the solution at the value before.
         middle = int(np.argmin(np.abs(values - centre)))
         sides = [np.arange(middle, values.size), np.arange(middle - 1, -1, -1)]
         if executor is None:
@@ -194,7 +200,10 @@ def _profile(estimate: Estimate, name: str) -> Profile:
 
 
 def _rises(estimate: Shared[Estimate], name: str, values: Array) -> Iterator[float]:
-    """The rise at one value after the other, as far as the model can be followed."""
+    """Yield the rise at successive values.
+
+    It ends where the model cannot be followed.
+    """
     profile = _profile(estimate.value, name)
     for value in values.tolist():
         try:
@@ -208,12 +217,18 @@ def _all_rises(estimate: Shared[Estimate], name: str, values: Array) -> list[flo
 
 
 def _profile_end(estimate: Shared[Estimate], name: str, side: float, threshold: float) -> float:
-    """One end, from a profile of its own: what one side has tried must not move the other."""
+    """Return one end of the interval.
+
+    Each side has its own profile, so that the values tried on one side do not change the other.
+    """
     return _end(_profile(estimate.value, name), estimate.value, name, side, threshold)
 
 
 def _end(profile: Profile, estimate: Estimate, name: str, side: float, threshold: float) -> float:
-    """Where the rise passes the threshold on one side, at most at the bound."""
+    """Return where the rise exceeds the threshold.
+
+    On one side, at most at the bound.
+    """
     centre, bounds = estimate.values[name], estimate.model.parameter(name).bounds
     bound = bounds[0] if side < 0 else bounds[1]
     reach = side * profile.width * np.sqrt(threshold)

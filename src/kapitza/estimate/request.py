@@ -1,6 +1,7 @@
-"""One question to an estimator, checked once: model, free parameters, parts of the data, outputs.
+"""Checked request to an estimator.
 
-`identify` makes the `Request` from which every estimator starts, so that names, values and noise follow one rule.
+`identify` makes the `Request` (model, free parameters, parts of the data, outputs) from which every estimator starts,
+so that names, values and noise follow one rule.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from kapitza.model import Model
 from kapitza.signal import cut_at_bad_runs
 
 SAME_PERIOD = 1e-3
-"""Relative difference between the excitation periods of data and model that rounding may explain."""
+"""Relative difference between the excitation periods of data and model up to which rounding explains it."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """State one question to an estimator.
+    """Model, free parameters and data of one fit.
 
     free: names of the free parameters, None for all of them. parts: the data, each with its noise. stated: noise by
     channel as the settings of the method have it. outputs: what channels measure. executor: does repeated work.
@@ -43,17 +44,17 @@ class Request:
     executor: Executor | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Workers do not get the executor that they work for."""
+        """Leave out the executor, which workers must not get."""
         return {**self.__dict__, "executor": None}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The free parameters."""
+        """Names of the free parameters."""
         return self.model.names if self.free is None else self.free
 
     @property
     def start(self) -> Array:
-        """Values (k,) of the free parameters to start from."""
+        """Starting values (k,) of the free parameters."""
         return np.array([self.model.values[name] for name in self.names])
 
     @property
@@ -63,16 +64,16 @@ class Request:
 
     @property
     def priors(self) -> Priors:
-        """What is known of the free parameters."""
+        """Priors of the free parameters."""
         return priors_of(self.model, self.names)
 
     @property
     def own(self) -> frozenset[str]:
-        """Parameters that some of the data have values of their own for."""
+        """Parameters that are given per part of the data."""
         return frozenset(name for part in self.parts for name in part.values)
 
     def model_at(self, theta: Array) -> Model:
-        """The model with the free parameters at values theta (k,)."""
+        """Return the model with free parameters theta (k,)."""
         return self.model.with_values(**dict(zip(self.names, np.asarray(theta, float).tolist(), strict=True)))
 
     def setting(self, part: Part) -> Model:
@@ -80,11 +81,11 @@ class Request:
         return self.model.with_values(**part.values) if part.values else self.model
 
     def at(self, model: Model) -> Request:
-        """The same question with other starting values."""
+        """Return the request with other starting values."""
         return replace(self, model=model)
 
     def require_free(self) -> None:
-        """Refuse a fit of nothing."""
+        """Refuse a request without free parameters."""
         if not self.names:
             names = self.model.names
             verb = Do("kz.validate(model, record)", "`kapitza validate`")
@@ -104,23 +105,29 @@ class Request:
 
     @property
     def records(self) -> list[tuple[Record, Mapping[str, float]]]:
-        """The records, each with its parameter values."""
+        """Records, each with its parameter values."""
         return [(part.source, part.values) for part in self.parts if isinstance(part.source, Record)]
 
     @property
     def whole_records(self) -> list[tuple[Record, Part]]:
-        """The records for methods that need every sample, cut where several bad ones follow each other."""
+        """Records for methods that need every sample.
+
+        They are cut where several bad samples follow each other.
+        """
         return [(cut_at_bad_runs(part.source), part) for part in self.parts if isinstance(part.source, Record)]
 
     @property
     def positive_noise(self) -> dict[str, float]:
-        """Stated noise without exact channels: a weight needs a size, which is then estimated."""
+        """Stated noise without exact channels.
+
+        A weight needs a positive noise; for exact channels it is estimated.
+        """
         return {name: value for name, value in self.stated.items() if value > 0}
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a method works on: the request made ready, with what its equations need as well."""
+    """Request with what the equations of a method need."""
 
     request: Request
 
@@ -136,7 +143,10 @@ class Task:
 def make_request(
     model: Model, parts: Sequence[Part], free: Any, method: Estimator, executor: Executor | None = None
 ) -> Request:
-    """Check a question; noise and outputs are those of the method's settings."""
+    """Check a question and make the request.
+
+    Noise and outputs are those of the method's settings.
+    """
     names = free_names(model, free)
     method.accepts.check(method.name, parts)
     for part in parts:
@@ -151,7 +161,10 @@ def make_request(
 
 
 def free_names(model: Model, free: Any) -> tuple[str, ...] | None:
-    """The parameters to fit, each known to the model; one name may stand alone. None stands for all."""
+    """Return the names of the parameters to fit.
+
+    Each must be known to the model. A single name may be given as text; None means all parameters.
+    """
     if free is None:
         return None
     names = (free,) if isinstance(free, str) else tuple(free)
@@ -163,7 +176,10 @@ def free_names(model: Model, free: Any) -> tuple[str, ...] | None:
 
 
 def _check_values(model: Model, part: Part, free: tuple[str, ...] | None) -> None:
-    """A parameter cannot be free, common to all data, and also known for one of them."""
+    """Refuse values of a part for free parameters.
+
+    A free parameter is common to all data, so it cannot also be known for one part.
+    """
     for name, value in part.values.items():
         model.check(name)
         if not is_number(value):
@@ -176,7 +192,10 @@ def _check_values(model: Model, part: Part, free: tuple[str, ...] | None) -> Non
 
 
 def _check_period(model: Model, part: Part, free: tuple[str, ...] | None) -> None:
-    """Refuse records whose excitation period is not the model's: another unit of time, or another setting."""
+    """Refuse records with another excitation period than the model's.
+
+    The cause is another unit of time, or another setting.
+    """
     excitation, record = model.excitation, part.record
     if excitation is None or record is None or record.period is None or excitation.signals:
         return

@@ -1,4 +1,7 @@
-"""The one place where an Estimate is made: what follows from the request and the fitted values is filled in here."""
+"""Construction of an `Estimate`.
+
+The fields that follow from the request and the fitted values are filled in here, for all methods.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,11 @@ def make_estimate(
     wanted: Mapping[str, str] | None = None,
     **parts: Any,
 ) -> Estimate:
-    """An estimate of `names` (by default the free parameters) with values theta (k,) and covariance (k, k).
+    """Return the estimate with values theta (k,).
 
-    Derived parameters of the model, and further expressions `wanted`, follow with their errors. parts: other fields
-    of `Estimate` and of its parts. A fit that failed has values without errors: no intervals, no identifiability.
+    covariance: (k, k); names: by default the free parameters. Derived parameters of the model, and further expressions
+    `wanted`, follow with their errors. parts: other fields of `Estimate` and of its parts. A fit that failed has values
+    without errors: no intervals, no identifiability.
     """
     model = request.model
     names = tuple(request.names if names is None else names)
@@ -58,12 +62,18 @@ def make_estimate(
 
 
 def likelihood_of(estimate: Estimate) -> str:
-    """Return what profiles and posteriors of an estimate run (see `Accepts`), "" where there is nothing."""
+    """Return which likelihood profiles and posteriors run.
+
+    See `Accepts`; "" where there is none.
+    """
     return "" if estimate.settings is None else estimate.settings.accepts.likelihood
 
 
 def workings_of(estimate: Estimate, kind: type[T]) -> T:
-    """The workings of the fit behind an estimate; of one that was loaded from a file the fit is made again."""
+    """Return the workings of the fit behind an estimate.
+
+    The fit of an estimate that was loaded from a file is made again.
+    """
     found = estimate.workings
     if found is None and estimate.settings is not None and estimate.model is not None:
         model = estimate.model.with_values(**dict(estimate.start))

@@ -1,4 +1,7 @@
-"""Sensors that are late: h(t - delay) = h - delay h' + delay² h''/2 - …, with the rates of h from the equations."""
+"""Delayed sensors by a Taylor series.
+
+h(t - delay) = h - delay h' + delay² h''/2 - …, with the rates of h from the equations.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,20 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.model import Expression, Model, compile_expressions, symbol, time
 
 FEWEST_TERMS, MOST_TERMS = 4, 7
-"""Of the series: as many as the equations allow, as the rates grow with every derivative."""
+"""Fewest and most terms of the series. Expressions of the rates grow with every derivative, which limits the number."""
 
 LARGEST_RATE = 1500
-"""Operations of a rate that is still formed beyond the fewest terms."""
+"""Operations in the last rate up to which another one is formed beyond the fewest terms."""
 
 MATTERS = 1.0
-"""What the series leaves out, in standard errors that it may shift estimates by, from which it is told."""
+"""Warn when truncation of the delay series may shift an estimate by more than this many standard errors."""
 
 
 def rates_of(output: Expression, model: Model, channel: str) -> list[Expression]:
-    """h, h', h'', … along the motion, as many as the series takes."""
+    """Return h, h', h'', … along the motion.
+
+    As many derivatives as the series takes.
+    """
     if model.is_map or model.structure.steps or model.signals:
         raise DataError(
             f'"{channel}": a delay is followed along the equations, which a map, a large linkage and a measured signal '
@@ -38,22 +44,23 @@ def rates_of(output: Expression, model: Model, channel: str) -> list[Expression]
 
 
 def delayed(output: Expression, delay: Expression, model: Model, channel: str) -> Expression:
-    """h(t - delay) by its Taylor series along the motion."""
+    """Return h(t - delay) by its Taylor series."""
     terms = rates_of(output, model, channel)
     return sp.Add(*[(-delay) ** order / math.factorial(order) * term for order, term in enumerate(terms)])
 
 
 def long_delays(found: Estimate, sensors: Mapping[str, tuple[Expression, float | str]]) -> list[str]:
-    """A warning for every sensor whose delay is too long for its series, by how the last terms fall off.
+    """Return warnings about delays too long for their series.
 
-    sensors: by channel, those with a delay: h, and the delay [s] or the name of its parameter.
+    The truncation error follows from how the last terms decrease. sensors: by channel, those with a delay: h, and the
+    delay [s] or the name of its parameter.
     """
     if found.motion is None or found.model is None or not len(found.motion.states):
         return []
     model, motion = found.model, found.motion
     warnings = []
     for channel, (output, given) in sensors.items():
-        # Recordings may have a delay of their own each: volt_delay_0, volt_delay_1, …
+        # Delays may differ between recordings: volt_delay_0, volt_delay_1, …
         values = [abs(v) for n, v in found.values.items() if isinstance(given, str) and n.startswith(given)]
         delay = max(values, default=0.0) if isinstance(given, str) else abs(given)
         noise = found.noise.get(channel, 0.0)
@@ -64,7 +71,7 @@ def long_delays(found: Estimate, sensors: Mapping[str, tuple[Expression, float |
         path = compiled(inputs, np.array([model.values[n] for n in names]))
         before, last = np.sqrt((np.asarray(path, float) ** 2).mean(axis=1))
         order = len(terms) - 1
-        # The next term, if the rates go on to grow as they did.
+        # The next term of the series, if its rates grow by the same factor as the last ones.
         left = last * delay**order / math.factorial(order)
         left *= delay / (order + 1) * (last / before if before > 0 else 0.0)
         shift = left * np.sqrt(len(motion.measured)) / noise if noise > 0 else 0.0

@@ -1,4 +1,7 @@
-"""Sensors as they are: what a channel reads, with its gain, offset, drift and delay, known or not, and its limits."""
+"""Sensors: output, gain, offset, drift, delay and limits.
+
+Each error of a sensor may be known or unknown.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from kapitza.estimate.sensor_delay import delayed
 from kapitza.model import Expression, Model, Parameter, Prior, compile_expressions, parse_expression, rate, symbol, time
 
 ERRORS = tuple(error.name for error in FITTED)
-"""Names of what may be unknown of a sensor; see `kapitza.data.sensor_errors`."""
+"""Names of the sensor errors that may be unknown; see `kapitza.data.sensor_errors`."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Sensor:
 
     It reads y = gain · h(x(t - delay)) + offset + drift · t, and nothing beyond its limits.
 
-    What is `unknown` becomes a parameter of the fit with the name of the channel before it: "laser_offset". Signals of
-    the model and, added to the rest, other channels of the record may stand in h: a laser on a shaken table reads
+    What is `unknown` becomes a parameter of the fit with the name of the channel before it: "laser_offset". h may
+    contain signals of the model and, added to the rest, other channels of the record: a laser on a shaken table reads
     ``Sensor("x' + vb")``.
 
     Parameters
@@ -40,12 +43,12 @@ class Sensor:
     priors : mapping
         Standard deviations of errors by name, as the pairs give them.
     unknown : str or list of str
-        Some of "gain", "offset", "drift", "delay": in words, "offset drift", or as a list.
+        Some of "gain", "offset", "drift", "delay": as text, "offset drift", or as a list.
     gain, offset, drift, delay : float or (float, float)
         Known values (offset in units of the channel, drift per second, delay in seconds), or where to start. A pair is
         a value with its standard deviation: it is fitted with this prior, and its uncertainty enters all intervals.
     limits : pair of floats, optional
-        The range of the sensor. Readings at its ends or beyond say nothing and are left out.
+        The range of the sensor. Samples at its ends or beyond carry no information and are left out.
 
     Examples
     --------
@@ -97,7 +100,7 @@ class Sensor:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The same question with sensors written into model, outputs and records.
+    """Question with sensors written into model, outputs and records.
 
     late: by channel, what a sensor with a delay reads, and its known delay or the name of the parameter.
     """
@@ -158,7 +161,10 @@ def with_sensors(model: Model, parts: tuple[Part, ...], free: list[str] | None, 
 
 
 def without_zeros(warnings: Sequence[str], outputs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Warnings without those of an offset, a drift or a delay that is nearly none: a good sensor has none."""
+    """Drop warnings about sensor errors that are nearly zero.
+
+    An offset, a drift or a delay smaller than its standard error is normal: a good sensor has none.
+    """
     words = [
         f"{_word(channel)}_{name} is smaller than its own standard error"
         for channel, sensor in outputs.items()
@@ -170,12 +176,15 @@ def without_zeros(warnings: Sequence[str], outputs: Mapping[str, Any]) -> tuple[
 
 
 def _word(channel: str) -> str:
-    """A channel's name as part of a parameter's."""
+    """Return a channel's name as part of a parameter's."""
     return re.sub(r"\W", "_", channel.replace("'", "_rate"))
 
 
 def _refuse_unsupported(sensor: Sensor, channel: str, method: Estimator, parts: Sequence[Part]) -> None:
-    """Refuse errors of a sensor that the method can neither fit nor undo."""
+    """Refuse sensor errors that the method cannot treat.
+
+    It can neither fit nor undo them.
+    """
     for name in sensor.unknown:
         if name not in method.accepts.unknown:
             raise DataError(
@@ -202,7 +211,10 @@ def _own_names(model: Model) -> set[str]:
 
 
 def _needs_writing(output: str, model: Model, channels: Sequence[str]) -> bool:
-    """Whether an output in plain notation names a channel that the model does not know, or a highest derivative."""
+    """Return whether an output must be rewritten.
+
+    True if it names a channel that the model does not know, or a highest derivative.
+    """
     own, tops = _own_names(model), set(_tops(model))
     named = [c for c in (*channels, *tops) if re.search(rf"(?<![\w']){re.escape(c)}(?![\w'])", output)]
     return any(c not in own or c in tops for c in named)
@@ -232,11 +244,14 @@ def _parsed(output: str, model: Model, channels: Sequence[str], channel: str) ->
 def _apart(
     expression: Expression, model: Model, channels: Sequence[str], channel: str, free: Sequence[str] | None
 ) -> tuple[Expression, Expression]:
-    """What the model says of an output, and what other channels of the record add to it."""
+    """Split an output into model and other channels.
+
+    The second part is what other channels of the record add to it.
+    """
     others = {symbol(c) for c in channels if c not in _own_names(model)}
     terms: tuple[Expression, ...] = sp.Add.make_args(sp.expand(expression))
     taken = [term for term in terms if term.free_symbols & others]
-    # Combinations are free too: "c/m" frees c and m.
+    # Combinations may be free: "c/m" frees c and m.
     unknown = {symbol(word) for n in (model.names if free is None else free) for word in re.findall(r"\w+", n)}
     for term in taken:
         foreign = term.free_symbols - others
@@ -252,7 +267,7 @@ def _apart(
 def _taking(
     channel: str, taken: Expression, gain: float, model: Model, channels: Sequence[str]
 ) -> Callable[[Record], Record]:
-    """Take the part of other channels off a channel."""
+    """Return a function that subtracts other channels."""
     used = [c for c in channels if symbol(c) in taken.free_symbols]
     names = [p.name for p in model.parameters]
     function = compile_expressions((taken,), used, names)
@@ -281,7 +296,7 @@ def _taking(
 
 
 def _without_drift(channel: str, drift: float) -> Callable[[Record], Record]:
-    """Take a known drift off a channel."""
+    """Return a function that subtracts a known drift."""
 
     def change(record: Record) -> Record:
         if channel not in record.channels:
@@ -302,7 +317,10 @@ def _prior(sensor: Sensor, name: str) -> Prior | None:
 
 
 def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model) -> tuple[Expression, list[Parameter]]:
-    """gain · h(t - delay) + offset + drift · t with its unknowns as parameters."""
+    """Return the output with sensor errors as parameters.
+
+    gain · h(t - delay) + offset + drift · t.
+    """
     word = _word(channel)
     made = {
         name: Parameter(
@@ -327,7 +345,7 @@ def _prepared(
     limits: Mapping[str, tuple[float, float]],
     series: bool,
 ) -> Record:
-    # The range is that of the sensor itself, before anything is taken off its readings.
+    # The range is that of the sensor itself, before anything is subtracted from its samples.
     used = {c: range_ for c, range_ in limits.items() if c in record.channels}
     ends = {c: (record[c] <= low, record[c] >= high) for c, (low, high) in used.items()}
     raw = record
@@ -350,7 +368,10 @@ def _prepared(
 
 
 def _lost_outside(record: Record, channel: str, below: Flags, above: Flags) -> tuple[Record, float, float]:
-    """A channel that was changed, with a range around the readings that say something and the others at its ends."""
+    """Move lost samples of a channel to its limits.
+
+    The new limits enclose the valid samples.
+    """
     values = record[channel].copy()
     told = values[~(below | above)]
     if not told.size:
@@ -366,7 +387,10 @@ LIMITS = "limits"
 
 
 def lost_readings(record: Record, channel: str) -> Flags:
-    """Samples (N,) at the ends of the sensor's range or beyond, or marked as bad."""
+    """Return samples (N,) outside the sensor's range or bad.
+
+    Samples at the ends of the range count as outside.
+    """
     range_, marked = record.content.channels[channel].attrs.get(LIMITS), marks_of(record, channel) > 0
     if range_ is None:
         return marked
@@ -374,11 +398,14 @@ def lost_readings(record: Record, channel: str) -> Flags:
 
 
 def within_limits(record: Record, channel: str, values: Array) -> Array:
-    """What a sensor with the range of this channel would show of values (N,)."""
+    """Clip values (N,) to the range of the sensor."""
     range_ = record.content.channels[channel].attrs.get(LIMITS)
     return values if range_ is None else np.clip(values, range_[0], range_[1])
 
 
 def _value(stated: float | tuple[float, float]) -> float:
-    """The value of an error of a sensor that may be stated with its standard deviation."""
+    """Return the value of a sensor error.
+
+    It may be stated with its standard deviation.
+    """
     return stated[0] if isinstance(stated, tuple) else stated

@@ -1,10 +1,11 @@
-"""Fits of recordings beyond memory: every part by itself, the estimates put together by their information.
+"""Fits of recordings larger than memory, part by part.
 
-With estimates θ_i and covariances C_i of parts that share no sample,
+Every part is fitted by itself; the estimates are combined by their information. With estimates θ_i and covariances C_i
+of parts that share no sample,
 
     θ = C Σ C_i⁻¹ θ_i,   C = (Σ C_i⁻¹)⁻¹,
 
-the estimate of all parts at once to first order. What the parts disagree in beyond their covariances widens C.
+the estimate of all parts at once to first order. Disagreement of the parts beyond their covariances widens C.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ from kapitza.estimate.method import Estimator
 from kapitza.model import Model
 
 SURE = 1e-3
-"""Probability below which parts of one motion disagree by chance."""
+"""Probability of a larger disagreement by chance below which the parts disagree."""
 
 
 def require_local(method: Estimator | str | None) -> Estimator:
-    """Return a method whose rows are local in time, so that parts can be fitted one by one."""
+    """Return a method that can fit part by part.
+
+    Its rows are local in time.
+    """
     if method is None:
         return HarmonicFit()
     if not isinstance(method, str) and method.accepts.by_parts:
@@ -45,9 +49,9 @@ def identify_parts(
     fit: Any, model: Model, data: Part, free: Sequence[str] | None, method: Any, monitor: Monitor | None,
     part: int = PART,
 ) -> Estimate:  # fmt: skip
-    """Fit a recording part by part, and join the estimates; see the head of this module.
+    """Fit a recording part by part.
 
-    fit: `identify` of one record. A part that cannot be fitted is left out and reported.
+    See the head of this module. fit: `identify` of one record. A part that cannot be fitted is left out and reported.
     """
     method, stored = require_local(method), data.source
     assert isinstance(stored, StoredRecord)
@@ -62,7 +66,7 @@ def identify_parts(
             else:
                 if found.status.ok and np.isfinite(found.covariance).all():
                     fits.append(_without_samples(found))
-                    # The next part starts from what is known.
+                    # The next part starts from these values, close to its own solution.
                     model = model.with_values(**{n: found.values[n] for n in found.names if n in model.names})
                 else:
                     failures.append(f"part {number}: {found.status.value}")
@@ -73,7 +77,10 @@ def identify_parts(
 
 
 def _without_samples(fit: Estimate) -> Estimate:
-    """A fit without all that is as long as its part: kept for every part these would be the recording again."""
+    """Return a fit without its long arrays.
+
+    These are as long as the part: kept for every part they would fill the memory that fitting by parts saves.
+    """
     return fit.with_(
         residuals={}, data=None, history=None, draws=None, rows=None, level_sets=None, likelihood=None,
         noise_alone=None, workings=None, whiteness={}, base=None if fit.base is None else _without_samples(fit.base),
