@@ -1,4 +1,7 @@
-"""Distances of measured points from a branch, in their standard deviations, at right angles to the curve."""
+"""Distances of measured points from a branch.
+
+In standard deviations of the points, perpendicular to the curve.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from kapitza.data import MeasuredBranch
 from kapitza.errors import ConvergenceError
 
 FINE = 6000
-"""Points of the spline through a branch among which the nearest one to a measured point is searched."""
+"""Points of the spline through a branch; the nearest one to a measured point is searched among them."""
 
 DEGREE = 5
-"""Of that spline."""
+"""Degree of that spline."""
 
 NODES = {2: 5, 3: 3}
 """Gauss-Hermite nodes in each direction of the noise, by the number of directions."""
@@ -24,10 +27,11 @@ NODES = {2: 5, 3: 3}
 
 @dataclass(frozen=True)
 class Distances:
-    """(m,) distances in standard deviations; roughness: of the curve, by the points left out of every other one.
+    """Distances (m,) of measured points in standard deviations.
 
-    For curves, curve: (FINE, d), noise: (N, d), feet: (N,) places on the curve, normals: (N, d, d - 1) directions in
-    which the distances are measured, in units of the noise.
+    roughness: interpolation error of the curve, estimated by leaving out every other point. For curves, curve: (FINE,
+    d), noise: (N, d), feet: (N,) indices on the curve, normals: (N, d, d - 1) directions in which the distances are
+    measured, in units of the noise.
     """
 
     values: Array
@@ -38,9 +42,10 @@ class Distances:
     normals: Array | None = None
 
     def moments(self) -> tuple[Array, Array]:
-        """Mean and standard deviation (m,) of the distances of points whose true place is their foot: 0, 1 on a line.
+        """Return mean and standard deviation (m,) of the distances.
 
-        At a sharp tip more noise falls outside than inside. By Gauss-Hermite quadrature over the noise.
+        For points whose true place is their foot; 0 and 1 on a straight line. At a sharp tip more noise falls outside
+        than inside. By Gauss-Hermite quadrature over the noise.
         """
         if self.curve is None or self.noise is None or self.feet is None or self.normals is None:
             return np.zeros(self.values.size), np.ones(self.values.size)
@@ -51,7 +56,8 @@ class Distances:
         around = (self.curve[self.feet][:, None] + self.noise[:, None] * cloud).reshape(-1, size)
         each = np.repeat(np.arange(count), len(cloud))
         moved = nearest(around, self.noise[each], self.curve)
-        # In a plane the left of the curve at the own foot, as for the points; in space the directions of the true foot.
+        # In a plane the sign is the left of the curve at each foot, as for the points; in space the normals of the
+        # true foot serve, because the Householder directions of two feet need not agree.
         normals = _normals(self.curve, moved, self.noise[each]) if size == 2 else self.normals[each]
         spread = along_normals(around, self.noise[each], self.curve, moved, normals)
         spread = spread.reshape(count, len(cloud), size - 1)
@@ -61,7 +67,10 @@ class Distances:
 
 
 def distances(data: MeasuredBranch, branch: Branch, before: Distances | None = None) -> Distances:
-    """Of the measured points from the branch; before: those whose directions are kept, for differences."""
+    """Return the distances of measured points from the branch.
+
+    before: distances whose directions are kept, for finite differences.
+    """
     if not data.curve:
         return Distances(_from_bifurcations(data, branch))
     curve, roughness = _finely(branch, data)
@@ -74,21 +83,30 @@ def distances(data: MeasuredBranch, branch: Branch, before: Distances | None = N
 
 
 def nearest(points: Array, noise: Array, curve: Array) -> Indices:
-    """The nearest point of a polyline (M, d) to each point (N, d), in units of its noise (N, d)."""
+    """Return the nearest points of a polyline (M, d).
+
+    One index per point (N, d), in units of its noise (N, d).
+    """
     weight = noise**-2.0
-    # Σ w (p - c)² without Σ w p², which does not depend on the place.
+    # Σ w (p - c)² without Σ w p², which does not depend on c; a matrix product avoids an (N, M, d) array.
     square = weight @ (curve**2).T - 2 * (weight * points) @ curve.T
     return np.clip(square.argmin(axis=1), 1, len(curve) - 2)
 
 
 def along_normals(points: Array, noise: Array, curve: Array, feet: Indices, normals: Array) -> Array:
-    """(N, d - 1) distances from the feet in units of the noise, the part along the curve taken off."""
+    """Return the normal distances from the feet.
+
+    (N, d - 1), in units of the noise; the component along the curve is dropped.
+    """
     away = (points - curve[feet]) / noise
     return np.einsum("nd,ndk->nk", away, normals)
 
 
 def _normals(curve: Array, feet: Indices, noise: Array) -> Array:
-    """(N, d, d - 1) orthonormal directions at right angles to the curve, in units of the noise; the left in a plane."""
+    """Return orthonormal normals of the curve.
+
+    (N, d, d - 1), in units of the noise; in a plane the normal points to the left.
+    """
     along = (curve[feet + 1] - curve[feet - 1]) / noise
     along = along / np.linalg.norm(along, axis=1, keepdims=True)
     size = along.shape[1]
@@ -102,7 +120,10 @@ def _normals(curve: Array, feet: Indices, noise: Array) -> Array:
 
 
 def _on_the_turn(data: MeasuredBranch, curve: Array) -> Array:
-    """The points (N, d), phases moved by whole turns to where they are nearest to the curve."""
+    """Return the points with phases near the curve.
+
+    (N, d); phases are moved by whole turns to where they are nearest to the curve.
+    """
     points = data.coordinates
     if data.phases is None:
         return points
@@ -117,7 +138,10 @@ def _on_the_turn(data: MeasuredBranch, curve: Array) -> Array:
 
 
 def _finely(branch: Branch, data: MeasuredBranch) -> tuple[Array, float]:
-    """Parameter, amplitude and period or phase along the branch (FINE, d), and its roughness in the least noise."""
+    """Return the interpolated branch (FINE, d) and its roughness.
+
+    Columns: parameter, amplitude, and period or phase. The roughness is in units of the smallest noise.
+    """
     from scipy.interpolate import make_interp_spline
 
     if len(branch) < 2 * (DEGREE + 1):
@@ -139,7 +163,10 @@ def _finely(branch: Branch, data: MeasuredBranch) -> tuple[Array, float]:
 
 
 def phases_of(branch: Branch, state: str) -> Array:
-    """φ (N,) of a cos(ωt + φ), the first harmonic of a state at the frequency of the drive, continuous in N."""
+    """Return the phases φ (N,) along a branch.
+
+    The first harmonic of a state at the frequency of the drive is a cos(ωt + φ); φ is continuous in N.
+    """
     if not branch.repeats:
         raise ConvergenceError("A motion without a drive has no phase beside it.")
     profile = branch.profiles(64 * branch.repeats)[:, :, branch.model.states.index(state)]
@@ -147,7 +174,10 @@ def phases_of(branch: Branch, state: str) -> Array:
 
 
 def _from_bifurcations(data: MeasuredBranch, branch: Branch) -> Array:
-    """Distances (N,) of the measured places from those of the model, each from another one, the nearest in all."""
+    """Return distances (N,) of bifurcation points.
+
+    Each measured point is assigned to another one of the model, so that the sum of squared distances is least.
+    """
     from scipy.optimize import linear_sum_assignment
 
     found = np.array([b.value for b in branch.of(Kind(data.kind))])

@@ -1,4 +1,7 @@
-"""The branches of one trial of the parameters, begun wherever a motion is found."""
+"""Branches of one trial of the parameters.
+
+They are started wherever a motion is found.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +21,28 @@ from kapitza.orbits import PeriodicOrbit
 from kapitza.solve import ByEffort
 
 MOST_STARTS = 5
-"""Values of the parameter from which a branch is begun, until one gives it."""
+"""Values of the parameter from which a branch is tried, until one succeeds."""
 
 FEWEST = 12
-"""Points of a curve through which a spline can be laid; fewer are those of a motion that could not be followed."""
+"""Fewest points of a branch for the spline; a branch with fewer belongs to a motion that could not be followed."""
 
 
 @dataclass
 class Begun:
-    """Where branches were begun with success: the next trial of the parameters begins there, with that motion."""
+    """Successful starts of branches.
+
+    The next trial of the parameters starts there, with that motion.
+    """
 
     places: dict[int, tuple[float, PeriodicOrbit]] = field(default_factory=dict)
 
 
 @dataclass
 class Branches:
-    """Data of one model and range share their branch. start: state from which motions settle; detect: bifurcations."""
+    """Branches shared by data of one model and range.
+
+    start: state from which motions settle; detect: whether bifurcations are located.
+    """
 
     limits: Any
     start: Any
@@ -42,7 +51,10 @@ class Branches:
     known: dict[tuple, Branch] = field(default_factory=dict)
 
     def of(self, number: int, data: MeasuredBranch, model: Model, step: float) -> Branch:
-        """The branch for data number `number`, with steps of at most `step`."""
+        """Return the branch of data `number`.
+
+        Steps along it are at most `step`.
+        """
         limits = self.limits(data)
         free = data.kind == "backbone"
         key = (model.vector.tobytes(), data.parameter, limits, step, (data.force, data.damping) if free else "")
@@ -62,7 +74,10 @@ class Branches:
     def _followed(
         self, number: int, data: MeasuredBranch, model: Model, limits: tuple[float, float], stepping: Stepping
     ) -> Branch:
-        """Followed in both directions from the first place where a motion is found and can be followed."""
+        """Follow the branch in both directions.
+
+        From the first place where a motion is found and can be followed.
+        """
         problems: list[str] = []
         for value, start, period, direction in self._starts(number, data, limits):
             settings: dict[str, Any] = {} if period is None else {"period": period}
@@ -86,14 +101,17 @@ class Branches:
     def _starts(
         self, number: int, data: MeasuredBranch, limits: tuple[float, float]
     ) -> Iterator[tuple[float, Any, float | None, int]]:
-        """Values of the parameter, what to begin with, the period, and the direction (0: both)."""
+        """Yield value, start, period and direction of trials.
+
+        Direction 0 means both.
+        """
         if number in self.begun.places:
             value, orbit = self.begun.places[number]
             yield value, orbit, None, 0
         if data.kind != "cycle":
             yield limits[0], self.start, None, 1
             yield limits[1], self.start, None, -1
-        # Large motions are those that others settle on; small ones beside a fold or a Hopf point are often unstable.
+        # Motions of large amplitude are usually attracting; small ones near a fold or a Hopf point are often unstable.
         order = (
             np.argsort(-np.asarray(data.amplitudes), kind="stable")
             if data.amplitudes is not None
@@ -107,5 +125,5 @@ class Branches:
 
 def _not_interrupted(found: Branch) -> None:
     if found.status is Status.INTERRUPTED:
-        # A part of a branch is not an answer of the model: the fit stops with it.
+        # Distances from a part of a branch would be wrong, so the fit stops.
         raise Interrupted

@@ -1,4 +1,7 @@
-"""BranchFit: parameters from points of responses, backbones and limit cycles, and from where bifurcations were seen."""
+"""Fits to measured branches and bifurcation points.
+
+Points of responses, backbones and limit cycles, and parameter values of bifurcations.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +28,21 @@ from kapitza.estimate.result import make_estimate
 from kapitza.solve import LeastSquaresResult, LeastSquaresSettings, gauss_newton
 
 ROUGH = 0.5
-"""Standard deviations by which a spline through every other point of the branch may miss those left out: with all of
-them it is some fifty times better."""
+"""Largest error, in standard deviations, of a spline through every other point of the branch at those left out; the
+spline through all points is about fifty times better."""
 
 MOST_HALVINGS = 4
-"""Of the step along a branch that is rough."""
+"""Most halvings of the step along a branch that is rough."""
 
 POOR = 0.1
 """Residuals as a share of the signal from which other starts are tried: a model that is a little wrong has a few per
-cent at most, a fit that went astray more."""
+cent at most, a fit in a local minimum more."""
 
 FACTORS = (0.6, 1.6)
-"""On the free parameters, for other starts."""
+"""Range of the factors on the free parameters, for other starts."""
 
 UNDETERMINED = 1e-12
-"""Smallest eigenvalue of the scaled information, relative to the largest, below which parameters are not told apart."""
+"""Smallest eigenvalue of the scaled information, relative to the largest, below which parameters are undetermined."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,14 @@ class BranchFit(Estimator):
     Least squares on the distance of the points from the branches.
 
     For each θ the whole branch is followed through its folds, in both directions from wherever a motion is found; a
-    measured point counts with its distance d at right angles to the curve, in units of the standard deviations of
+    measured point counts with its distance d perpendicular to the curve, in units of the standard deviations of
     parameter, amplitude, and period or phase where they were measured, so stable and unstable points, and points next
     to folds, are treated alike. At a sharp tip more noise falls outside than inside: the residual is
     (d - E d)/√(var d) with the moments of d for a true point at the foot of the perpendicular. Steps along the branch
     are halved until curves through every other point differ from it by less than the noise. Bifurcations count with
     the distance of their value. Derivatives are taken by differences. Where the fit misses the points by more than a
     tenth of the signal, other starts are tried. Where it misses them by more than noise explains, intervals come from a
-    jackknife over blocks of neighbouring points, and `misfit` says by how much.
+    jackknife over blocks of neighbouring points, and `misfit` states by how much.
 
     Parameters
     ----------
@@ -69,7 +72,7 @@ class BranchFit(Estimator):
     max_iterations : int
         Of the least-squares iteration.
     largest_step : float
-        Longest step along a branch, relative to orbit and parameter; shorter ones where the noise asks for it.
+        Longest step along a branch, relative to orbit and parameter; shorter ones where the noise requires it.
     starts : int
         Further starts, at most, where the first one leads to a poor fit.
 
@@ -111,9 +114,12 @@ class BranchFit(Estimator):
         return _estimate(self, request, trials, found, signs)
 
     def _searched(self, trials: _Trials, request: Request) -> LeastSquaresResult | None:
-        """The best of the starts; others than the first are tried only where it leads nowhere."""
+        """Return the best fit of several starts.
+
+        Others than the first are tried only where it leads to a poor fit.
+        """
         low, high = request.bounds
-        # A millionth of the cost is some thousandth of a standard deviation: below, differences say nothing.
+        # A millionth of the cost is about a thousandth of a standard deviation, below the error of the differences.
         settings = LeastSquaresSettings(step_tolerance=1e-6, cost_tolerance=1e-6, max_iterations=self.max_iterations)
         best: LeastSquaresResult | None = None
         for theta in _starts(request, self.starts):
@@ -129,7 +135,7 @@ class BranchFit(Estimator):
         return best
 
     def limits(self, data: MeasuredBranch) -> tuple[float, float]:
-        """Between which the branch of some data is followed."""
+        """Return the range in which a branch is followed."""
         if self.bounds is not None:
             return self.bounds
         low, high = float(data.values.min()), float(data.values.max())
@@ -138,7 +144,10 @@ class BranchFit(Estimator):
 
 
 def _check(request: Request) -> None:
-    """Refuse parameters that move along the data, and too few points."""
+    """Refuse parameters that vary along the data.
+
+    Also refused: kinds of data that do not suit the model, and too few points.
+    """
     sources = [source for source, _ in _curves(request)]
     moved = {source.parameter for source in sources} & set(request.names)
     if moved:
@@ -159,7 +168,10 @@ def _curves(request: Request) -> list[tuple[MeasuredBranch, Part]]:
 
 
 def _starts(request: Request, count: int) -> Iterator[Array]:
-    """The start as it was given, then others, each free parameter multiplied by one of the factors (seeded)."""
+    """Yield the given start, then random ones (seeded).
+
+    Each free parameter is multiplied by a factor within FACTORS.
+    """
     start = request.start
     yield start
     random = np.random.default_rng(0)
@@ -170,7 +182,10 @@ def _starts(request: Request, count: int) -> Iterator[Array]:
 
 @dataclass
 class _Trials:
-    """Residuals of trials of the parameters. best: the best so far, which is returned when the fit is stopped."""
+    """Residuals at trial values of the parameters.
+
+    The best trial so far is reported to the monitor, which returns it when the fit is stopped.
+    """
 
     method: BranchFit
     request: Request
@@ -186,7 +201,10 @@ class _Trials:
         self.detect = any(not source.curve for source, _ in self.curves)
 
     def distances(self, theta: Array, steps: list[float], before: list[Distances] | None = None) -> list[Distances]:
-        """Of all data from the branches at theta, in steps of at most `steps`."""
+        """Return the distances of all data at theta.
+
+        Steps along the branches are at most `steps`.
+        """
         checkpoint()
         model = self.request.model_at(theta)
         branches = Branches(self.method.limits, self.method.start, self.detect, self.begun)
@@ -203,7 +221,10 @@ class _Trials:
             raise FlowError(f"No branch at {_written(self.request.names, theta)}: {marked(problem)}") from None
 
     def residual(self, theta: Array) -> tuple[Array, Array, list[Distances], list[float]]:
-        """Standardised residuals, the deviations of the distances, the distances, and the steps they needed."""
+        """Return the standardised residuals at theta.
+
+        Also the deviations of the distances, the distances, and the steps they needed.
+        """
         steps = [self.method.largest_step] * len(self.curves)
         for _ in range(MOST_HALVINGS):
             here = self.distances(theta, steps)
@@ -223,7 +244,7 @@ class _Trials:
             step = self.method.step * max(abs(value), 1e-3)
             ahead = theta.copy()
             ahead[i] = value + step
-            # The moments move with the curve: only the distances themselves are differenced.
+            # The moments belong to the curve and move with it: only the distances are differenced.
             there = np.concatenate([each.values for each in self.distances(ahead, steps, here)])
             columns.append((there - values) / step / deviation)
         return residual, np.stack(columns, axis=1)
@@ -240,7 +261,10 @@ class _Trials:
 def _with_signs(
     trials: _Trials, request: Request, found: LeastSquaresResult
 ) -> tuple[LeastSquaresResult, tuple[str, ...]]:
-    """The fit with the signs of the start where the data do not tell them: amplitudes are the same for ± a force."""
+    """Return the fit with undetermined signs of the start.
+
+    Amplitudes are the same for ± a force. Where both signs fit equally well, that of the start is kept.
+    """
     turned = np.flatnonzero(found.x * request.start < 0)
     undecided = []
     for i in turned:
@@ -262,7 +286,10 @@ def _with_signs(
 def _estimate(
     method: BranchFit, request: Request, trials: _Trials, found: LeastSquaresResult, undecided: tuple[str, ...]
 ) -> Estimate:
-    """The values with intervals by noise, widened where the branches miss the points by more than noise explains."""
+    """Return the estimate with its intervals.
+
+    Intervals by noise, widened where the branches miss the points by more than noise explains.
+    """
     misfit = misfit_of([source for source, _ in trials.curves], trials.last, found.residual, found.x.size)
     warnings = [
         f"The amplitudes are the same for {name} and -{name}: the sign of the start was kept. Phases would tell it."

@@ -1,4 +1,4 @@
-"""How well branches follow measured points, and intervals that count what they miss."""
+"""Misfit of branches, and intervals that include it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from kapitza.estimate.judge import whiteness
 from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level
 
 FEWEST = 10
-"""Rows of a curve from which its residuals are tested for correlation along it."""
+"""Fewest rows of a curve for which its residuals are tested for correlation along it."""
 
 LAGS = 4
-"""Neighbours along a curve that are compared."""
+"""Lags of that test, in points along the curve."""
 
 
 def order_along(found: Sequence[Distances]) -> list[Indices]:
-    """Rows of each of the data in the order of their feet along the branch; all rows of a point together."""
+    """Return the rows of each data along the branch.
+
+    In the order of their feet; all rows of a point stay together.
+    """
     rows, first = [], 0
     for each in found:
         count = each.values.size
@@ -36,9 +39,10 @@ def order_along(found: Sequence[Distances]) -> list[Indices]:
 
 
 def misfit_of(curves: Sequence[MeasuredBranch], found: Sequence[Distances], residual: Array, free: int) -> Misfit:
-    """The residuals (m,) of a fit with `free` parameters, beside the noise stated.
+    """Return the misfit of residuals (m,) with `free` parameters.
 
-    Tested are their size (χ²) and whether neighbours along a curve miss to the same side (Ljung-Box).
+    Tested against the stated noise are their size (χ²) and whether neighbours along a curve miss to the same side
+    (Ljung-Box).
     """
     dof = residual.size - free
     if dof < 1:
@@ -59,7 +63,10 @@ def misfit_of(curves: Sequence[MeasuredBranch], found: Sequence[Distances], resi
 
 
 def noise_share(curves: Sequence[MeasuredBranch]) -> float:
-    """The noise as a share of the signal: of amplitudes over their size, of values over their spread."""
+    """Return the noise as a share of the signal.
+
+    For amplitudes relative to their root mean square, for parameter values relative to the largest modulus.
+    """
     shares = [1e-300]
     for data in curves:
         if data.amplitudes is not None and data.curve:
@@ -70,7 +77,10 @@ def noise_share(curves: Sequence[MeasuredBranch]) -> float:
 
 
 def _where(curves: Sequence[MeasuredBranch], found: Sequence[Distances], residual: Array, chance: float) -> str:
-    """The measured branch and the value of its parameter with the largest residual."""
+    """Return the place of the largest residual.
+
+    It names the measured branch and the value of its parameter.
+    """
     if chance >= ALARM:
         return ""
     rows, first = [], 0
@@ -87,10 +97,11 @@ def _where(curves: Sequence[MeasuredBranch], found: Sequence[Distances], residua
 
 
 def widening_of(found: Sequence[Distances], residual: Array, jacobian: Array, misfit: Misfit) -> Widening | None:
-    """The delete-block jackknife where the residuals are not noise: blocks of neighbours, or whole branches.
+    """Return the widening by the delete-block jackknife.
 
-    The estimate without some rows takes the step -(JᵀJ)⁻¹ Jᵀ r of the others. Where too few rows are left without a
-    block, the scatter of the residuals takes the place of the noise. None where noise explains the residuals.
+    Blocks are neighbours along the branch, or whole branches. The estimate without some rows takes the step
+    -(JᵀJ)⁻¹ Jᵀ r of the others. Where too few rows are left without a block, the scatter of the residuals replaces the
+    noise. None where noise explains the residuals.
     """
     if misfit.chance >= ALARM:
         return None
@@ -116,7 +127,10 @@ def widening_of(found: Sequence[Distances], residual: Array, jacobian: Array, mi
 
 
 def _pieces(blocks: Sequence[Indices], residual: Array, jacobian: Array) -> tuple[Array | None, Array | None]:
-    """What halves (or whole branches) of the data prefer, where each of them knows all parameters."""
+    """Return the estimates of two halves of the data.
+
+    None where one half does not determine all parameters.
+    """
     half = len(blocks) // 2
     parts = [np.concatenate(blocks[:half]), np.concatenate(blocks[half:])] if half else []
     steps, covariances = [], []

@@ -1,4 +1,4 @@
-"""Parameters from harmonics and from the weak form of the equations."""
+"""Fits by harmonic balance and by the weak form."""
 
 from kapitza.estimate.harmonic_fit.settings import HarmonicFit
 

@@ -1,5 +1,6 @@
-"""What rows of the weak form are tested against: terms that an equation may lack, and faults of the measurement.
+"""Alternatives against which weak rows are tested.
 
+Terms that an equation may lack, and faults of the measurement.
 Every alternative is a column of the rows. Terms are integrated along the smoothed path. A fault changes what is put
 into the equations g(u, u', u'', t): a gain of a channel every derivative of it, a clock that is fast by e
 
@@ -22,15 +23,18 @@ from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
 from kapitza.model import rate, symbol
 
 MOST_TERMS = 60
-"""Terms that are tried; with more equations than that allows none is."""
+"""Most terms that are tried; where the equations have more candidates, none is tried."""
 
 EARLIER = 1e-3
-"""Shift of the time, in radians of the drive, from which ∂g/∂t is taken."""
+"""Shift of the time, in radians of the drive, of the central difference for ∂g/∂t."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """A term that equation number `equation` may lack: f(z) of one variable, or a drive (variable None)."""
+    """Term that an equation may lack.
+
+    f(z) of one variable in equation number `equation`, or a drive (variable None).
+    """
 
     equation: int
     variable: tuple[int, int] | None
@@ -46,7 +50,10 @@ class Law:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Terms and faults that are tried, at values (p,) of all parameters."""
+    """Terms and faults to try.
+
+    values: (p,) of all parameters.
+    """
 
     laws: tuple[Law, ...]
     faults: tuple[Candidate, ...]
@@ -57,11 +64,14 @@ class Alternatives:
         return len(self.laws) + len(self.faults)
 
     def labels(self, several: bool) -> tuple[str, ...]:
-        """Where each of the terms acts."""
+        """Return where each of the terms acts."""
         return tuple(f"equation {law.equation + 1} {law.place}" if several else law.place for law in self.laws)
 
     def columns(self, problem: WeakProblem) -> list[Numbers]:
-        """(windows, rows, m) of every piece, along the path of `problem`."""
+        """Return the columns of every piece.
+
+        (windows, rows, m), along the path of `problem`.
+        """
         made = []
         for state in problem.calm:
             count = problem.windows.count(len(state.times))
@@ -79,7 +89,10 @@ class Alternatives:
         return made
 
     def _moved(self, problem: WeakProblem, state: Smoothed) -> Numbers:
-        """(m, equations, n): what a unit of each fault adds to the equations."""
+        """Return the effect of a unit of each fault.
+
+        (m, equations, n), added to the equations.
+        """
         regressors, measured = problem.regressors, problem.measured
         slopes = regressors.slopes(state, self.values, problem.noise)
         known = slopes.variable < len(regressors.noisy)
@@ -107,7 +120,7 @@ class Alternatives:
         return made
 
     def _by_time(self, problem: WeakProblem, state: Smoothed) -> Numbers:
-        """∂g/∂t (equations, n) at fixed motion."""
+        """Return ∂g/∂t (equations, n) at fixed motion."""
         regressors, period = problem.regressors, problem.model.period
         if period is None:
             return np.zeros((regressors.equations, len(state.times)))
@@ -122,7 +135,10 @@ class Alternatives:
 
 
 def whitened(columns: list[Numbers], factors: list[Whitener]) -> Numbers:
-    """(n, m) after whitening, all pieces under each other."""
+    """Return the columns of all pieces, whitened.
+
+    (n, m), all pieces under each other.
+    """
     parts = [
         factor(Rows(matrix, np.zeros(matrix.shape[:2]))).matrix.reshape(-1, matrix.shape[2])
         for factor, matrix in zip(factors, columns, strict=True)
@@ -131,7 +147,10 @@ def whitened(columns: list[Numbers], factors: list[Whitener]) -> Numbers:
 
 
 def linear_values(regressors: Regressors, values: Numbers) -> Numbers:
-    """What multiplies the regressors: the linear parameters, or combinations of them, at values (p,)."""
+    """Return the factors of the regressors at values (p,).
+
+    The linear parameters, or combinations of them.
+    """
     if regressors.factors is None:
         return values[[regressors.parameters.index(n) for n in regressors.linear]]
     at = {symbol(n): v for n, v in zip(regressors.parameters, values.tolist(), strict=True)}
@@ -139,19 +158,22 @@ def linear_values(regressors: Regressors, values: Numbers) -> Numbers:
 
 
 def alternatives_of(problem: WeakProblem, values: Numbers) -> Alternatives:
-    """What the rows of a problem are tested against."""
+    """Return the alternatives for the rows of a problem."""
     model = problem.model
     signals = bool(model.signals)
     driven = model.period is not None and not signals
     angle = {c.name: bool(c.angle) for c in model.coordinates}
     channels = problem.measured.channels
     turning = [angle.get(name, False) for name in channels]
-    # Where every coordinate is an angle the offset of one is a phase of gravity: it is tried like any other.
+    # Where every coordinate is an angle, an offset is a phase of gravity; it is tried like any other offset.
     return Alternatives(tuple(_laws(problem)), tuple(candidates(channels, turning, driven)), values)
 
 
 def _laws(problem: WeakProblem) -> list[Law]:
-    """Candidates of every equation, as many as whiten at little cost; none where the equations are many."""
+    """Return the candidate laws of every equation.
+
+    As many as can be whitened at little cost; none where the equations are many.
+    """
     model = problem.model
     powers: list[Callable[[Numbers], Numbers]] = [lambda z: z, lambda z: z**2, lambda z: z * np.abs(z), lambda z: z**3]
     found: list[Law] = []

@@ -1,5 +1,6 @@
-"""Inverse harmonic balance on periodic orbits: equal harmonics of all terms give one linear system (HARMONIC 17-22).
+"""Inverse harmonic balance on periodic orbits (HARMONIC 17-22).
 
+Equal harmonics of all terms give one linear system.
 An orbit of k excitation periods is written as u = Ω t + a0/2 + Σ (a_j cos jωt/k + b_j sin jωt/k). Every regressor is a
 product of factors that were low-pass filtered first; its coefficients at sub-harmonic j give a cosine and a sine row.
 These rows are the weak form with periodic test functions.
@@ -55,13 +56,14 @@ if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.settings import HarmonicFit
 
 BOOTSTRAPS = 200
-"""Resampled sets of orbits: standard errors then hold within some 5 %."""
+"""Resampled sets of orbits; with 200 the standard errors are accurate to about 5 %."""
 
 
 @dataclass(frozen=True)
 class OrbitRows:
-    """Rows of one orbit. matrix: (equations, r, k); rest: (equations, r); order: (r,) sub-harmonic of each row.
+    """Rows of one orbit.
 
+    matrix: (equations, r, k); rest: (equations, r); order: (r,) sub-harmonic of each row.
     response: (equations x r, samples x channels) what noise of unit size on each sample adds to a row.
     """
 
@@ -73,9 +75,10 @@ class OrbitRows:
 
 @dataclass(frozen=True)
 class Balance(Task):
-    """Orbits brought into the coordinates of the model; values (p,) of its parameters, kernels None for Fourier series.
+    """Orbits in the coordinates of the model.
 
-    noise: (z, z) covariance of the smoothed variables, None where it is not taken off.
+    values: (p,) of its parameters; kernels: None for Fourier series.
+    noise: (z, z) covariance of the smoothed variables, None where its bias is not subtracted.
     """
 
     settings: HarmonicFit
@@ -87,7 +90,10 @@ class Balance(Task):
     noise: Numbers | None
 
     def rotation(self, number: int) -> Numbers:
-        """Mean rate Ω of each coordinate: whole turns of the channels over the period."""
+        """Return the mean rate Ω of each coordinate.
+
+        Whole turns of the channels over the period.
+        """
         orbit, measured = self.orbits[number], self.measured
         turns = np.zeros(len(measured.channels))
         if orbit.winding:
@@ -95,7 +101,10 @@ class Balance(Task):
         return measured.mixing @ (2.0 * np.pi * turns / orbit.period)
 
     def state(self, number: int) -> Smoothed:
-        """Coordinates of one orbit with derivatives by its Fourier series or by a digital rule on the raw samples."""
+        """Return the coordinates and derivatives of one orbit.
+
+        By its Fourier series or by a digital rule on the raw samples.
+        """
         measured, piece, rotation = self.measured, self.measured.pieces[number], self.rotation(number)
         coordinates = measured.coordinates(piece)
         count = len(coordinates)
@@ -113,7 +122,10 @@ class Balance(Task):
         return Smoothed(piece.times, derivatives, piece.inputs, measured.step, piece.own)
 
     def with_margins(self, number: int, margin: int) -> Numbers:
-        """The stretch with `margin` raw samples on both sides, from the record it came from, else by periodicity."""
+        """Return a stretch with `margin` samples on both sides.
+
+        Raw samples of the record it came from, else continued by periodicity.
+        """
         measured, piece = self.measured, self.measured.pieces[number]
         stretch, record = stretch_of(self.orbits, number), self.orbits.source
         if isinstance(record, Record) and stretch is not None:
@@ -129,7 +141,10 @@ class Balance(Task):
         return np.concatenate([inside[-margin:] - turn, inside, inside[:margin] + turn])
 
     def closed(self, number: int) -> Balance:
-        """The same with the gap between the ends of one orbit spread over it, and without its record."""
+        """Return the problem with one orbit closed.
+
+        The gap between its ends is spread over it, and its record is left out.
+        """
         piece, around = self.measured.pieces[number], self.with_margins(number, 1)
         gap = around[-1] - around[1] - self.rotation(number) * self.orbits[number].period
         ramp = np.outer(np.arange(len(piece.times)) / len(piece.times), np.linalg.pinv(self.measured.mixing) @ gap)
@@ -139,7 +154,10 @@ class Balance(Task):
         return replace(self, measured=measured, orbits=OrbitSet(self.orbits.orbits, self.orbits.angles))
 
     def rows(self, number: int, state: Smoothed, theta: Numbers) -> OrbitRows:
-        """Cosine and sine coefficients of every term at the chosen sub-harmonics, noise weighed at θ."""
+        """Return the harmonic rows of one orbit.
+
+        Cosine and sine coefficients of every term at the chosen sub-harmonics, the noise evaluated at θ.
+        """
         regressors, measured, chosen = self.regressors, self.measured, self.settings.harmonics
         base = self.orbits[number].repeats or 1
         values = regressors.placed(self.values, regressors.linear, theta)
@@ -168,7 +186,7 @@ class Balance(Task):
 
 
 def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
-    """Harmonic balance on an OrbitSet, solver by solver as set."""
+    """Fit an OrbitSet by harmonic balance."""
     balance = pose_balance(settings, request)
     names, states = balance.regressors.linear, [balance.state(i) for i in range(len(balance.orbits))]
     theta: Numbers = np.zeros(len(names))
@@ -200,7 +218,10 @@ def pose_balance(settings: HarmonicFit, request: Request) -> Balance:
 
 
 def _judged(balance: Balance, rows: list[OrbitRows], theta: Numbers, used: Flags, weighed: Numbers) -> list[JudgedRows]:
-    """What the misfit is judged by; weighed: the values that the rows were formed at."""
+    """Return the rows by which the misfit is tested.
+
+    weighed: the values that the rows were formed at.
+    """
     judged, first = [], 0
     for number, (orbit, own) in enumerate(zip(balance.orbits, rows, strict=True)):
         residual = own.rest + own.matrix @ theta
@@ -227,7 +248,10 @@ def _by_series(periodic: Numbers, step: float) -> Numbers:
 
 
 def _informative(rows: OrbitRows) -> OrbitRows:
-    """Keep the sub-harmonics in which some equation stands at least three deviations above its noise."""
+    """Keep the sub-harmonics above the noise.
+
+    Some equation must exceed its noise by at least three deviations there.
+    """
     equations, count = rows.rest.shape
     deviation = np.linalg.norm(rows.response, axis=1).reshape(equations, count)
     size = np.maximum(np.abs(rows.rest), np.abs(rows.matrix).max(axis=2))
@@ -250,7 +274,10 @@ def _whitened(rows: OrbitRows) -> tuple[Numbers, Numbers]:
 
 
 def solve_balance(balance: Balance, rows: list[OrbitRows]) -> tuple[RowSolution, Flags, tuple[Exclusion, ...]]:
-    """Solve the rows of all orbits; rows come equation by equation within an orbit."""
+    """Solve the rows of all orbits.
+
+    Rows come equation by equation within an orbit.
+    """
     settings, names = balance.settings, balance.regressors.linear
     exclusions: tuple[Exclusion, ...] = ()
     used = np.ones(sum(r.rest.size for r in rows), bool)
@@ -273,7 +300,10 @@ def solve_balance(balance: Balance, rows: list[OrbitRows]) -> tuple[RowSolution,
 
 
 def _exclude(balance: Balance, rows: list[OrbitRows], matrix: Numbers, rest: Numbers):
-    """The document's exclusion, for every equation (or set of equations that share parameters) by itself."""
+    """Exclude sub-harmonics by residue (HARMONIC 5.5.3).
+
+    Separately for every equation, or set of equations that share parameters.
+    """
     equation = np.concatenate([np.repeat(np.arange(r.rest.shape[0]), r.rest.shape[1]) for r in rows])
     unit = np.concatenate([i * 10_000 + np.tile(r.order, r.rest.shape[0]) for i, r in enumerate(rows)])
     used, settings = np.ones(len(rest), bool), balance.settings
@@ -290,7 +320,7 @@ def _exclude(balance: Balance, rows: list[OrbitRows], matrix: Numbers, rest: Num
 
 
 def _independent_equations(regressors: Regressors) -> list[list[int]]:
-    """Equations grouped so that no two groups share a free parameter."""
+    """Group the equations so that groups share no parameter."""
     groups: list[tuple[set[int], set[int]]] = []
     for e, row in enumerate(regressors.coefficients):
         used = {j for j, c in enumerate(row) if c != 0}
@@ -305,7 +335,10 @@ def _independent_equations(regressors: Regressors) -> list[list[int]]:
 
 
 def residue_table(regressors: Regressors, rows: list[OrbitRows], theta: Numbers) -> dict[str, Numbers]:
-    """Per equation the predicted right-hand side and the residue of every row, with orbit and sub-harmonic."""
+    """Return predicted values and residues per equation.
+
+    One row per sub-harmonic row: predicted right-hand side, residue, orbit and sub-harmonic.
+    """
     table: dict[str, Numbers] = {}
     for e in range(regressors.equations):
         predicted = np.concatenate([-(r.matrix[e] @ theta) for r in rows])
@@ -317,7 +350,10 @@ def residue_table(regressors: Regressors, rows: list[OrbitRows], theta: Numbers)
 
 
 def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, seed: int) -> Numbers | None:
-    """Standard errors from resampled orbits; None with fewer than three orbits."""
+    """Return standard errors from resampled orbits.
+
+    None with fewer than three orbits.
+    """
     if len(rows) < 3:
         return None
     size = len(names)

@@ -1,7 +1,7 @@
-"""How well the equations follow orbits, by the rows of harmonic balance beside their noise and their closure.
+"""Misfit of harmonic rows, with noise and closure errors.
 
-A stretch of a record that nearly closes is not an orbit. Rates by a digital rule on the raw samples do not mind;
-those of a Fourier series do. What that does to a row is seen by closing the stretch: the gap between its ends is
+A stretch of a record that nearly closes is not an orbit. Rates by a digital rule on the raw samples are not affected;
+those of a Fourier series are. The effect on a row is found by closing the stretch: the gap between its ends is
 spread over it, and the row is formed again. The change counts as one more error of that row.
 """
 
@@ -17,16 +17,17 @@ from kapitza.base.arrays import Flags, Numbers
 from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level
 
 TOLERANCE = 1.25
-"""Mean square of whitened rows that filters, sums in place of integrals and noise of second order may leave."""
+"""Largest mean square of whitened rows that filters, sums in place of integrals and second-order noise explain."""
 
 NUMERICAL = 1e-3
-"""Share of the terms of an equation that low-pass filters and difference rules leave without any noise."""
+"""Numerical error, as a share of the terms of an equation, of low-pass filters and difference rules."""
 
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Rows of one orbit: residual (equations, r) and used, which of them the fit used.
+    """Rows of one orbit with their errors.
 
+    residual (equations, r); used: which of them the fit used.
     response (equations x r, sources): to noise of unit size; opened (equations, r): change of the residuals when the
     orbit is closed, zero where closure does not matter; terms (equations, r): largest term of each row; order (r,):
     sub-harmonic of the rows; repeats: excitation periods of the orbit.
@@ -42,14 +43,20 @@ class JudgedRows:
 
     @property
     def covariance(self) -> Numbers:
-        """(equations x r, equations x r) of all errors that a right model may have."""
+        """Covariance of all errors of a right model.
+
+        (equations x r, equations x r).
+        """
         opened, size = self.opened.ravel(), self.terms.ravel()
         floor = NUMERICAL * np.maximum(size, np.sqrt(np.mean(size**2)))
         return self.response @ self.response.T + np.diag(floor**2 + 2.0 * opened**2)
 
 
 def misfit_of(orbits: list[JudgedRows], fitted: int, source: str, freedom: float) -> Misfit | None:
-    """Judge the rows of all orbits; fitted: numbers that were; source, freedom: of the size of the noise."""
+    """Return the misfit of the rows of all orbits.
+
+    fitted: number of fitted values; source, freedom: of the size of the noise.
+    """
     square, count, left, whole, own = 0.0, 0, 0.0, 0.0, []
     for rows in orbits:
         covariance, used = rows.covariance, np.flatnonzero(rows.used.ravel())
@@ -73,7 +80,7 @@ def misfit_of(orbits: list[JudgedRows], fitted: int, source: str, freedom: float
 
 
 def _place(own: list[Numbers], orbits: list[JudgedRows]) -> str:
-    """Equation and harmonic of the drive whose rows stand out most."""
+    """Return the equation and harmonic with the largest residuals."""
     squares = np.array([(o**2).mean(axis=1) for o in own]).mean(axis=0)
     worst = int(np.argmax(squares))
     power: dict[float, list[float]] = {}

@@ -1,5 +1,6 @@
-"""Physical parameters from weak rows: masses, lengths and inertias that enter in products and powers.
+"""Physical parameters that enter in products and powers.
 
+Masses, lengths and inertias from weak rows.
 Where every term of the equations is a combination c_j(θ) of parameters times a function of the motion, the rows are
 
     r(θ) = b + Σ_j c_j(θ) A_j,
@@ -43,36 +44,40 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
 ROUNDS = 4
-"""Weightings by the noise at the present values, until they no longer move."""
+"""Most weightings by the noise at the present values; the iteration ends when the values no longer move."""
 
 STARTS = 48
 """Random starts of products and powers, in addition to the values of the model."""
 
 
 TOGETHER = 6
-"""Starts that travel to a worker together."""
+"""Starts in one job of a worker."""
 
 FARTHEST_ROOT = 0.2
-"""Relative change of a parameter up to which the root of the score belongs to the values that the search found."""
+"""Largest relative distance between the root of the score and the values that the search found."""
 
 FARTHEST_SQUARE = 3.0
-"""Standard errors up to which the same holds for the square of a parameter that may be zero."""
+"""The same for the square of a parameter that may be zero, in standard errors."""
 
 ALIKE = 1e-6
-"""Relative difference of the sums of squares of two answers that fit as well as each other."""
+"""Relative difference of the sums of squares below which two solutions fit equally well."""
 
 ROUNDING = 1e-20
-"""Sum of squares, relative to that of the terms, below which all answers are exact."""
+"""Sum of squares, relative to that of the terms, below which every solution is exact."""
 
 DISTINCT = 1e-3
-"""Relative difference of the values of two answers, and of the fit half way between them, that tells them apart."""
+"""Relative difference of the values of two solutions, and of the cost half way between them, from which they are
+distinct."""
 
 FARTHEST = 4.0
-"""Starts in addition to the model's own values: each parameter times or divided by up to this factor."""
+"""Largest factor by which a parameter is multiplied or divided for the random starts."""
 
 
 def combine(regressors: Regressors, free: tuple[str, ...]) -> Regressors | None:
-    """The regressors of all combinations of the free parameters; None where motion and parameters do not separate."""
+    """Return the regressors of all parameter combinations.
+
+    Of the free parameters; None where motion and parameters do not separate.
+    """
     chosen = [symbol(n) for n in free]
     if any(not s.function.free_symbols.isdisjoint(chosen) for s in regressors.switches):
         return None
@@ -98,7 +103,10 @@ def combine(regressors: Regressors, free: tuple[str, ...]) -> Regressors | None:
 
 @dataclass(frozen=True)
 class _Combinations:
-    """c(θ) and ∂c/∂θ. values: of all parameters (npar,), those that are free are replaced by θ."""
+    """Combinations c(θ) and their derivatives ∂c/∂θ.
+
+    values: of all parameters (npar,), those that are free are replaced by θ.
+    """
 
     factors: tuple[Any, ...]
     free: tuple[str, ...]
@@ -114,11 +122,14 @@ class _Combinations:
         return compile_derivatives(self.factors, self.free, (), self.parameters)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Compiled code does not travel to other processes.
+        # Compiled code cannot be pickled for other processes.
         return {name: value for name, value in self.__dict__.items() if name != "function"}
 
     def __call__(self, theta: Numbers) -> tuple[Numbers, Numbers]:
-        """(k + 1,) combinations and the constant 1, and their derivatives (k + 1, free)."""
+        """Return the combinations and their derivatives.
+
+        (k + 1,) combinations and the constant 1, and derivatives (k + 1, free).
+        """
         values = self.values.copy()
         values[[self.parameters.index(n) for n in self.free]] = theta
         flat = self.function(np.empty((0, 1)), values)[:, 0]
@@ -127,7 +138,10 @@ class _Combinations:
 
 
 def fit_combined(problem: WeakProblem) -> Estimate:
-    """Gauss-Newton on the weak rows in the physical parameters, from the best of many starts."""
+    """Fit physical parameters to the weak rows.
+
+    Gauss-Newton in the physical parameters, from the best of many starts.
+    """
     free, regressors = problem.request.names, problem.regressors
     squares = squares_of(regressors.factors or (), problem.request)
     combinations = _Combinations(squares.factors, tuple(free), regressors.parameters, problem.values)
@@ -173,7 +187,10 @@ def fit_combined(problem: WeakProblem) -> Estimate:
 
 
 def _told(free: Sequence[str], others: list[Numbers]) -> list[str]:
-    """Answers that fit as well as the one given, in words."""
+    """Return warnings about other solutions.
+
+    These fit as well as the one returned.
+    """
     return [
         f"The equations have another answer that fits as well: "
         f"{', '.join(f'{n} = {v:.4g}' for n, v in zip(free, other.tolist(), strict=True))}. Products and powers admit "
@@ -185,10 +202,11 @@ def _told(free: Sequence[str], others: list[Numbers]) -> list[str]:
 def _unbiased(
     problem: WeakProblem, combinations: _Combinations, squares: Squares, theta: Numbers
 ) -> tuple[RowSolution, Tested] | None:
-    """The root near θ of the score Jᵀ W r of the rows as they are, without its bias; None where there is none near.
+    """Return the root of the score near θ.
 
-    Divided by the size of their terms rows ask for larger terms by as much as their noise, a bias that the score itself
-    does not have; but it has roots where the terms vanish, so it is followed only a little way.
+    The score is Jᵀ W r of the rows as they are, without its bias; None where there is no root near. Rows divided by the
+    size of their terms prefer larger terms, because of their noise: a bias that the score itself does not have. But the
+    score has roots where the terms vanish, so only a root close to θ is accepted.
     """
     names, first = problem.request.names, theta
 
@@ -202,7 +220,7 @@ def _unbiased(
         system = replace(system, rest=system.rest - system.matrix @ theta)
         solution = solve(system, names, problem.settings.solver)
         deviation = np.sqrt(np.diag(solution.covariance))
-        # Squares may lie near zero, where no relative change is small.
+        # Squares may be near zero, where no relative change is small.
         near = np.maximum(FARTHEST_ROOT * np.abs(first), np.where(squares.even, FARTHEST_SQUARE * deviation, 0.0))
         if (np.abs(solution.theta - first) > near).any():
             return None
@@ -215,7 +233,11 @@ def _unbiased(
 
 
 def _with_share(problem: WeakProblem, tested: Tested, combinations: _Combinations, theta: Numbers) -> Tested:
-    """How much of what the columns say at θ is noise: where it is all, the score has no root near, and this is why."""
+    """Return the test with the share of noise.
+
+    The share of the information of the columns at θ that is noise. Where it is all of it, the score has no root near θ,
+    and this explains why.
+    """
     if not careful(problem):
         return tested
     factors, rows_at = weigh(problem, tested.alternatives.values), _rows_of(combinations, theta)
@@ -225,7 +247,7 @@ def _with_share(problem: WeakProblem, tested: Tested, combinations: _Combination
 
 
 def _rows_of(combinations: _Combinations, theta: Numbers) -> RowsAt:
-    """Rows r(θ) with their derivatives by θ."""
+    """Return a function for rows r(θ) and their derivatives."""
     c, slopes = combinations(theta)
 
     def made(problem: WeakProblem) -> list[Rows]:
@@ -235,7 +257,10 @@ def _rows_of(combinations: _Combinations, theta: Numbers) -> RowsAt:
 
 
 def _apart(rows: list[Rows], functions: int, factors: list[Whitener] | None = None) -> list[Numbers]:
-    """[A b] (rows, combinations + 1) of every equation, all others zero, whitened by `factors`; in order of `stack`."""
+    """Return [A b] of every equation, separately.
+
+    (rows, combinations + 1) with all other equations zero, whitened by `factors`; in the order of `stack`.
+    """
     result = []
     for first in range(0, rows[0].rest.shape[1], functions):
         here, alone = slice(first, first + functions), []
@@ -250,21 +275,28 @@ def _apart(rows: list[Rows], functions: int, factors: list[Whitener] | None = No
 
 
 def _mean_squares(rows: list[Rows], functions: int) -> Numbers:
-    """(equations, combinations + 1): mean square of every term of an equation over its rows."""
+    """Return the mean square of every term.
+
+    (equations, combinations + 1), over the rows of an equation.
+    """
     full = np.concatenate([np.concatenate([r.matrix, r.rest[..., None]], axis=2) for r in rows])
     return (full**2).mean(axis=0).reshape(-1, functions, full.shape[2]).mean(axis=1)
 
 
 def _compressed(columns: list[Numbers]) -> Numbers:
-    """Triangular factors of the rows of every equation, one beside the other: the same sums from few numbers."""
+    """Return triangular factors of the rows per equation.
+
+    Side by side; they give the same sums of squares from few numbers.
+    """
     factors = [triangular_factor(part[np.any(part != 0, axis=1)]) for part in columns]
     return block_diag(*factors) / np.sqrt(max(len(columns[0]), 1))
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """Rows over the size of their terms: residual Σ_e A_e c(θ) s_e / |terms of equation e at θ|.
+    """Rows divided by the size of their terms.
 
+    The residual is Σ_e A_e c(θ) s_e / |terms of equation e at θ|.
     squares (equations, k + 1): mean squares of the terms; rows (n, equations (k + 1)): all A_e side by side; usual
     (equations,): sizes s_e that the terms had when the rows were whitened, 1 for rows as they are.
     """
@@ -275,12 +307,15 @@ class _Terms:
     usual: Numbers | float = 1.0
 
     def sizes(self, c: Numbers) -> Numbers:
-        """(equations,) root of the sum of the mean squares of the terms."""
+        """Return the size of the terms (equations,).
+
+        The root of the sum of their mean squares.
+        """
         return np.sqrt(self.squares @ c**2)
 
     def residual(self, theta: Numbers) -> Numbers:
         c, _ = self.combinations(theta)
-        # A step to values beyond the numbers gives NaN, from which the search turns back.
+        # A step to values that overflow gives NaN, which the search rejects.
         with np.errstate(over="ignore", invalid="ignore"):
             return self.rows @ np.outer(self.usual / self.sizes(c), c).ravel()
 
@@ -300,9 +335,9 @@ def _least_squares(residual: Any, start: Numbers, jacobian: Any, bounds: Any, **
 
 
 def _search(problem: WeakProblem, terms: _Terms, squares: Squares) -> tuple[Numbers, list[Numbers]]:
-    """The values at which the equations are fulfilled best, relative to their terms, from many starts.
+    """Find the best values from many starts.
 
-    Also parameters of other solutions that fulfil them as well.
+    The equations are fulfilled best relative to their terms. The second value lists other solutions that fit as well.
     """
     given, (low, high) = squares.inside(problem.request.start), squares.bounds(*problem.request.bounds)
     size = np.where(np.isfinite(given) & (given != 0), given, np.clip(1.0, low, high))
@@ -328,9 +363,10 @@ def _search(problem: WeakProblem, terms: _Terms, squares: Squares) -> tuple[Numb
 
 
 def _isolated(terms: _Terms, best: OptimizeResult, ends: list[Numbers]) -> list[Numbers]:
-    """The ends that are answers of their own, each once: half way to the best one, or to another, the fit is worse.
+    """Return the distinct solutions among the ends, each once.
 
-    The same numbers with other signs are no other answer.
+    Half way to the best one, or to another, the fit is worse. The same numbers with other signs are not another
+    solution.
     """
     kept: list[Numbers] = [best.x]
     for end in ends:
@@ -342,7 +378,10 @@ def _isolated(terms: _Terms, best: OptimizeResult, ends: list[Numbers]) -> list[
 
 
 def _from_starts(shared: Shared[tuple[_Terms, Numbers, Numbers]], starts: Numbers) -> list[OptimizeResult]:
-    """Where the search ends from each of some starts (S, free); those at which a term is not defined give nothing."""
+    """Return the end of the search from each start.
+
+    starts: (S, free); those at which a term is not defined are skipped.
+    """
     (terms, *bounds), ends = shared.value, []
     for start in starts:
         try:
@@ -354,7 +393,10 @@ def _from_starts(shared: Shared[tuple[_Terms, Numbers, Numbers]], starts: Number
 
 
 def _settle(white: _Terms, theta: Numbers, low: Numbers, high: Numbers) -> Numbers:
-    """The best values for rows whitened at the present ones."""
+    """Return the best values for whitened rows.
+
+    The rows are whitened at the present values.
+    """
     few = replace(white, rows=triangular_factor(white.rows))
     start, scale = np.clip(theta, low, high), np.where(theta != 0, np.abs(theta), 1.0)
     return _least_squares(few.residual, start, few.jacobian, (low, high), x_scale=scale, xtol=1e-12, ftol=1e-14).x

@@ -1,6 +1,7 @@
-"""Samples of an uneven clock moved onto an even grid, each by its own small step.
+"""Resampling of uneven samples onto an even grid.
 
-A grid point g takes the nearest sample (t, y) and moves it along the motion, y + p(g) - p(t), p the local cubic through
+Each sample is moved by its own small step. A grid point g takes the nearest sample (t, y) and moves it along the
+motion, y + p(g) - p(t), p the local cubic through
 the samples around it. The sample keeps its own noise with weight one, so the noise on the grid is as white as it was;
 the cubic adds about 0.1 |g - t|/h of it, h the step. A spline through all samples would colour the noise.
 """
@@ -23,14 +24,18 @@ CHUNK = 20_000
 """Samples whose polynomials are computed at once."""
 
 FARTHEST = 1.0
-"""Steps from the nearest sample beyond which a grid point lies in a gap."""
+"""Distance in steps from the nearest sample beyond which a grid point is in a gap."""
 
 TWICE, WIDER, WIDEST = 0.1, 1.2, 4.0
-"""Share of grid points that may share a sample; factors by which the step grows until they do not, and at most."""
+"""Largest share of grid points that use the same sample as a neighbour; factor by which the step grows until they do
+not, and the largest total factor."""
 
 
 def even_step(times: Sequence[Array]) -> float:
-    """Step of a grid on which few points share a sample: the mean interval, or more where intervals vary much."""
+    """Return the step of a suitable even grid.
+
+    Few grid points share a sample: it is the mean interval, or more where intervals vary much.
+    """
     mean = float(np.median([(t[-1] - t[0]) / (t.size - 1) for t in times]))
     step = mean
     while step <= WIDEST * mean:
@@ -45,7 +50,10 @@ def even_step(times: Sequence[Array]) -> float:
 
 
 def on_even_grid(times: Array, values: Array, step: float) -> tuple[list[Array], list[Array]]:
-    """Grid times (n,) and values (n, m) of the stretches between gaps of one piece: times (N,), values (N, m)."""
+    """Resample one piece onto an even grid.
+
+    times (N,), values (N, m). Returns grid times (n,) and values (n, m) of the stretches between gaps.
+    """
     if times.size < AROUND:
         return [], []
     grid = _grid(times, step)
@@ -67,7 +75,10 @@ def _nearest(times: Array, grid: Array) -> Indices:
 
 
 def _change(times: Array, values: Array, index: Indices, grid: Array) -> Array:
-    """p(g) - p(t) (n, m) of the local polynomial around sample t = times[index]."""
+    """Return the change p(g) - p(t) (n, m).
+
+    p is the local polynomial around sample t = times[index].
+    """
     first = np.clip(index - AROUND // 2, 0, times.size - AROUND)
     clocks, readings = sliding_window_view(times, AROUND), sliding_window_view(values, AROUND, axis=0)
     made = np.empty((grid.size, values.shape[1]))

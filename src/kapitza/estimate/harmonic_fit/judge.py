@@ -1,4 +1,7 @@
-"""How well the equations follow the data, by rows beside their noise, and how far the weak form is from its best."""
+"""Misfit of weak rows, and their loss of efficiency.
+
+Rows are compared with their noise; the loss is relative to the best use of the samples.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ from kapitza.estimate.harmonic_fit.windows import Windows
 from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level, place_of, scores_of, structure, with_fault
 
 TOLERANCE = 1.03
-"""Mean square of whitened rows that second-order noise and sums in place of integrals may leave on a right model."""
+"""Largest mean square of whitened rows of a right model, by second-order noise and sums in place of integrals."""
 
 NUMERICAL = 1e-5
-"""Residuals of the equations below this share of their terms may come from sampling: they are no misfit."""
+"""Residuals of the equations below this share of their terms may come from sampling and are not a misfit."""
 
 
 EXACT = 1e-6
-"""Noise below this share of a channel's spread is none: what the samples allow then depends on rounding."""
+"""Noise below this share of a channel's spread counts as zero: the attainable error then depends on rounding."""
 
 
 def misfit_of(
@@ -37,11 +40,11 @@ def misfit_of(
     values: Numbers,
     tested: Tested,
 ) -> Misfit:
-    """Judge the rows left (windows, rows) of every piece at the solution `values`.
+    """Return the misfit of weak rows at the solution.
 
-    Three tests, of which the surest counts: the mean square of the whitened rows, a band of frequencies in them, and
-    what terms that are not in the equations (powers, drag, a drive) would explain of them. Faults of the measurement
-    (gains, the clock, …) are computed as well.
+    left: residual rows (windows, rows) of every piece at `values`. Three tests, of which the most significant counts:
+    the mean square of the whitened rows, a band of frequencies in them, and what terms that are not in the equations
+    (powers, drag, a drive) would explain of them. Faults of the measurement (gains, the clock, …) are computed as well.
     """
     here = replace(problem, regressors=regressors)
     factors = weigh(here, values)
@@ -51,10 +54,10 @@ def misfit_of(
     level = float(flat @ flat) / dof
     curved = _curved(problem)
     hopeless = tested.share >= HOPELESS
-    # Values that noise has pulled away leave more than noise, by about as much as it makes up of the regressors.
+    # Values biased by noise leave larger residuals, by about the share of noise in the regressors.
     allowed = TOLERANCE * (1.0 + tested.share) ** 2 if hopeless else TOLERANCE
     chances = [chance_of_level(level / allowed, dof, problem.measured.noise_freedom)]
-    # Products of large noise leave a faint band in long records of a right model.
+    # Products of large noise leave a weak band in long records of a right model.
     chances.append(1.0 if hopeless or curved >= LARGE else structure(flat))
     known = solution.matrix if len(solution.matrix) == flat.size else np.ones((flat.size, 1))
     terms, laws = tested.alternatives, len(tested.alternatives.laws)
@@ -81,22 +84,28 @@ def misfit_of(
 
 
 CURVED = 4.0
-"""Pull of an absent term per row, in units of noise over signal, that products of noise may make on a right model."""
+"""Largest pull of an absent term per row by products of noise on a right model, in units of noise over signal."""
 
 
 LARGE = 0.1
-"""Such a pull from which bands in the rows are no evidence any more."""
+"""Such a pull from which bands in the rows are not evidence of a misfit."""
 
 
 def _curved(problem: WeakProblem) -> float:
-    """Pull per row that noise in curved terms may make: it grows with the noise, not with the record."""
+    """Return the pull per row by curved terms.
+
+    Noise in curved terms makes it; it grows with the noise, not with the length of the record.
+    """
     spread = np.std(np.concatenate([p.channels for p in problem.measured.pieces]), axis=0)
     moving = spread > 0
     return CURVED * float((problem.measured.noise[moving] / spread[moving]).max(initial=0.0))
 
 
 def _terms(problem: WeakProblem, factors: list[Whitener], values: Numbers) -> float:
-    """Root mean square, over whitened rows, of the equations' terms: of all that does not cancel by itself."""
+    """Return the root mean square of the equations' terms.
+
+    Over whitened rows; the largest term of each row counts.
+    """
     regressors = problem.regressors
     rows = replace(problem, states=problem.calm, values=values, noise=None).rows()
     if not regressors.linear:
@@ -114,7 +123,10 @@ def _terms(problem: WeakProblem, factors: list[Whitener], values: Numbers) -> fl
 
 
 def _place(problem: WeakProblem, left: list[Numbers], factors: list[Whitener]) -> str:
-    """The equation whose rows stand out most beside their own noise, and at which states."""
+    """Return the equation and states with the largest residuals.
+
+    Rows are compared with their own noise.
+    """
     functions = problem.windows.functions
     ratios = []
     for rest, factor in zip(left, factors, strict=True):
@@ -141,12 +153,14 @@ def _place(problem: WeakProblem, left: list[Numbers], factors: list[Whitener]) -
 
 
 LARGEST_LOOK = 20_000_000
-"""Numbers of the covariance of short rows from which `loss_of` judges: stretches of long records are enough."""
+"""Most entries of the covariance of short rows in `loss_of`: stretches of long records are enough."""
 
 
 def _stretches(states: list[Smoothed], windows: Windows, size: int) -> tuple[list[Smoothed], float]:
-    """Stretches, spread evenly, whose windows of `size` rows have a covariance of at most LARGEST_LOOK numbers, and
-    their share of all windows.
+    """Return evenly spread stretches of limited total size.
+
+    Windows of `size` rows of the stretches have a covariance of at most LARGEST_LOOK numbers. The second value is their
+    share of all windows.
     """
     counts = np.array([windows.count(len(s.times)) for s in states])
     allowed = max(LARGEST_LOOK // (windows.parts * size**2), 2 * windows.parts)
@@ -168,10 +182,11 @@ def _stretches(states: list[Smoothed], windows: Windows, size: int) -> tuple[lis
 
 
 def loss_of(problem: WeakProblem, solution: RowSolution, regressors: Regressors, values: Numbers) -> float:
-    """How many times the standard errors exceed what the best use of these readings would give, at least.
+    """Return the loss of efficiency of the weak form.
 
-    Rows of the shortest test functions, linearised along the path and weighed by the linear noise alone, hold nearly
-    all that the readings say (the motion between two test functions excepted): the inverse of their information is
+    It is a lower bound of the ratio of the standard errors to those of the best use of these samples.
+    Rows of the shortest test functions, linearised along the path and weighted by the linear noise alone, hold nearly
+    all information of the samples (the motion between two test functions excepted): the inverse of their information is
     about the Cramér-Rao bound.
     """
     if regressors.factors is not None or regressors.nonlinear:

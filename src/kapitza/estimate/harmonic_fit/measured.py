@@ -1,4 +1,7 @@
-"""From the channels of a record to the coordinates of a model, piece by piece, with their noise."""
+"""Coordinates of the model from channels, with noise.
+
+Piece by piece.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,14 @@ from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.signal import noise_level, scatter
 
 UNEVEN = 1e-3
-"""Largest deviation of a sampling interval from the mean one, relative to it."""
+"""Largest relative deviation of a sampling interval from the mean one on an even clock."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """An uninterrupted stretch. times: (n,) of the model; channels: (n, m) measured; inputs: (n, s) of excitation.
+    """Uninterrupted stretch of the data.
 
+    times: (n,) of the model; channels: (n, m) measured; inputs: (n, s) of excitation.
     own: parameter values that hold for this stretch alone; run: number of the record, or of the orbit.
     """
 
@@ -40,10 +44,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Measured:
-    """Pieces with one sampling step, and how coordinates follow from channels: u = mixing @ channels + offset.
+    """Pieces with one sampling step.
 
-    noise: (m,) standard deviation of each channel; noise_known: whether it was given or read off the record;
-    noise_source: how it was read; noise_freedom: degrees of freedom that reading is worth, infinite where it was given.
+    Coordinates follow from channels by u = mixing @ channels + offset.
+    noise: (m,) standard deviation of each channel; noise_known: whether it was given or estimated from the record;
+    noise_source: how it was estimated; noise_freedom: degrees of freedom of that estimate, infinite where it was given.
     input_noise: (s,) of each measured excitation, zero where the model itself states the signal.
     """
 
@@ -67,11 +72,14 @@ class Measured:
         return self.mixing @ np.diag(self.noise**2) @ self.mixing.T
 
     def coordinates(self, piece: Piece) -> Numbers:
-        """(n, c) coordinates of a piece, angles continuous."""
+        """Return the coordinates (n, c), angles continuous."""
         return piece.channels @ self.mixing.T + self.offset
 
     def shaken(self, generator: np.random.Generator) -> Measured:
-        """The same measurement with fresh white noise of the known size on top."""
+        """Return the measurement with fresh white noise added.
+
+        The noise has the known size.
+        """
         pieces = tuple(
             replace(p, channels=p.channels + self.noise * generator.standard_normal(p.channels.shape))
             for p in self.pieces
@@ -80,7 +88,10 @@ class Measured:
 
 
 def measured_from(request: Request) -> Measured:
-    """Bring the records, or the profiles of a set of orbits, into the coordinates of the model."""
+    """Return the data in the coordinates of the model.
+
+    From records, or from the profiles of a set of orbits.
+    """
     orbits = orbit_set(request)
     if orbits is not None:
         return _from_orbits(request, orbits)
@@ -96,13 +107,19 @@ def measured_from(request: Request) -> Measured:
 
 
 def orbit_set(request: Request) -> OrbitSet | None:
-    """The set of orbits that is to be fitted, None where the data are records."""
+    """Return the set of orbits to fit.
+
+    None where the data are records.
+    """
     source = request.parts[0].source
     return source if isinstance(source, OrbitSet) else None
 
 
 def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], Numbers, Numbers]:
-    """The map from channels to coordinates, which must be the same for all of the data."""
+    """Return the map from channels to coordinates.
+
+    It must be the same for all of the data.
+    """
     found = [
         _coordinate_map(request.setting(part), names, request.outputs)
         for part, names in zip(request.parts, channels, strict=True)
@@ -117,7 +134,10 @@ def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[
 
 
 def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Mapping[str, float]) -> Numbers:
-    """Noise of excitations that were recorded: as given, else read off the spectrum."""
+    """Return the noise of recorded excitations.
+
+    As given, else estimated from the spectrum.
+    """
     signals = model.signals
     result = np.zeros(len(signals))
     longest = max(pieces, key=lambda p: len(p.times))
@@ -132,10 +152,10 @@ def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: M
 def _coordinate_map(
     model: Model, available: tuple[str, ...], outputs: Mapping[str, Output]
 ) -> tuple[tuple[str, ...], Numbers, Numbers]:
-    """Channels to use and the linear map from them to the coordinates.
+    """Return the channels and their map to coordinates.
 
-    A coordinate is a channel of its own name, or follows from outputs of the model that are linear in coordinates
-    (an encoder that measures the angle between two arms).
+    The map is linear. A coordinate is a channel of its own name, or follows from outputs of the model that are linear
+    in coordinates (an encoder that measures the angle between two arms).
     """
     names = [c.name for c in model.coordinates]
     expressions = {n: symbol(n) for n in names if n in available}
@@ -166,7 +186,10 @@ def _coordinate_map(
 
 
 def _parsed(model: Model, outputs: Mapping[str, Output], available: Sequence[str]) -> dict[str, sp.Expr]:
-    """The outputs of the settings as expressions of states and parameters."""
+    """Return the outputs of the settings as expressions.
+
+    Of states and parameters.
+    """
     if not outputs:
         return {}
     angles = [False] * len(available)
@@ -184,9 +207,10 @@ def _pieces(
 def _continuous(
     record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Model time (n,), channels (n, m) with angles continuous within segments, and excitations (n, s).
+    """Return times, channels and excitations of a record.
 
-    An excitation recorded as a channel goes before the signal stored in the model.
+    Model time (n,), channels (n, m) with angles continuous within segments, and excitations (n, s). An excitation
+    recorded as a channel replaces the signal stored in the model.
     """
     angle = dict(zip(record.channels, record.angles, strict=True))
     times = record.time - record.excitation_start
@@ -201,7 +225,10 @@ def _continuous(
 
 
 def _evened(pieces: list[Piece]) -> tuple[list[Piece], float]:
-    """The pieces on one even grid, and its step; samples of an uneven clock are moved onto it."""
+    """Return the pieces on one even grid.
+
+    And the step of the grid; samples of an uneven clock are moved onto it.
+    """
     long = [p for p in pieces if len(p.times) > 1]
     if not long:
         raise DataError("Every segment of the record holds a single sample: the weak form needs stretches of them.")
@@ -227,7 +254,10 @@ def _with_noise(
     offset: Numbers,
     record: Record | None,
 ) -> Measured:
-    """Attach the noise: as stated, as the record knows it, else read off the longest piece, channel by channel."""
+    """Return the pieces with the noise of each channel.
+
+    As stated, as the record knows it, else estimated from the longest piece.
+    """
     model = request.model
     pieces, step = _evened(pieces)
     given = request.parts[0].noise
@@ -247,7 +277,10 @@ def _with_noise(
 
 
 def known_values(request: Request, linear: Sequence[str]) -> Numbers:
-    """Values of all parameters; those to be solved for may be unknown (NaN), and are then set to 0."""
+    """Return the values of all parameters.
+
+    Those to be solved for may be unknown (NaN), and are then set to 0.
+    """
     model = request.model
     values = np.array([model.values[n] for n in model.names])
     given = set.intersection(*(set(part.values) for part in request.parts))
@@ -260,9 +293,10 @@ def known_values(request: Request, linear: Sequence[str]) -> Numbers:
 
 
 def _from_orbits(request: Request, orbits: OrbitSet) -> Measured:
-    """Orbits as pieces: the raw stretch of the record where there is one, else the profile.
+    """Return orbits as pieces.
 
-    A stretch ends where the next period begins, so nothing is assumed periodic.
+    The raw stretch of the record where there is one, else the profile. A stretch ends where the next period begins, so
+    nothing is assumed periodic.
     """
     model, own = request.model, request.parts[0].values
     channels, mixing, offset = _common_map(request, [orbits[0].states])
@@ -279,7 +313,10 @@ def _from_orbits(request: Request, orbits: OrbitSet) -> Measured:
 
 
 def stretch_of(orbits: OrbitSet, number: int) -> slice | None:
-    """Samples of the source record that an orbit was read from; None for an orbit that was computed."""
+    """Return the samples of the record behind an orbit.
+
+    None for an orbit that was computed.
+    """
     orbit, record = orbits[number], orbits.source
     found = orbit.stretch
     if not isinstance(record, Record) or found is None or not 0 <= found.first < found.last <= record.size:

@@ -1,4 +1,7 @@
-"""The weak form made ready: data read, regressors derived, smoothing and windows chosen, rows weighed."""
+"""Setup of the weak form.
+
+Data read, regressors derived, smoothing and windows chosen, rows weighted.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +35,21 @@ if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.settings import HarmonicFit
 
 SHORTEST_WINDOW = 32
-"""Samples that a test function needs so that sums over them are integrals."""
+"""Fewest samples of a test function for which sums approximate integrals."""
 
 GROUPS_WANTED = 10
-"""Groups of rows per parameter: fewer would say too little about how the rows scatter."""
+"""Groups of rows per parameter: with fewer the scatter of the rows is poorly known."""
 
 LONGEST_GROUP = 8
-"""Groups over which the covariance is taken: at least so many per parameter, of at most so many window lengths."""
+"""Longest group of rows over which the covariance is taken, in window lengths."""
 
 
 @dataclass(frozen=True)
 class WeakProblem(Task):
-    """Everything that stays the same while the parameters are solved for."""
+    """Data, regressors and windows of a weak fit.
+
+    Everything that stays the same while the parameters are solved for.
+    """
 
     settings: HarmonicFit
     measured: Measured
@@ -57,16 +63,22 @@ class WeakProblem(Task):
     values: Array
 
     def full_values(self, theta: Array) -> Array:
-        """Values of all parameters of the model with the linear ones set to θ."""
+        """Return all parameter values, the linear ones at θ."""
         return self.regressors.placed(self.values, self.regressors.linear, theta)
 
     def rows(self) -> list[Rows]:
-        """The rows of every piece that is long enough for one window."""
+        """Return the rows of every piece long enough.
+
+        A piece must hold at least one window.
+        """
         return assemble(self)
 
 
 def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
-    """Read the data, derive the regressors, choose smoothing and windows."""
+    """Set up the weak form of a request.
+
+    Read the data, derive the regressors, choose smoothing and windows.
+    """
     model = request.model
     if model.is_map:
         raise ModelError(f'Model "{model.name}" is a map: the harmonic and weak forms need a flow.')
@@ -87,7 +99,10 @@ def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
 
 
 def choose_kernels(settings: HarmonicFit, measured: Measured) -> Kernels:
-    """The smoothing rule: as asked for, or as narrow as the band of the signal asks for."""
+    """Return the smoothing rule.
+
+    As set, or as narrow as the band of the signal requires.
+    """
     if settings.derivatives == "five-point":
         return five_point()
     if settings.half_width is not None and settings.derivatives == "local polynomial":
@@ -106,7 +121,10 @@ def choose_kernels(settings: HarmonicFit, measured: Measured) -> Kernels:
 
 
 def with_raw_values(kernels: Kernels) -> Kernels:
-    """Smooth the rates only: the test functions average functions of the coordinates themselves well enough."""
+    """Return kernels that smooth the rates only.
+
+    The test functions average functions of the coordinates themselves well enough.
+    """
     weights = kernels.weights.copy()
     weights[0] = 0.0
     weights[0, kernels.half_width] = 1.0
@@ -114,7 +132,10 @@ def with_raw_values(kernels: Kernels) -> Kernels:
 
 
 def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
-    """Coordinates with first and second derivatives at the interior samples of every piece that is long enough."""
+    """Return coordinates with first and second derivatives.
+
+    At the interior samples of every piece that is long enough.
+    """
     m = kernels.half_width
     states = []
     for piece in measured.pieces:
@@ -134,10 +155,11 @@ def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
 
 
 def calmed(states: list[Smoothed], kernels: Kernels, measured: Measured) -> list[Smoothed]:
-    """The path along which the weights are taken: values smoothed like the rates, by kernels that keep to the motion.
+    """Return the path along which weights are evaluated.
 
-    A stiffer rule would leave the motion by many noise deviations, and rows whose noise nearly cancels at the wrong
-    place would be trusted most; raw values would let the weights follow the noise of their own row, a bias.
+    Values are smoothed like the rates, by kernels that follow the motion. A stiffer rule would deviate from the motion
+    by many noise deviations, and rows whose noise nearly cancels at the wrong place would be trusted most; raw values
+    would let the weights follow the noise of their own row, which is a bias.
     """
     if kernels.weights[0].max() < 1.0:
         return smooth(measured, kernels)
@@ -154,7 +176,11 @@ def calmed(states: list[Smoothed], kernels: Kernels, measured: Measured) -> list
 
 
 def choose_windows(settings: HarmonicFit, model: Model, measured: Measured, states: list[Smoothed]) -> Windows:
-    """Two excitation periods or two typical oscillations, 2π rms(u')/rms(u''), but no more than the data hold."""
+    """Return the test functions.
+
+    Their width is two excitation periods or two typical oscillations, 2π rms(u')/rms(u''), but not more than the data
+    hold.
+    """
     longest = max(len(s.times) for s in states)
     width = settings.width
     if width is None:
@@ -184,7 +210,10 @@ def typical_period(states: list[Smoothed]) -> float:
 
 
 def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernels) -> Array:
-    """(z, z) covariance of the smoothed variables: that of the coordinates times the gain of the kernels."""
+    """Return the covariance (z, z) of the smoothed variables.
+
+    That of the coordinates times the gain of the kernels.
+    """
     gain, spread = kernels.noise_gain(measured.step), measured.coordinate_covariance
     i = np.array([place for place, _ in regressors.noisy])
     order = np.array([o for _, o in regressors.noisy])
@@ -192,7 +221,10 @@ def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernel
 
 
 def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
-    """Whitening from the noise at the present parameter values; without noise, from noise of one size everywhere."""
+    """Return the whitening at the present parameter values.
+
+    From the noise of the channels; without noise, from noise of one size everywhere.
+    """
     measured = problem.measured
     if not (measured.noise > 0).all():
         size = np.concatenate([p.channels.std(axis=0, keepdims=True) for p in measured.pieces]).mean(axis=0)
@@ -200,14 +232,17 @@ def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
         problem = replace(problem, measured=measured)
     gain = problem.kernels.weights[1]
     memory = np.abs(np.correlate(gain, gain, "full")).sum() / max(gain @ gain, np.finfo(float).tiny)
-    # Halves of the samples leave fewer windows, whose factor is the first part of that of all.
+    # Split samples have fewer windows; their factor is the leading part of the whole one, in window order.
     whole = problem.settings.solver == "instruments"
     long = [state for state in problem.calm if problem.windows.count(len(state.times))]
     return [whitener(row_covariance(problem, state, values, memory, whole)) for state in long]
 
 
 def stack(rows: list[Rows], parts: int) -> System:
-    """All rows under each other; a group is a run of neighbouring windows, much longer than one, within one piece."""
+    """Stack all rows, with labels of groups.
+
+    A group is a run of neighbouring windows, much longer than one, within one piece.
+    """
     size = rows[0].matrix.shape[2]
     matrix = np.concatenate([r.matrix.reshape(-1, size) for r in rows])
     rest = np.concatenate([r.rest.ravel() for r in rows])

@@ -1,4 +1,4 @@
-"""The regressors of a model: what multiplies each parameter, and how noise enters.
+"""Regressors of a model and their noise.
 
 A residual that is linear in the free parameters θ reads g = g0(z) + Σ_j θ_j c_j(z) with z = (u, u', u'', t, inputs).
 Nonsmooth terms are written with modes m (see `kapitza.model.switches`), averaged over the sampling cell.
@@ -33,17 +33,18 @@ from kapitza.model import (
 )
 
 SUBCELLS = 16
-"""Points per sampling interval at which a switching function is looked at between the samples."""
+"""Points per sampling interval at which a switching function is evaluated between the samples."""
 
 
 KEPT_MODES = 2
-"""Sets of modes that are kept with a piece."""
+"""Sets of modes that are cached with a piece."""
 
 
 @dataclass(frozen=True)
 class Smoothed:
-    """Coordinates and their derivatives along one piece. derivatives: (3, n, c); inputs: (n, s); times: (n,).
+    """Coordinates and derivatives along one piece.
 
+    derivatives: (3, n, c); inputs: (n, s); times: (n,).
     own: parameter values that hold for this piece alone; run: number of the record.
     """
 
@@ -57,7 +58,10 @@ class Smoothed:
     """Modes of switches that were computed along this piece, the last few."""
 
     def values(self, names: Sequence[str], common: Numbers) -> Numbers:
-        """Values (p,) of the named parameters along this piece, from those that all pieces share."""
+        """Return parameter values (p,) along this piece.
+
+        From those that all pieces share and its own.
+        """
         if not self.own:
             return common
         return np.array([self.own.get(name, value) for name, value in zip(names, common, strict=True)])
@@ -65,7 +69,10 @@ class Smoothed:
 
 @dataclass(frozen=True)
 class Slopes:
-    """∂g/∂z that are not identically zero: of which equation (k,), by which variable (k,), series (k, n)."""
+    """Derivatives ∂g/∂z that are not identically zero.
+
+    equation: (k,); variable: (k,); series: (k, n).
+    """
 
     equation: Indices
     variable: Indices
@@ -74,7 +81,10 @@ class Slopes:
 
 @dataclass(frozen=True)
 class Bends:
-    """∂²g/∂z_p∂z_q, p <= q, that are not identically zero: equation (k,), first (k,), second (k,), series (k, n)."""
+    """Second derivatives ∂²g/∂z_p∂z_q, p <= q, without zeros.
+
+    Those that are identically zero are left out: equation (k,), first (k,), second (k,), series (k, n).
+    """
 
     equation: Indices
     first: Indices
@@ -84,7 +94,10 @@ class Bends:
 
 @dataclass(frozen=True)
 class _Curvature:
-    """Second-order bias of the terms (rows) that are bent: a function of the covariances at (first, second)."""
+    """Second-order bias of the curved terms.
+
+    rows: numbers of these terms; function: of the covariances at (first, second).
+    """
 
     rows: Indices
     first: Indices
@@ -113,7 +126,7 @@ class Regressors:
     factors: tuple[sp.Expr, ...] | None = None
 
     def placed(self, values: Numbers, names: Sequence[str], theta: Numbers) -> Numbers:
-        """Values (p,) of all parameters with those of these names at theta."""
+        """Return values (p,) with the named ones at theta."""
         result = values.copy()
         result[[self.parameters.index(name) for name in names]] = theta
         return result
@@ -124,15 +137,19 @@ class Regressors:
 
     @cached_property
     def straight(self) -> Numbers:
-        """(equations, 1 + parameters, z): constant factors of u, u', u'' in g0 and in every regressor.
+        """Constant factors of u, u', u'' in every regressor.
 
-        These terms need no derivative of the data: it goes onto the test function as a whole.
+        (equations, 1 + parameters, z), of g0 first. These terms need no derivative of the data: integration by parts
+        moves it onto the test function.
         """
         return np.array([[_constant_factors(e, self._noisy) for e in row] for row in self._rows], float)
 
     @cached_property
     def _straight_rows(self) -> csr_array:
-        """The same, (equations x (1 + parameters), z): of many coordinates an equation holds few."""
+        """Constant factors as a sparse matrix.
+
+        (equations x (1 + parameters), z); an equation contains few of many coordinates.
+        """
         return csr_array(self.straight.reshape(-1, len(self.noisy)))
 
     @property
@@ -144,17 +161,21 @@ class Regressors:
         return [(r, *c) for r, c in zip(self.rest, self.coefficients, strict=True)]
 
     def bent(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> tuple[Numbers, Numbers]:
-        """As `terms`, less the straight terms."""
+        """Return the terms without the straight ones.
+
+        See `terms` and `straight`.
+        """
         coefficients, rest = self.terms(state, values, noise)
         known = np.array([state.derivatives[order, :, i] for i, order in self.noisy])
         lines = (self._straight_rows @ known).reshape(self.equations, -1, known.shape[1])
         return coefficients - lines[:, 1:], rest - lines[:, 0]
 
     def terms(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> tuple[Numbers, Numbers]:
-        """Regressors c (equations, parameters, n) and rest g0 (equations, n) at the smoothed states.
+        """Return regressors and rest at the smoothed states.
 
+        c (equations, parameters, n) and g0 (equations, n).
         values: (p,) of `parameters`. noise: (z, z) covariance of the noisy variables; then the second-order bias
-        ½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q, which noise adds to a curved regressor on average, is taken off.
+        ½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q, which noise adds to a curved regressor on average, is subtracted.
         """
         values = state.values(self.parameters, values)
         columns = self.columns(state, values, noise, unbiased=True)
@@ -168,20 +189,27 @@ class Regressors:
         return shaped[:, 1:], shaped[:, 0]
 
     def slopes(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Slopes:
-        """∂g/∂z of the equations by noisy variables, then inputs, then modes.
+        """Return the slopes ∂g/∂z of the equations.
 
-        What is identically zero is left out: in a chain of masses an equation holds few coordinates.
+        By noisy variables, then inputs, then modes. Those that are identically zero are left out: in a chain of masses
+        an equation holds few coordinates.
         """
         return self.slopes_at(self.columns(state, values, noise), state.values(self.parameters, values))
 
     def slopes_at(self, columns: Numbers, values: Numbers) -> Slopes:
-        """Slopes at `columns` that are known already; values: of the piece they are from."""
+        """Return the slopes at known `columns`.
+
+        values: of the piece they are from.
+        """
         places, function = _gradients(self)
         equation, variable = places.T
         return Slopes(equation, variable, function(columns, values))
 
     def bends_at(self, columns: Numbers, values: Numbers) -> Bends:
-        """Second derivatives of every equation by the noisy variables, without what is identically zero."""
+        """Return second derivatives by the noisy variables.
+
+        Of every equation, without those that are identically zero.
+        """
         places, function = _bends(self)
         equation, first, second = places.T
         if not len(places):
@@ -189,8 +217,9 @@ class Regressors:
         return Bends(equation, first, second, function(columns, values))
 
     def columns(self, state: Smoothed, values: Numbers, noise: Numbers | None, unbiased: bool = False) -> Numbers:
-        """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes.
+        """Return the variables as rows (nvars, n).
 
+        Coordinates, rates, accelerations, t, inputs, modes.
         A mode is the expected sign given the measurement, or (unbiased) one whose mean over the noise is the sign.
         """
         values = state.values(self.parameters, values)
@@ -205,8 +234,11 @@ class Regressors:
     def _known_mode(
         self, switch: Switch, known: Numbers, values: Numbers, state: Smoothed, noise: Numbers | None, unbiased: bool
     ) -> Numbers:
-        """`_mode`, kept with the piece: weighting after weighting asks for the modes of the same motion."""
-        # Of the parameters only those count that the switching functions hold.
+        """Return the mode, cached with the piece.
+
+        Every weighting evaluates the modes of the same motion.
+        """
+        # Only parameters inside switching functions change a mode.
         used = values[self._switching].tobytes()
         key = (self.variables, switch, used, None if noise is None else noise.tobytes(), unbiased)
         found = state.modes.get(key)
@@ -218,7 +250,7 @@ class Regressors:
 
     @cached_property
     def switches_move_with_time(self) -> bool:
-        """Does time occur in a switching function by itself?"""
+        """Whether time occurs explicitly in a switching function."""
         return any(switch.function.has(time) for switch in self.switches)
 
     @cached_property
@@ -230,11 +262,12 @@ class Regressors:
     def _mode(
         self, switch: Switch, known: Numbers, values: Numbers, step: float, noise: Numbers | None, unbiased: bool
     ):
-        """Sign of the switching function, averaged over the sampling cell.
+        """Return the sign of the switching function, averaged.
 
-        Between samples s is a cubic through its values and rates. With noise of deviation σ on s, the expected sign
-        given the measurement is e = erf(s / √2 σ). A test function sees the mean over the noise: sgn s is blurred by
-        the variance σ², e by 2 σ², and 2 sgn s - e not at all in this order. For |s| = s sgn s, s e is free of it.
+        Over the sampling cell. Between samples s is a cubic through its values and rates. With noise of deviation σ on
+        s, the expected sign given the measurement is e = erf(s / √2 σ). A test function averages over the noise: sgn s
+        is blurred by the variance σ², e by 2 σ², and 2 sgn s - e not at all in this order. For |s| = s sgn s, s e is
+        free of it.
         """
         variables = self.variables[: len(known)]
         function = compile_expressions((switch.function,), variables, self.parameters)
@@ -257,7 +290,10 @@ class Regressors:
         return _cell_average(s, slope * step, deviation, unbiased and not switch.continuous)
 
     def _rate_of(self, expression: sp.Expr) -> sp.Expr | None:
-        """ds/dt along the motion; None where it needs derivatives that are not there."""
+        """Return ds/dt along the motion.
+
+        None where it needs derivatives that are not available.
+        """
         result = derivative(expression, time)
         names = dict(zip(self.noisy, self.variables, strict=False))
         for (i, order), variable in names.items():
@@ -271,7 +307,10 @@ class Regressors:
 
 
 def _cell_average(s: Numbers, change: Numbers, deviation: Numbers, unbiased: bool = False) -> Numbers:
-    """Mean over t ± step/2 of the expected sign, or of twice the sign less it; `change` is ds/dt times the step."""
+    """Return the mean sign over t ± step/2.
+
+    The expected sign, or (unbiased) twice the sign less it; `change` is ds/dt times the step.
+    """
     if s.size < 3:
         return np.sign(s)
     sign = np.sign(s)
@@ -293,13 +332,16 @@ def _cell_average(s: Numbers, change: Numbers, deviation: Numbers, unbiased: boo
 
 
 def _cubic(a: Numbers, da: Numbers, b: Numbers, db: Numbers, x: Numbers) -> Numbers:
-    """Hermite cubic between values a, b with slopes da, db per unit: (k,), (f,) -> (k, f)."""
+    """Return the Hermite cubic between two values.
+
+    Values a, b with slopes da, db per unit: (k,), (f,) -> (k, f).
+    """
     a, da, b, db = a[:, None], da[:, None], b[:, None], db[:, None]
     return a + x * (da + x * (3 * (b - a) - 2 * da - db + x * (2 * (a - b) + da + db)))
 
 
 def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], separate: bool = False) -> Regressors:
-    """Derive the regressors of `free` from the equations of the model.
+    """Derive the regressors of `free` from the equations.
 
     separate: parameters that do not enter linearly are set apart for an outer iteration instead of being refused.
     """
@@ -315,7 +357,7 @@ def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], se
         if order <= c.order or any(e.has(rate(c.name, order)) for e in equations)
     ]
     variables = [rate(model.coordinates[i].name, order) for i, order in noisy] + [time, *map(symbol, inputs)]
-    # Measured values may be constant for a while, as inputs often are.
+    # Measured inputs may be constant for a while, where a switching function of them vanishes.
     switches, smooth = split_switches(equations, variables, tuple(map(symbol, inputs)))
     nonlinear = nonlinear_names(smooth, free)
     if nonlinear and not separate:
@@ -338,7 +380,10 @@ def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], se
 
 
 def nonlinear_names(equations: Sequence[sp.Expr], free: Sequence[str]) -> list[str]:
-    """Parameters to set apart so that the equations are linear in all the others together."""
+    """Return the parameters that do not enter linearly.
+
+    The equations are linear in all the others together.
+    """
     found: list[str] = []
     for name in free:
         if any(derivative(derivative(e, symbol(name)), symbol(name)) != 0 for e in equations):
@@ -362,7 +407,10 @@ def _refuse_nonlinear(model: Model, free: Sequence[str]) -> None:
 
 
 def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> list[float]:
-    """Numbers a_p with expression = Σ a_p z_p + a rest whose own dependence on each such z_p is not a constant."""
+    """Return the constant factors a_p of the variables.
+
+    expression = Σ a_p z_p + a rest whose own dependence on each such z_p is not a constant.
+    """
     factors = []
     present = expression.free_symbols
     for variable in variables:
@@ -386,7 +434,7 @@ def _terms(regressors: Regressors) -> Any:
 
 
 def _whole(regressors: Regressors) -> list[sp.Expr]:
-    """Every equation with its parameters in it."""
+    """Return every equation with its parameters."""
     names = [symbol(n) for n in regressors.linear] if regressors.factors is None else regressors.factors
     return [
         rest + sum(p * c for p, c in zip(names, coefficients, strict=True)) for rest, *coefficients in regressors._rows
@@ -394,7 +442,10 @@ def _whole(regressors: Regressors) -> list[sp.Expr]:
 
 
 def _curved(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> Iterator[tuple[int, int, sp.Expr]]:
-    """p, q and ∂²/∂z_p∂z_q of an expression, p <= q, where it does not vanish."""
+    """Yield p, q and ∂²/∂z_p∂z_q of an expression.
+
+    For p <= q, where the second derivative does not vanish.
+    """
     present = expression.free_symbols
     inside = [(p, v) for p, v in enumerate(variables) if v in present]
     for number, (p, first) in enumerate(inside):
@@ -406,7 +457,10 @@ def _curved(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> Iterator[tup
 
 @lru_cache(maxsize=64)
 def _bends(regressors: Regressors) -> tuple[Indices, Any]:
-    """Places (k, 3) of the second derivatives that do not vanish, and the function that gives them."""
+    """Return the nonzero second derivatives of the equations.
+
+    Places (k, 3), and the function that evaluates them.
+    """
     found = [(i, *bend) for i, full in enumerate(_whole(regressors)) for bend in _curved(full, regressors._noisy)]
     places = np.array([bend[:3] for bend in found], int).reshape(-1, 3)
     expressions = [bend[3] for bend in found]
@@ -415,7 +469,10 @@ def _bends(regressors: Regressors) -> tuple[Indices, Any]:
 
 @lru_cache(maxsize=64)
 def _gradients(regressors: Regressors) -> tuple[Indices, Any]:
-    """Places (k, 2) of the derivatives that do not vanish, and the function that gives them."""
+    """Return the nonzero derivatives of the equations.
+
+    Places (k, 2), and the function that evaluates them.
+    """
     modes = [s.mode for s in regressors.switches]
     by = (*regressors._noisy, *map(symbol, regressors.inputs), *modes)
     found = []
@@ -429,7 +486,10 @@ def _gradients(regressors: Regressors) -> tuple[Indices, Any]:
 
 @lru_cache(maxsize=64)
 def _curvature(regressors: Regressors) -> _Curvature:
-    """½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q of every term in which it does not vanish."""
+    """Return the second-order bias of curved terms.
+
+    ½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q of every term in which it does not vanish.
+    """
     spread: dict[tuple[int, int], sp.Symbol] = {}
     rows, expressions = [], []
     for number, term in enumerate(e for row in regressors._rows for e in row):

@@ -1,4 +1,4 @@
-"""The estimate that the weak form hands over: intervals, misfit, and what is suspicious."""
+"""Estimate of the weak form, with intervals and warnings."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from kapitza.estimate.result import make_estimate
 from kapitza.solve import symmetric_eigenvectors
 
 ROWS_PER_PARAMETER = 12
-"""Rows that a piece needs per parameter."""
+"""Fewest rows per parameter of a piece."""
 
 FAR = 3.0
-"""Standard errors over what the readings allow at best, from which it is told."""
+"""Warn when the standard error exceeds this multiple of the Cramér-Rao bound."""
 
 FEWEST_DELETED = 4
-"""Blocks from which the steps without each of them say how the estimate scatters."""
+"""Fewest blocks for the delete-block jackknife."""
 
 DEPENDENT = 1e4
-"""Condition of the regressors from which it is told: few models are right to one part in so many."""
+"""Warn from this condition number of the regressors: few models are right to one part in ten thousand."""
 
 
 def estimate_of(
@@ -57,10 +57,10 @@ def estimate_of(
     weighed: Regressors | None = None,
     notes: Sequence[str] = (),
 ) -> Estimate:
-    """The estimate with what is suspicious about it.
+    """Return the estimate with its warnings.
 
     left: rows of every piece at the solution, not whitened; tested: what they are tested against; weighed: the
-    regressors by which they were weighed, where these are not those of the problem; notes: further warnings.
+    regressors by which they were weighted, where these are not those of the problem; notes: further warnings.
     """
     free = problem.request.names
     names = (*problem.regressors.linear, *problem.regressors.nonlinear)
@@ -106,7 +106,10 @@ def estimate_of(
 
 
 def _noise_alone(solution: RowSolution, weighted: bool) -> Numbers:
-    """Covariance (k, k) by the noise alone: rows whitened by it have unit variance, others that of their residuals."""
+    """Return the covariance (k, k) by noise alone.
+
+    Rows whitened by the noise have unit variance, others that of their residuals.
+    """
     inverse = np.linalg.inv(solution.information)
     rows = max(len(solution.residual) - len(solution.theta), 1)
     return (inverse + inverse.T) / 2 * (1.0 if weighted else solution.chi2 / rows)
@@ -115,10 +118,13 @@ def _noise_alone(solution: RowSolution, weighted: bool) -> Numbers:
 def _widening(
     problem: WeakProblem, solution: RowSolution, alone: Numbers, misfit: Misfit, freedom: float, tested: Tested
 ) -> Widening:
-    """What groups of windows, blocks of them and pieces of the record make of the intervals."""
+    """Return the widening of the intervals.
+
+    By groups of windows, blocks of them and pieces of the record.
+    """
     informations, scores = by_group(solution.left, solution.matrix, solution.residual, solution.groups)
     if tested.pulls is not None:
-        # A steady stretch that says little by itself would be pulled away by noise, and seem to disagree.
+        # A steady stretch has little information: bias by noise would make it seem to disagree.
         scores = scores - tested.pulls.by_group
     pulls = None
     if len(scores) >= FEWEST_BLOCKS:
@@ -126,7 +132,7 @@ def _widening(
     steps, covariances = _pieces(solution, informations, scores, alone)
     weighted = problem.settings.solver not in ("least squares", "robust")
     level = solution.chi2 / max(len(solution.residual) - len(solution.theta), 1) if weighted else 1.0
-    # Exact data leave what sampling leaves: no misfit, but larger than their noise.
+    # Exact data leave sampling errors: not a misfit, but larger than their noise.
     white = misfit.to_the_noise and not (misfit.share < NUMERICAL and misfit.size > 1)
     deleted = None if white else _without_blocks(problem, solution, informations, scores)
     if deleted is not None and misfit.size > COLOURED:
@@ -137,9 +143,10 @@ def _widening(
 def _without_blocks(
     problem: WeakProblem, solution: RowSolution, informations: Numbers, scores: Numbers
 ) -> Deleted | None:
-    """Steps of the estimate without each block of neighbouring groups, or without each record where there are several.
+    """Return the jackknife steps of the estimate.
 
-    None where the groups are too few, or a block holds all that is known of a parameter.
+    Without each block of neighbouring groups, or without each record where there are several. None where the groups are
+    too few, or a block holds all information on a parameter.
     """
     first = _first_groups(problem, solution)
     runs = np.unique([run for run, _ in first]).size
@@ -157,7 +164,10 @@ def _without_blocks(
 
 
 def _first_groups(problem: WeakProblem, solution: RowSolution) -> list[tuple[int, int]]:
-    """Run and first group of every piece that has rows; one run where halves of the samples are joined."""
+    """Return run and first group of every piece.
+
+    Of pieces that have rows; one run where halves of the samples are joined.
+    """
     count = problem.windows.count
     pieces = [(state.run, count(len(state.times))) for state in problem.states if count(len(state.times))]
     rows = sum(n for _, n in pieces)
@@ -172,7 +182,10 @@ def _first_groups(problem: WeakProblem, solution: RowSolution) -> list[tuple[int
 def _pieces(
     solution: RowSolution, informations: Numbers, scores: Numbers, alone: Numbers
 ) -> tuple[Numbers | None, Numbers | None]:
-    """Steps (P, k) that pieces of neighbouring groups would take from the estimate, with their covariances."""
+    """Return the steps (P, k) of pieces, with covariances.
+
+    Pieces are neighbouring groups; a step leads from the common estimate to that of the piece.
+    """
     free = len(solution.theta)
     rows = len(solution.residual)
     scale = float(np.mean(np.diag(alone @ solution.information)))
@@ -182,7 +195,7 @@ def _pieces(
         owner = np.minimum(np.arange(len(scores)) * count // len(scores), count - 1)
         own = np.array([informations[owner == p].sum(axis=0) for p in range(count)])
         pull = np.array([scores[owner == p].sum(axis=0) for p in range(count)])
-        # In units of the parameters' own information: whether pieces are compared must not depend on N/m or kN/m.
+        # Scaled by the information of each parameter, so that the test does not depend on units (N/m or kN/m).
         size = np.sqrt(np.einsum("pii->pi", own))
         scaled = own / (size[:, :, None] * size[:, None, :]) if (size > 0).all() else None
         if scaled is not None and np.linalg.cond(scaled).max() < 1e12:
@@ -225,7 +238,7 @@ def warnings_of(
 
 
 def _alike(solution: RowSolution, names: Sequence[str]) -> list[str]:
-    """The parameters that make up the weakest combination."""
+    """Return the parameters of the weakest combination."""
     size = np.sqrt(np.diag(solution.information))
     weakest = symmetric_eigenvectors(solution.information / np.outer(size, size))[1][:, 0]
     return [n for n, part in zip(names, np.abs(weakest), strict=True) if part > 0.2 * np.abs(weakest).max()]

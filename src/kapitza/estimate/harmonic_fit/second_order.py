@@ -1,13 +1,16 @@
-"""Bias of weighted weak rows to second order in the noise, from copies of the data with fresh noise on top.
+"""Second-order bias of weighted weak rows.
 
-The estimate solves the score Jᵀ W r(θ) = 0, J = ∂r/∂θ. Noise in the data moves the residuals r, the columns J and,
-through the path along which they are taken, the weights W, and what it does to them is correlated:
+From copies of the data with fresh noise added.
+
+The estimate solves the score Jᵀ W r(θ) = 0, J = ∂r/∂θ. Noise in the data changes the residuals r, the columns J and,
+through the path along which they are evaluated, the weights W, and these changes are correlated:
 
     E[Jᵀ W r] = E[δJᵀ W δr] + E[Jᵀ δW δr] = c,   so that   E[θ] - θ₀ = -(Jᵀ W J)⁻¹ c.
 
-Terms of first order vanish in the mean, and those that bend the equations are taken off by the rows themselves. The
-bias does not shrink with the length of the record, and the standard error does: long records would be wrong without a
-word. The same holds for the pull Dᵀ W r at any other column D that the rows are tested against.
+Terms of first order vanish in the mean, and the curvature of the equations is corrected in the rows themselves. The
+bias does not shrink with the length of the record, and the standard error does: without the correction the intervals
+of long records would be wrong without a warning. The same holds for the pull Dᵀ W r at any other column D that the rows
+are tested against.
 """
 
 from __future__ import annotations
@@ -28,14 +31,14 @@ from kapitza.estimate.harmonic_fit.solvers import RowSolution
 from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
 
 ENOUGH = 200_000
-"""Readings of all copies together: short records are copied more often, as the mean is over noise."""
+"""Samples of all copies together: short records are copied more often, because the mean is over noise."""
 
 MOST_COPIES = 4
-"""Copies of a short record: their mean scatters half as much as one."""
+"""Most copies of a short record: the mean of four scatters half as much as one."""
 
 
 HOPELESS = 0.4
-"""Part of noise in what the regressors say about a combination from which taking it off no longer helps."""
+"""Share of noise in the information on a combination of parameters from which the correction no longer helps."""
 
 RowsAt = Callable[[WeakProblem], list[Rows]]
 """Columns ∂r/∂θ as matrix and residuals r as rest, of every piece, at fixed θ, from the data of a problem."""
@@ -43,8 +46,9 @@ RowsAt = Callable[[WeakProblem], list[Rows]]
 
 @dataclass(frozen=True)
 class Pulls:
-    """How noise alone pulls at the parameters (copies, k) and at what the rows are tested against (copies, m).
+    """Draws of the pull of noise alone.
 
+    At the parameters (copies, k) and at the alternatives (copies, m).
     Each row is one draw; their mean is c of the head of this module. columns (copies, k): the part of the first that
     noise in the parameters' own columns makes. by_group (G, k): mean pull of every group of rows at the parameters.
     information (k, k): the part of the rows' that is noise in those columns.
@@ -60,9 +64,10 @@ class Pulls:
     information: Numbers
 
     def share(self, information: Numbers) -> float:
-        """Largest part that noise makes up of what the columns say about any combination of the parameters.
+        """Return the largest share of noise in the information.
 
-        Where noise is all that a column holds, no combination looks weak: the condition of the rows does not show it.
+        Over all combinations of the parameters. Where a column is noise alone, no combination looks weak: the condition
+        number of the rows does not show it.
         """
         size = np.sqrt(np.diag(information))
         scaled = np.outer(size, size)
@@ -74,9 +79,10 @@ class Pulls:
 
 @dataclass(frozen=True)
 class Tested:
-    """What the rows are tested against, and how noise alone pulls at it, where that is known.
+    """Alternatives of a test, and pulls of noise.
 
-    share: part of noise in what the regressors say about the weakest combination of the parameters.
+    pulls: None where they are not known. share: share of noise in the information on the weakest combination of the
+    parameters.
     """
 
     alternatives: Alternatives
@@ -84,14 +90,20 @@ class Tested:
     share: float = 0.0
 
     def columns(self, problem: WeakProblem) -> list[Numbers]:
-        """Columns of the alternatives along the path of `problem`; those that the pulls were drawn at are known."""
+        """Return the columns of the alternatives.
+
+        Along the path of `problem`; those for which the pulls were drawn are reused.
+        """
         if self.pulls is not None and self.pulls.regressors is problem.regressors:
             return self.pulls.beside
         return self.alternatives.columns(problem)
 
 
 def careful(problem: WeakProblem) -> bool:
-    """Is the noise known, and what it does to weights and regressors to be taken off?"""
+    """Return whether the second-order bias is corrected.
+
+    It is for weighted rows with known noise.
+    """
     settings = problem.settings
     return settings.solver == "weighted" and settings.correct_bias and bool((problem.measured.noise > 0).all())
 
@@ -104,9 +116,10 @@ def corrected(
     rows_at: RowsAt,
     own: bool = True,
 ) -> tuple[RowSolution, Tested]:
-    """The solution without its bias of second order, and what noise alone pulls at the alternatives.
+    """Return the solution without its second-order bias.
 
-    Both as they are where the rows were not weighed, or where the noise is not known.
+    And the pulls of noise at the alternatives. Both are unchanged where the rows were not weighted, or where the noise
+    is not known.
     """
     if factors is None or not careful(problem):
         return solution, tested
@@ -115,7 +128,10 @@ def corrected(
 
 
 def without_bias(solution: RowSolution, pulls: Pulls, own: bool) -> RowSolution:
-    """The solution with its bias taken off; own: unless it has taken off what its own noisy columns do by itself."""
+    """Return the solution with its bias subtracted.
+
+    own: False where the solution has corrected the effect of its own noisy columns already.
+    """
     score = (pulls.parameters if own else pulls.parameters - pulls.columns).mean(axis=0)
     step = np.linalg.solve(solution.information, score)
     residual = solution.residual + solution.matrix @ step
@@ -129,7 +145,10 @@ def pulls_of_noise(
     rows_at: RowsAt,
     tested: Alternatives,
 ) -> Pulls:
-    """Draws of what noise of second order does, at the values of the alternatives; groups (n,): labels of the rows."""
+    """Draw the second-order pulls of noise.
+
+    At the values of the alternatives; groups (n,): labels of the rows.
+    """
     readings = sum(len(state.times) for state in problem.states) * len(problem.measured.channels)
     copies = int(np.clip(ENOUGH // max(readings, 1), 1, MOST_COPIES))
     generator = np.random.default_rng(problem.settings.seed)
@@ -143,7 +162,7 @@ def pulls_of_noise(
         shaken = problem.measured.shaken(generator)
         states = smooth(shaken, problem.kernels)
         copy = replace(problem, states=states, calm=calmed(states, problem.smoothing, shaken))
-        # The rows of a copy take off the mean that both noises add to them: left in, δW would make a bias of it.
+        # The rows of a copy subtract the mean that both noises add to them; otherwise δW would turn it into a bias.
         doubled = replace(copy, noise=None if problem.noise is None else 2.0 * problem.noise)
         moved, each = weigh(copy, tested.values), []
         for row, near, again, further, factor, other in zip(
@@ -167,5 +186,8 @@ def pulls_of_noise(
 
 
 def _products(white: Rows) -> Numbers:
-    """(n, columns): what every row pulls at each of its columns."""
+    """Return the pull of every row at each column.
+
+    (n, columns).
+    """
     return (white.matrix * white.rest[..., None]).reshape(-1, white.matrix.shape[-1])

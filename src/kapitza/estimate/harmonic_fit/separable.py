@@ -1,6 +1,7 @@
-"""Parameters that do not enter linearly: an outer iteration with the linear ones eliminated (variable projection).
+"""Parameters that do not enter linearly (variable projection).
 
-For given p the rows A(p) θ + b(p) are solved for θ; what is left, r(p) = (1 - A A⁺) b, is minimised over p alone.
+An outer iteration, with the linear parameters eliminated.
+For given p the rows A(p) θ + b(p) are solved for θ; the residual r(p) = (1 - A A⁺) b is minimised over p alone.
 """
 
 from __future__ import annotations
@@ -23,21 +24,24 @@ from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
 from kapitza.estimate.priors import bounds_of
 
 ROUNDS = 3
-"""Weightings at most; it ends when the values no longer move."""
+"""Most weightings; the iteration ends when the values no longer move."""
 
 DIFFERENCE = 1e-5
 """Relative step of the differences by the nonlinear parameters."""
 
 
 def with_nonlinear(problem: WeakProblem, p: Numbers) -> WeakProblem:
-    """The problem at other values of the nonlinear parameters."""
+    """Return the problem at other nonlinear parameters."""
     return replace(problem, values=problem.regressors.placed(problem.values, problem.regressors.nonlinear, p))
 
 
 def eliminate(
     problem: WeakProblem, p: Numbers, factors: list[Whitener] | None, scale: Numbers
 ) -> tuple[System, Numbers]:
-    """Whitened rows at p and the linear parameters that fit them best."""
+    """Return whitened rows and the best linear parameters.
+
+    At the nonlinear parameters p.
+    """
     rows = with_nonlinear(problem, p).rows()
     white = (
         [Rows(r.matrix / scale[:, None], r.rest / scale) for r in rows] if factors is None else whiten(rows, factors)
@@ -49,7 +53,10 @@ def eliminate(
 
 
 def fit_separable(problem: WeakProblem) -> Estimate:
-    """Iterate on the nonlinear parameters from the values of the model."""
+    """Fit nonlinear parameters by an outer iteration.
+
+    From the values of the model.
+    """
     from scipy.optimize import least_squares
 
     names = problem.regressors.nonlinear
@@ -103,7 +110,10 @@ def fit_separable(problem: WeakProblem) -> Estimate:
 
 
 def _rows_of(theta: Numbers, p: Numbers, size: Numbers) -> RowsAt:
-    """Rows linear in all parameters near (θ, p): columns of the nonlinear ones by central differences."""
+    """Return a function for rows linearised near (θ, p).
+
+    The columns of the nonlinear parameters are central differences.
+    """
 
     def made(problem: WeakProblem) -> list[Rows]:
         here = with_nonlinear(problem, p).rows()

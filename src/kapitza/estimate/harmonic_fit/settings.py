@@ -1,4 +1,4 @@
-"""HarmonicFit: the settings of the harmonic and weak forms, and the verb."""
+"""Settings of the harmonic and weak forms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HarmonicFit(Estimator):
     No starting values, no integration.
 
     Every coordinate must be measured. The equations, linear in the free parameters, are integrated against test
-    functions, which leaves a linear system for them. Priors count as further readings.
+    functions, which leaves a linear system for them. Priors count as further samples.
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ class HarmonicFit(Estimator):
         ``{"theta2": "phi2 - phi1"}``.
     noise : float or mapping, optional
         Standard deviation for all channels or by channel (0: exact), when the record does not carry it; otherwise it is
-        read off the spectrum.
+        estimated from the spectrum.
     correct_bias : bool
-        Take off the mean that noise adds to curved regressors.
+        Subtract the mean that noise adds to curved regressors.
     nonlinear : str
-        What to do about parameters that do not enter linearly. "separate" (the default with test="windows"): where
+        Treatment of parameters that do not enter linearly. "separate" (the default with test="windows"): where
         they enter in products and powers (m*l**2), all are found together from many starts; otherwise they are iterated
         on from the model's values with the linear ones eliminated. "refuse": name the term and stop.
     seed : int
@@ -139,6 +139,6 @@ class HarmonicFit(Estimator):
             )
 
     def fit(self, request: Request) -> Estimate:
-        """Estimate the free parameters from records or a set of orbits."""
+        """Estimate the free parameters from records or orbits."""
         request.require_free()
         return (fit_weak if self.test == "windows" else fit_balance)(self, request)

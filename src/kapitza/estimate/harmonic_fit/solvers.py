@@ -1,5 +1,6 @@
-"""Solving the rows for the parameters: least squares, robust, errors in variables, exclusion by residues.
+"""Solvers of the linear rows.
 
+Least squares, robust, errors in variables, exclusion by residues.
 Rows come in groups (windows, or sub-harmonics of one orbit) whose errors are independent of each other after whitening;
 the covariance of the estimate is taken over groups, so it does not depend on the noise being exactly as assumed.
 """
@@ -20,13 +21,14 @@ from kapitza.estimate.parts import Exclusion
 from kapitza.solve import symmetric_eigenvectors
 
 GROUPS_PER_PARAMETER = 8
-"""Below so many groups per parameter the covariance over groups is too rough, and that of the weights is used."""
+"""Fewest groups per parameter for the covariance over groups; with fewer that of the weights is used."""
 
 
 @dataclass(frozen=True)
 class System:
-    """Whitened rows matrix @ θ + rest = noise of unit variance, in groups.
+    """Whitened rows in groups.
 
+    matrix @ θ + rest = noise of unit variance.
     matrix: (n, k); rest: (n,); groups: (n,) increasing labels; instruments: (n, k) regressors with other noise.
     noise_matrix: (k + 1, k + 1) expected noise in [matrix rest]ᵀ[matrix rest], when known.
     """
@@ -40,8 +42,9 @@ class System:
 
 @dataclass(frozen=True)
 class RowSolution:
-    """theta: (k,); covariance: (k, k); residual: (n,); weights: (n,) in 0 … 1; chi2 over degrees of freedom `dof`.
+    """Solution of the rows.
 
+    theta: (k,); covariance: (k, k); residual: (n,); weights: (n,) in 0 … 1; chi2 over degrees of freedom `dof`.
     information: (k, k) of the weighted rows; condition: of the rows with columns scaled to unit length; matrix (n, k)
     and groups (n,): of the system that was solved; left (n, k): what its rows were multiplied by.
     """
@@ -60,7 +63,10 @@ class RowSolution:
 
 
 def check_columns(system: System, names: tuple[str, ...]) -> float:
-    """Condition of the rows with unit columns; dependent columns are refused with the combination named."""
+    """Return the condition number of the rows.
+
+    With unit columns; dependent columns are refused with the combination named.
+    """
     length = np.linalg.norm(system.matrix, axis=0)
     idle = [n for n, l in zip(names, length, strict=True) if l == 0]
     if idle:
@@ -78,7 +84,10 @@ def check_columns(system: System, names: tuple[str, ...]) -> float:
 
 
 def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -> RowSolution:
-    """kind: "least squares", "robust", "total" (errors in variables), "instruments"."""
+    """Solve the rows for the parameters.
+
+    kind: "least squares", "robust", "total" (errors in variables), "instruments".
+    """
     condition = check_columns(system, names)
     weights = np.ones(len(system.rest))
     left = system.matrix
@@ -106,7 +115,10 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
 
 
 def _least_squares(system: System, condition: float) -> Numbers:
-    """By normal equations where the rows allow it (they are many and well conditioned as a rule), else by SVD."""
+    """Solve by least squares.
+
+    By normal equations where the rows allow it (there are usually many and they are well conditioned), else by SVD.
+    """
     if condition > 1e4:
         return np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
     length = np.linalg.norm(system.matrix, axis=0)
@@ -117,7 +129,10 @@ def _least_squares(system: System, condition: float) -> Numbers:
 def _covariance(
     left: Numbers, matrix: Numbers, residual: Numbers, information: Numbers, groups: NDArray[np.integer], level: float
 ) -> tuple[Numbers, float]:
-    """Jackknife over groups, with its degrees of freedom."""
+    """Return the jackknife covariance over groups.
+
+    And its degrees of freedom.
+    """
     own, scores = by_group(left, matrix, residual, groups)
     count, size = len(scores), len(information)
     if count < GROUPS_PER_PARAMETER * size:
@@ -128,22 +143,29 @@ def _covariance(
 
 
 def by_group(left: Numbers, matrix: Numbers, residual: Numbers, groups: NDArray[np.integer]) -> tuple[Numbers, Numbers]:
-    """Information J_g (G, k, k) and score s_g (G, k) of every group of rows."""
+    """Return information and score of every group.
+
+    J_g (G, k, k) and s_g (G, k).
+    """
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     parts = [slice(a, b) for a, b in itertools.pairwise([*starts.tolist(), len(residual)])]
     return np.array([left[p].T @ matrix[p] for p in parts]), np.array([left[p].T @ residual[p] for p in parts])
 
 
 def without_each(information: Numbers, own: Numbers, scores: Numbers) -> Numbers:
-    """Moves (G, k) of the estimate without each of the groups, (J - J_g)⁻¹ s_g.
+    """Return the moves (G, k) without each group.
 
-    J⁻¹ s_g would be too small where few groups hold much of the information (slow passages of a chaotic motion).
+    (J - J_g)⁻¹ s_g. J⁻¹ s_g would be too small where few groups hold much of the information (slow passages of a
+    chaotic motion).
     """
     return np.linalg.solve(information - own, scores[..., None])[..., 0]
 
 
 def _robust(system: System, theta: Numbers) -> tuple[Numbers, Numbers]:
-    """Huber's weights by iteration; the scale follows from the median residual."""
+    """Solve with Huber's weights by iteration.
+
+    The scale follows from the median residual.
+    """
     weights = np.ones(len(system.rest))
     for _ in range(30):
         residual = system.rest + system.matrix @ theta
@@ -158,8 +180,9 @@ def _robust(system: System, theta: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _total(system: System) -> Numbers:
-    """Koopmans' estimate: the direction of [A b] that noise alone explains best.
+    """Return Koopmans' estimate: errors in variables.
 
+    The direction of [A b] that noise alone explains best.
     Smallest λ with [A b]ᵀ[A b] v = λ N v for the noise matrix N; θ = v_A / v_b.
     """
     full = np.column_stack([system.matrix, system.rest])
@@ -168,14 +191,17 @@ def _total(system: System) -> Numbers:
     scale = np.linalg.norm(full, axis=0)
     moment = (full.T @ full) / np.outer(scale, scale)
     noise = noise / np.outer(scale, scale)
-    # Inverted, because columns without noise make N singular while the moments are regular.
+    # The inverse problem N v = μ M v: columns without noise make N singular, while the moments M are regular.
     _, vectors = symmetric_eigenvectors((noise + noise.T) / 2, moment)
     direction = vectors[:, -1] / scale
     return direction[:-1] / direction[-1]
 
 
 def identification_error(matrix: Numbers, rest: Numbers, theta: Numbers) -> float:
-    """ε = max|e| / max|q̂|: largest residue over largest predicted right-hand side (HARMONIC 5.5.3)."""
+    """Return the identification error ε (HARMONIC 5.5.3).
+
+    ε = max|e| / max|q̂|: largest residue over largest predicted right-hand side.
+    """
     predicted = matrix @ theta
     return float(np.abs(predicted + rest).max() / np.abs(predicted).max())
 
@@ -188,8 +214,9 @@ def exclude_by_residue(
     limit: float = 0.1,
     rounds: int = 50,
 ) -> tuple[Numbers, Exclusion]:
-    """Drop the sub-harmonics whose residue exceeds (1 - β) of the largest, until ε < limit (HARMONIC 5.5.3).
+    """Drop the sub-harmonics with the largest residues.
 
+    Those whose residue exceeds (1 - β) of the largest, until ε < limit (HARMONIC 5.5.3).
     units: (n,) label of the sub-harmonic a row belongs to (its cosine and sine rows go together).
     """
     used = np.ones(len(rest), bool)

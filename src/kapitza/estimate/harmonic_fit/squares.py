@@ -1,8 +1,9 @@
-"""Parameters that enter the equations in even powers only, such as a frequency squared.
+"""Parameters that enter in even powers only.
 
-Rows tell q = p², not p: the fit is made in q, where zero is a value like any other and an answer below it is seen. The
-error of p = √q is σ_q/2p far from zero only. Nearer, q̂ ± z σ_q is carried over end by end, and the error of p is the
-farther end over z, for the z ≤ 2 at which that is largest: intervals p̂ ± z σ_p of up to 95 % then hold those of q.
+An example is a frequency squared. Rows determine q = p², not p: the fit is made in q, where zero is a value like any
+other and a solution below it is visible. The error of p = √q is σ_q/2p far from zero only. Nearer, q̂ ± z σ_q is
+transformed end by end, and the error of p is the farther end over z, for the z ≤ 2 at which that is largest: intervals
+p̂ ± z σ_p of up to 95 % then hold those of q.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from kapitza.estimate.request import Request
 from kapitza.model import symbol
 
 UNCLEAR = 2.0
-"""Standard errors within which a square is not told from zero, and below which a negative one is."""
+"""Standard errors from zero within which a square is not distinct from zero, and beyond which a negative one is
+reported."""
 
 
 @dataclass(frozen=True)
 class Squares:
-    """Which of the free parameters (k,) are fitted as squares, and the sign (k,) of the root that is meant.
+    """Free parameters (k,) that are fitted as squares.
 
+    even: which ones; sign (k,): of the root that is meant.
     factors: what multiplies the regressors, with q in the place of p².
     """
 
@@ -36,27 +39,39 @@ class Squares:
     factors: tuple[Any, ...]
 
     def inside(self, theta: Numbers) -> Numbers:
-        """Values of what is fitted, from those of the parameters."""
+        """Return the fitted values from the parameters."""
         return np.where(self.even, theta**2, theta)
 
     def outside(self, theta: Numbers) -> Numbers:
-        """Values of the parameters; the root of a negative square is 0."""
+        """Return the parameters from the fitted values.
+
+        The root of a negative square is 0.
+        """
         return np.where(self.even, self.sign * np.sqrt(np.clip(theta, 0.0, None)), theta)
 
     def bounds(self, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-        """Bounds of what is fitted: of the squares on the side of the root that is meant."""
+        """Return the bounds of the fitted values.
+
+        Squares are bounded on the side of the root that is meant.
+        """
         near, far = np.where(self.sign > 0, low, -high), np.where(self.sign > 0, high, -low)
         return np.where(self.even, np.clip(near, 0.0, None) ** 2, low), np.where(self.even, far**2, high)
 
     def errors(self, q: Numbers, deviation: Numbers) -> Numbers:
-        """Standard errors of the roots (k,) from squares q (k,) >= 0 and their standard errors."""
+        """Return the standard errors of the roots (k,).
+
+        From squares q (k,) >= 0 and their standard errors.
+        """
         root = np.sqrt(np.clip(q, 0.0, None))
         widest = np.clip(q / deviation, 1.0, 2.0)
         below = (root - np.sqrt(np.clip(q - widest * deviation, 0.0, None))) / widest
         return np.maximum(below, np.sqrt(np.clip(q, 0.0, None) + deviation) - root)
 
     def rooted(self, solution: RowSolution, tested: Tested) -> tuple[RowSolution, Tested, tuple[str, ...]]:
-        """The solution in the parameters themselves, and what is to be told of squares near or below zero."""
+        """Return the solution in the parameters themselves.
+
+        And warnings on squares near or below zero.
+        """
         if not self.even.any():
             return solution, tested, ()
         found, spread = solution.theta, solution.covariance
@@ -65,7 +80,7 @@ class Squares:
         held = np.flatnonzero(self.even & (found < 0))
         step = np.zeros(len(found))
         if held.size:
-            # Where squares are held at zero the others move with them.
+            # Where squares are held at zero, correlated parameters move with them.
             step = spread[:, held] @ np.linalg.solve(spread[np.ix_(held, held)], -found[held])
             step[held] = -found[held]
         q = np.where(self.even, np.clip(found + step, 0.0, None), found + step)
@@ -101,7 +116,10 @@ class Squares:
 
 
 def squares_of(factors: tuple[Any, ...], request: Request) -> Squares:
-    """The free parameters that all of the factors hold in even powers only."""
+    """Return the parameters in even powers only.
+
+    In all of the factors.
+    """
     _, high = request.bounds
     even, left = [], factors
     for name in request.names:

@@ -1,4 +1,6 @@
-"""The weak form on whole records: regressors integrated against test functions, weighted by their own noise.
+"""Weak form on whole records.
+
+Regressors are integrated against test functions, and weighted by their own noise.
 
 For every window w and test function φ the equation of motion gives one row, linear in θ:
 
@@ -9,8 +11,8 @@ White noise n on the channels enters a row through the adjoint of the linearised
     δr = ∫ [φ (g_u - ġ_u' + g̈_u'') + φ' (2 ġ_u'' - g_u') + φ'' g_u''] n dt,
 
 so the covariance of the rows is known up to θ, and its banded Cholesky factor whitens them. To second order a row holds
-½ nᵀ g_uu n as well, whose mean is taken off the regressors and whose variance is added to the covariance. The partial
-derivatives are taken along smoothed states: weights that follow the noise of their own row would bias the fit.
+½ nᵀ g_uu n as well, whose mean is subtracted from the regressors and whose variance is added to the covariance. The
+partial derivatives are taken along smoothed states: weights that follow the noise of their own row would bias the fit.
 """
 
 from __future__ import annotations
@@ -33,12 +35,15 @@ if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.problem import WeakProblem
 
 LARGEST_RESPONSE = 4_000_000
-"""Numbers of the noise responses of windows that are held in memory at a time."""
+"""Most numbers of the noise responses of windows that are held in memory at a time."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one uninterrupted piece: matrix (windows, equations x functions, parameters), rest (windows, ...)."""
+    """Rows of one uninterrupted piece.
+
+    matrix (windows, equations x functions, parameters), rest (windows, ...).
+    """
 
     matrix: Numbers
     rest: Numbers
@@ -48,7 +53,10 @@ class Rows:
 
 
 def assemble(problem: WeakProblem) -> list[Rows]:
-    """Rows of every piece that is long enough for one window."""
+    """Return the rows of every piece long enough.
+
+    A piece must hold at least one window.
+    """
     regressors, windows, rows = problem.regressors, problem.windows, []
     for state in problem.states:
         if windows.count(len(state.times)) == 0:
@@ -86,7 +94,10 @@ def _time_derivative(series: Numbers, step: float) -> Numbers:
 
 
 def adjoint_series(regressors: Regressors, measured: Measured, slopes: Slopes) -> Numbers:
-    """(3, equations, channels, n): what multiplies φ, φ', φ'' in the response of a row to channel noise."""
+    """Return the adjoint series of channel noise.
+
+    (3, equations, channels, n): what multiplies φ, φ', φ'' in the response of a row to channel noise.
+    """
     result = np.zeros((3, regressors.equations, len(measured.channels), slopes.series.shape[-1]))
     for channel, series in _channel_series(regressors, measured, slopes).items():
         for number, own in series.items():
@@ -95,11 +106,14 @@ def adjoint_series(regressors: Regressors, measured: Measured, slopes: Slopes) -
 
 
 Responses = dict[int, Numbers]
-"""For each equation that a source of noise reaches: (3, n), what multiplies φ, φ', φ'' in the response of its rows."""
+"""Responses to one source of noise, by equation: (3, n), what multiplies φ, φ', φ'' in the response of its rows."""
 
 
 def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) -> dict[int, Responses]:
-    """Responses to the noise of every channel; equations that a channel does not reach are left out."""
+    """Return the responses to the noise of every channel.
+
+    Equations that a channel does not reach are left out.
+    """
     found: dict[int, Responses] = {}
     for equation, variable, g in zip(slopes.equation, slopes.variable, slopes.series, strict=True):
         if variable >= len(regressors.noisy) or not g.any():
@@ -124,7 +138,10 @@ def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) 
 
 
 def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: float) -> list[Responses]:
-    """Responses to every independent source of noise: channels, measured inputs, signs that noise makes uncertain."""
+    """Return the responses to every independent noise source.
+
+    Channels, measured inputs, signs that noise makes uncertain.
+    """
     regressors, measured, noise = problem.regressors, problem.measured, problem.noise
     values = state.values(regressors.parameters, values)
     columns = regressors.columns(state, values, noise)
@@ -138,7 +155,7 @@ def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: flo
     if regressors.switches and noisy:
         modes = columns[-len(regressors.switches) :]
         doubt = np.sqrt(np.clip(1.0 - modes**2, 0.0, None) * memory)
-        # The sign of a function that vanishes for a while is zero without doubt.
+        # Where a switching function vanishes for a while, its sign is exactly zero and not uncertain.
         doubt[(modes == 0.0) & np.array([[s.can_vanish] for s in regressors.switches])] = 0.0
     further: dict[int, Responses] = {}
     for equation, variable, g in zip(slopes.equation, slopes.variable, slopes.series, strict=True):
@@ -162,17 +179,18 @@ def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: flo
 
 
 NEGLIGIBLE = 1e-8
-"""Variance of the quadratic noise beside that of the linear one, value for value, below which it is left out."""
+"""Variance of the quadratic noise relative to that of the linear noise below which it is left out."""
 
 MOST_TOGETHER = 6
-"""Equations whose quadratic noise is taken with its correlation between them; of more, each on its own."""
+"""Most equations whose quadratic noise is correlated between them; with more, each is treated separately."""
 
 
 def _quadratic_sources(
     regressors: Regressors, slopes: Slopes, bends: Bends, noise: Numbers, memory: float
 ) -> list[Responses]:
-    """Sources with the variance of ½ nᵀ H n, at most one for every equation, each white.
+    """Return the sources of quadratic noise.
 
+    They have the variance of ½ nᵀ H n; at most one for every equation, each white.
     n_p n_q of two variables has the variance Σ_pp Σ_qq + Σ_pq², ½ n_p² half of Σ_pp²; with a raw value in it the
     product is white, that of two smoothed rates is correlated over about `memory` samples. The density D(t) (e, e) of
     all products is split into its Cholesky factor, whose columns are the sources. slopes: by the noisy variables alone.
@@ -211,12 +229,15 @@ def _quadratic_sources(
 
 
 def _squares(series: Numbers) -> Numbers:
-    """Sum of squares of every row."""
+    """Return the sum of squares of every row."""
     return np.einsum("kn,kn->k", series, series)
 
 
 def _cholesky(density: Numbers) -> Numbers:
-    """Lower factors of n matrices (e, e, n), whose lower halves are given; a small ridge keeps them definite."""
+    """Return the lower Cholesky factors of n matrices.
+
+    (e, e, n), whose lower halves are given; a small ridge keeps them definite.
+    """
     size = len(density)
     root = np.zeros_like(density)
     ridge = 1e-9 * np.einsum("eet->t", density) + np.finfo(float).tiny
@@ -232,7 +253,10 @@ def _cholesky(density: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class RowCovariance:
-    """Covariance of all rows of one piece in lower band storage, of rows in `order` (None: window by window)."""
+    """Banded covariance of all rows of one piece.
+
+    In lower band storage, of rows in `order` (None: window by window).
+    """
 
     band: Numbers
     order: Indices | None = None
@@ -241,8 +265,9 @@ class RowCovariance:
 def row_covariance(
     problem: WeakProblem, state: Smoothed, values: Numbers, memory: float, by_window: bool = False
 ) -> RowCovariance:
-    """Covariance of all rows of one piece at values (p,) of all parameters.
+    """Return the covariance of all rows of one piece.
 
+    At values (p,) of all parameters.
     memory: samples over which the noise of the smoothed states stays correlated; a sign that noise makes uncertain adds
     variance (∂g/∂m)² (1 - m²) over that length.
     Rows are taken window by window, where parts x rows make up the band, or equation by equation where noise links few
@@ -273,7 +298,10 @@ def row_covariance(
 
 
 def _by_equations(sources: list[Responses]) -> dict[tuple[int, ...], list[Numbers]]:
-    """Series (3, equations, n) of the sources that reach the same equations, together."""
+    """Group the sources that reach the same equations.
+
+    Series (3, equations, n) of each.
+    """
     result: dict[tuple[int, ...], list[Numbers]] = {}
     for source in sources:
         result.setdefault(tuple(source), []).append(np.stack(list(source.values()), axis=1))
@@ -281,7 +309,10 @@ def _by_equations(sources: list[Responses]) -> dict[tuple[int, ...], list[Number
 
 
 def _fill_band(band: Numbers, responses: list[Numbers], places: Indices, here: int, windows: Windows) -> None:
-    """Add the products of the responses of windows that overlap to the band; places (windows, rows): in its order."""
+    """Add products of overlapping responses to the band.
+
+    places (windows, rows): in its order.
+    """
     reached, rows = places.shape
     for lag in range(windows.parts):
         count = min(here, reached - lag)
@@ -299,15 +330,18 @@ def _fill_band(band: Numbers, responses: list[Numbers], places: Indices, here: i
 
 @lru_cache(maxsize=64)
 def _pairs(rows: int, within: bool) -> tuple[Indices, Indices]:
-    """Rows of two windows, or within a window, every pair once."""
+    """Return every pair of rows once.
+
+    Of two windows, or within a window.
+    """
     return np.tril_indices(rows) if within else np.divmod(np.arange(rows**2), rows)
 
 
 @dataclass(frozen=True)
 class Whitener:
-    """Cholesky factor of the banded covariance of all rows of one piece, and the variances (rows,) themselves.
+    """Cholesky factor of the banded covariance of rows.
 
-    order: of the rows in the factor, None where it is theirs.
+    Of all rows of one piece, with their variances (rows,). order: of the rows in the factor, None where it is theirs.
     """
 
     factor: Numbers
@@ -323,7 +357,7 @@ class Whitener:
         if self.order is not None:
             columns = np.asfortranarray(columns[self.order])
         elif len(columns) != factor.shape[1]:
-            # Rows from wider kernels may be fewer: the factor of the first ones is the first part of the factor.
+            # Rows from wider kernels may be fewer: the factor of the first rows is the leading part of the factor.
             factor = np.asfortranarray(factor[:, : len(columns)])
         (solve_triangular_band,) = get_lapack_funcs(("tbtrs",), (factor,))
         solved, _ = solve_triangular_band(factor, columns, uplo="L", overwrite_b=True)
@@ -335,7 +369,10 @@ class Whitener:
 
 
 def whitener(covariance: RowCovariance) -> Whitener:
-    """Factor of a banded covariance; a small ridge keeps it definite where test functions nearly repeat each other."""
+    """Factor a banded covariance.
+
+    A small ridge keeps it definite where test functions nearly repeat each other.
+    """
     band, order = covariance.band, covariance.order
     if not (band[0] > 0).all():
         raise DataError(

@@ -1,4 +1,7 @@
-"""HarmonicFit on whole records: smoothing, weak rows, weights, solution, estimate."""
+"""Weak fits of whole records.
+
+Smoothing, weak rows, weights, solution, estimate.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +37,23 @@ if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.settings import HarmonicFit
 
 REWEIGHTINGS = 3
-"""At most; it ends when no value moves by a hundredth of its deviation."""
+"""Most weightings; the iteration ends when no value moves by a hundredth of its deviation."""
 
 ATTENUATED = 0.03
-"""Part of noise in what the regressors say about a combination from which it is taken off; see `HOPELESS`."""
+"""Share of noise in the information on a combination from which attenuation is corrected; see `HOPELESS`."""
 
 CORRECTIONS = 2
-"""Rounds of the errors-in-variables solution, each weighed at the values of the one before."""
+"""Rounds of the errors-in-variables solution, each weighted at the values of the one before."""
 
 SIMULATED = 4
-"""Copies with fresh noise from which the errors-in-variables solver learns how noise spreads over the columns."""
+"""Copies with fresh noise from which the errors-in-variables solver estimates the noise of the columns."""
 
 
 def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
-    """Weak form on a Record, several Records, or the profiles of an OrbitSet."""
+    """Fit by the weak form.
+
+    A Record, several Records, or the profiles of an OrbitSet.
+    """
     problem = pose(settings, request)
     if problem.regressors.nonlinear:
         combined = combine(problem.regressors, request.names)
@@ -88,7 +94,10 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
 
 
 def linear_rows(known: WeakProblem, rows: list[Rows], theta: Array) -> RowsAt:
-    """Rows of a problem that is linear in its parameters, at θ; those of the problem `known` are there already."""
+    """Return a function for the rows at θ.
+
+    Of a problem that is linear in its parameters; those of the problem `known` are reused.
+    """
 
     def rows_at(problem: WeakProblem) -> list[Rows]:
         here = rows if problem is known else problem.rows()
@@ -98,7 +107,10 @@ def linear_rows(known: WeakProblem, rows: list[Rows], theta: Array) -> RowsAt:
 
 
 def without_attenuation(problem: WeakProblem, rows: list[Rows], solution: RowSolution) -> RowSolution:
-    """The solution with the noise of the regressors taken off: errors in variables, weighed where it ends."""
+    """Return the solution corrected for noisy regressors.
+
+    Errors in variables, weighted at the values of the solution.
+    """
     for _ in range(CORRECTIONS):
         factors = weigh(problem, problem.full_values(solution.theta))
         system = stack(whiten(rows, factors), problem.windows.parts)
@@ -114,7 +126,10 @@ def without_attenuation(problem: WeakProblem, rows: list[Rows], solution: RowSol
 
 
 def unweighted(rows: list[Rows], problem: WeakProblem) -> Array:
-    """First values: plain least squares with every kind of row scaled to the size of its largest term."""
+    """Return first values by plain least squares.
+
+    Every kind of row is scaled to the size of its largest term.
+    """
     rms = np.sqrt(
         np.mean([np.mean(r.rest**2, axis=0) + np.mean(r.matrix**2, axis=0).max(axis=-1) for r in rows], axis=0)
     )
@@ -123,7 +138,7 @@ def unweighted(rows: list[Rows], problem: WeakProblem) -> Array:
 
 
 def solve_rows(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] | None) -> RowSolution:
-    """Solve the whitened rows by the solver that was asked for."""
+    """Solve the whitened rows by the chosen solver."""
     kind = problem.settings.solver
     white = rows if factors is None else whiten(rows, factors)
     system = stack(white, problem.windows.parts)
@@ -135,7 +150,10 @@ def solve_rows(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] |
 
 
 def simulated_noise(problem: WeakProblem, rows: list[Rows], factors: list[Whitener], copies: int = SIMULATED) -> Array:
-    """Noise part of [A b]ᵀ[A b], from copies of the data with fresh noise of the known size on top."""
+    """Return the noise part of [A b]ᵀ[A b].
+
+    From copies of the data with fresh noise of the known size added.
+    """
     generator = np.random.default_rng(problem.settings.seed)
     size = len(problem.regressors.linear) + 1
     total = np.zeros((size, size))
@@ -151,7 +169,10 @@ def simulated_noise(problem: WeakProblem, rows: list[Rows], factors: list[Whiten
 
 
 def split_halves(problem: WeakProblem, factors: list[Whitener]) -> System:
-    """Rows from even samples with instruments from odd ones, and the other way round: independent noise."""
+    """Return rows of even samples with odd instruments.
+
+    And of odd samples with even instruments: their noise is independent.
+    """
     m = problem.kernels.half_width
     wide = max(m, problem.settings.degree + 2)
     offsets = np.arange(-wide, wide + 1)

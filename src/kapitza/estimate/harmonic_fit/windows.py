@@ -1,4 +1,4 @@
-"""Test functions with compact support, and integrals of long series against them.
+"""Test functions with compact support, and their integrals.
 
 φ_0(x) = (1 - x²)^p on |x| < 1 and its products with cos and sin of whole numbers of half turns. Moving derivatives from
 the data onto φ costs no boundary terms: φ and its first p - 1 derivatives vanish at both ends.
@@ -16,8 +16,9 @@ from kapitza.base.arrays import Numbers
 
 @dataclass(frozen=True)
 class Windows:
-    """Test functions over `parts` strides of `stride` samples each, one window starting every stride.
+    """Test functions in overlapping windows.
 
+    Each covers `parts` strides of `stride` samples; one window starts every stride.
     modulation: number of harmonics that multiply the bump, so each window carries 1 + 2 modulation functions.
     """
 
@@ -38,7 +39,10 @@ class Windows:
 
     @cached_property
     def values(self) -> Numbers:
-        """(3, functions, width): the test functions with their first and second time derivatives."""
+        """Test functions and their first and second derivatives.
+
+        (3, functions, width), by time.
+        """
         x = (np.arange(self.width) + 0.5) / self.width * 2.0 - 1.0
         p, inner = self.power, 1.0 - x**2
         bump = np.stack(
@@ -68,12 +72,16 @@ class Windows:
         return _consistent(np.stack(rows, axis=1), x) / half_length ** np.arange(3.0)[:, None, None]
 
     def count(self, samples: int) -> int:
-        """Number of windows in a stretch of so many samples."""
+        """Return the number of windows in a stretch.
+
+        samples: of the stretch.
+        """
         return max(0, samples // self.stride - self.parts + 1)
 
     def integrate(self, series: Numbers, order: int = 0) -> Numbers:
-        """∫ φ f dt in every window: (..., n) -> (..., windows, functions); with `order`, (-1)^order ∫ φ^(order) f dt.
+        """Return ∫ φ f dt in every window.
 
+        (..., n) -> (..., windows, functions); with `order`, (-1)^order ∫ φ^(order) f dt.
         The latter is ∫ φ f^(order) dt without any derivative of f having been taken.
         Sums over blocks of one stride are formed once and shared by the windows that overlap there.
         """
@@ -87,12 +95,18 @@ class Windows:
         return total * self.step
 
     def cut(self, series: Numbers, first: int, count: int) -> Numbers:
-        """(..., n) -> (..., count, width): the samples under `count` windows from window `first` on."""
+        """Return the samples under `count` windows.
+
+        (..., n) -> (..., count, width), from window `first` on.
+        """
         view = np.lib.stride_tricks.sliding_window_view(series, self.width, axis=-1)
         return view[..., first * self.stride : (first + count - 1) * self.stride + 1 : self.stride, :]
 
     def respond(self, series: Numbers, first: int, count: int) -> Numbers:
-        """(3, e, n), what multiplies φ, φ', φ'' -> (count, e x functions, width): response to noise at every sample."""
+        """Return the responses to noise at every sample.
+
+        series (3, e, n), what multiplies φ, φ', φ'' -> (count, e x functions, width).
+        """
         cut = self.cut(series, first, count).transpose(0, 2, 1, 3)
         response = np.zeros((count, series.shape[1], self.functions, self.width))
         for order in range(3):
@@ -102,10 +116,10 @@ class Windows:
 
 
 def _consistent(values: Numbers, x: Numbers) -> Numbers:
-    """Mend φ' and φ'' by small multiples of φ so that their sums treat straight lines exactly.
+    """Correct φ' and φ'' to treat straight lines exactly.
 
-    Σ φ' = 0, Σ φ' x = -Σ φ, Σ φ'' = 0, Σ φ'' x = 0: an angle that has wound up to thousands of radians then adds
-    nothing to a row, however few samples the window has.
+    By small multiples of φ, so that in sums Σ φ' = 0, Σ φ' x = -Σ φ, Σ φ'' = 0, Σ φ'' x = 0. An angle that has wound up
+    to thousands of radians then adds nothing to a row, however few samples the window has.
     """
     phi, bump = values[0], values[0, 0]
     shapes = np.stack([bump, bump * x])

@@ -1,4 +1,4 @@
-"""What the equations of a fit miss."""
+"""Terms that the equations of a fit miss."""
 
 from kapitza.estimate.missing.dictionary import Term
 from kapitza.estimate.missing.directed import REST, ModelTest, directed_test

@@ -1,4 +1,7 @@
-"""What every candidate would do to the readings: columns along the fitted motion, window by window."""
+"""Effect of candidate terms on the samples.
+
+Columns along the fitted motion, window by window.
+"""
 
 from __future__ import annotations
 
@@ -21,27 +24,27 @@ from kapitza.flow import Flow
 from kapitza.model import Model
 
 FINEST = 8
-"""Steps of the quadrature per sample where the samples are few."""
+"""Most steps of the quadrature per sample."""
 
 PER_CYCLE = 60
 """Steps of the quadrature per oscillation."""
 
 GROWTH = 1e5
-"""Tangents may grow so far within a window: beyond, the columns of its initial state say nothing about the rest."""
+"""Largest growth of the tangents within a window: beyond it the columns of the initial state dominate all others."""
 
 FLATTENING = 1e8
 """Ratio of the largest to the smallest stretch up to which tangents can be inverted without loss."""
 
 LONGEST = 20_000
-"""Samples that are tested; a longer record is cut there."""
+"""Most samples that are tested; a longer record is cut there."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Rows of one uninterrupted stretch, in standard deviations of the noise.
+    """Rows of one uninterrupted stretch.
 
-    residual (N, c): measured minus predicted. initial (N, c, n), free (N, c, k), terms (N, c, m): what a unit of each
-    would add to the prediction.
+    In standard deviations of the noise. residual (N, c): measured minus predicted. initial (N, c, n), free (N, c, k),
+    terms (N, c, m): what a unit of each would add to the prediction.
     """
 
     residual: Array
@@ -50,16 +53,20 @@ class Window:
     terms: Array
 
     def stacked(self) -> tuple[Array, Array]:
-        """All columns with the residual last (N, c, k + m + 1), and the initial states (N, c, n)."""
+        """Return all columns, and the initial states.
+
+        The columns are free parameters, terms and residual (N, c, k + m + 1); the initial states are (N, c, n).
+        """
         return np.concatenate([self.free, self.terms, self.residual[..., None]], axis=2), self.initial
 
 
 def windows_of(
     estimate: Estimate, terms: Sequence[Term], held: Sequence[str], free: Sequence[str] | None = None
 ) -> list[Window]:
-    """Columns of the free parameters, of the terms, of the drive, of the held parameters and of sensor faults.
+    """Return the columns of parameters, terms and faults.
 
-    free: names whose columns count as those of free parameters; by default those that were fitted.
+    In this order: free parameters, terms, drive, held parameters, sensor faults. free: names whose columns count as
+    those of free parameters; by default those that were fitted.
     """
     if estimate.motion is None:
         raise KapitzaError(
@@ -101,7 +108,10 @@ def windows_of(
 
 @dataclass(frozen=True)
 class Along:
-    """What a window is made from: flow with tangents, sensors, samples, their noise (N, c), parameters (npar,)."""
+    """Flow, sensors and samples behind a window.
+
+    flow: with tangents; deviations: noise (N, c) of the samples; vector: parameters (npar,).
+    """
 
     flow: Flow
     observation: Observation
@@ -112,7 +122,10 @@ class Along:
 
 
 def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: Array, free: int) -> Window | None:
-    """One window from sample `begin`, as long as the tangents stay small; None where the motion cannot be computed."""
+    """Return one window from sample `begin`.
+
+    As long as the tangents stay small; None where the motion cannot be computed.
+    """
     flow, observation, samples, vector = along.flow, along.observation, along.samples, along.vector
     time = samples.time[begin:stop]
     refine = _refinement(samples.values[begin:stop], time)
@@ -139,7 +152,7 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     residual = -observation.residual(value, samples.values[part]) * weight
     n = path.shape[1]
     moving = (to_state @ flow.rates(path, time[:count], vector)[..., None])[..., 0]
-    # A drift goes on over all windows of a record: time counts from its start.
+    # A drift continues over all windows of a record, so time counts from the start of the record.
     since = time[:count] - samples.time[np.argmax(samples.record == samples.record[begin])]
     columns = np.concatenate([to_state @ pushed, slopes[..., n + free :], _sensor_faults(value, since, moving)], axis=2)
     scaled = weight[..., None]
@@ -147,9 +160,10 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
 
 
 def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array, driven: Array) -> Array:
-    """∂x(t)/∂c (M, n, m) of terms c·b on the left side: -Φ(t) ∫ Φ⁻¹ b dt, by the trapezoidal rule.
+    """Return ∂x(t)/∂c (M, n, m) of terms c·b.
 
-    driven: (M, n, d) further terms, on all equations at once.
+    For terms on the left side it is -Φ(t) ∫ Φ⁻¹ b dt, by the trapezoidal rule. driven: (M, n, d) further terms, on all
+    equations at once.
     """
     inverse = np.linalg.inv(by_state)
     single = [inverse[:, :, term.state] * -term.law(path, fine)[:, None] for term in terms]
@@ -162,10 +176,10 @@ def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array,
 
 
 DRIVE_FAULTS = ("delay", "gain")
-"""Faults of the drive; models that nothing drives have none."""
+"""Faults of the drive; autonomous models have none."""
 
 PHASES = 16
-"""Instants of a period over which the drive is averaged."""
+"""Number of phases of a period over which the drive is averaged."""
 
 
 def drive_faults_of(model: Model) -> tuple[str, ...]:
@@ -173,9 +187,10 @@ def drive_faults_of(model: Model) -> tuple[str, ...]:
 
 
 def _drive_faults(along: Along, path: Array, fine: Array) -> Array:
-    """Terms (M, n, d) on the left side: x' = f(x, t - c) gives ∂f/∂t, a drive c larger its part of f, negative.
+    """Return the terms (M, n, d) of drive faults.
 
-    The part of the drive is f less its mean over a period at the same state.
+    They are on the left side: x' = f(x, t - c) gives ∂f/∂t, a drive larger by c its part of f, negative. The part of
+    the drive is f less its mean over a period at the same state.
     """
     if not drive_faults_of(along.model):
         return np.empty((*path.shape, 0))
@@ -193,7 +208,10 @@ def _drive_faults(along: Along, path: Array, fine: Array) -> Array:
 
 
 def _sensor_faults(value: Array, time: Array, moving: Array) -> Array:
-    """Return columns (N, c, m c) of the m errors of each channel, which moves at `moving`."""
+    """Return the columns of sensor errors.
+
+    (N, c, m c): m errors of each channel; moving: rates of the channels.
+    """
     count, channels = value.shape
     made = np.zeros((count, channels, len(PROPOSED) * channels))
     for number, error in enumerate(PROPOSED):
@@ -204,7 +222,7 @@ def _sensor_faults(value: Array, time: Array, moving: Array) -> Array:
 
 
 def _refinement(values: Array, time: Array) -> int:
-    """Steps of the quadrature per sample."""
+    """Return the steps of the quadrature per sample."""
     centred = values - values.mean(axis=0)
     crossings = max(int(np.count_nonzero(np.diff(np.signbit(centred), axis=0), axis=0).max()), 1)
     per_cycle = 2 * len(time) / crossings

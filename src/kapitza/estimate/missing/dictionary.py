@@ -1,4 +1,7 @@
-"""Terms that equations of motion often miss: friction, stiffness, stops, harmonics of the drive, couplings."""
+"""Dictionary of terms that equations of motion often miss.
+
+Friction, stiffness, stops, harmonics of the drive, couplings.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ Law = Callable[[Array, Array], Array]
 """(states (N, n), times (N,)) → values (N,)."""
 
 MOST_POLYNOMIALS = 60
-"""Polynomial terms of a first-order model; beyond, only those of degree 2 are asked for."""
+"""Most polynomial terms of a first-order model; with more, only those up to degree 2 are tested."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,10 @@ class Term:
 
 
 def candidate_terms(model: Model, reach: Array) -> list[Term]:
-    """Terms for every equation of the model; reach (n,): largest size of each state along the motion."""
+    """Return the candidate terms of every equation.
+
+    reach (n,): largest size of each state along the motion.
+    """
     names = list(model.states)
     terms: list[Term] = []
     if model.is_map:
@@ -80,14 +86,14 @@ def spring_terms(name: str, x: int, v: int, reach: float) -> list[Term]:
         "quintic stiffness": (f"{name}**5", lambda s, t: s[:, x] ** 5),
     }
     for share in (0.1, 0.3):
-        # Within a clearance the linear stiffness is not there.
+        # Within a clearance the linear stiffness is absent.
         edge = float(f"{share * reach:.2g}")
         laws[f"clearance within {edge:g} (about)"] = (
             f"Max(Min({name}, {edge:g}), {-edge:g})",
             lambda s, t, edge=edge: np.clip(s[:, x], -edge, edge),
         )
     for share in (0.3, 0.6, 0.85):
-        # the position of a stop is not known: three are tried, and the name says that it is a guess
+        # The position of a stop is not known: three are tried, and the name marks it as a guess.
         edge = float(f"{share * reach:.2g}")
         laws[f"stop above {edge:g} (about)"] = (
             f"Max({name} - {edge:g}, 0)",
@@ -111,7 +117,10 @@ def angle_terms(name: str, x: int, v: int) -> list[Term]:
 
 
 def coupling_terms(one: str, other: str, names: Sequence[str]) -> list[Term]:
-    """Forces between two coordinates, on the first of them with the opposite on the second's own equation apart."""
+    """Return forces between two coordinates.
+
+    Each force acts on one of the two; the opposite force on the other is a separate term.
+    """
     a, b = names.index(one), names.index(other)
     va, vb = names.index(f"{one}'"), names.index(f"{other}'")
     terms = []
@@ -131,7 +140,10 @@ def coupling_terms(one: str, other: str, names: Sequence[str]) -> list[Term]:
 
 
 def polynomial_terms(names: Sequence[str], rows: Sequence[int]) -> list[Term]:
-    """Monomials of all states on every first-order equation: up to degree 3 where they are not too many."""
+    """Return monomials of all states for first-order equations.
+
+    Up to degree 3 where they are not too many.
+    """
     if not rows:
         return []
     count = len(names)

@@ -1,6 +1,6 @@
-"""Score tests of a fitted model on a record that was not fitted.
+"""Score tests of a fitted model on another record.
 
-With the initial states eliminated, a term m of size β that the model lacks moves the readings of the fitted record (1)
+With the initial states eliminated, a term m of size β that the model lacks moves the samples of the fitted record (1)
 by m₁ β, hence the parameters by W m₁ β, W = (J₁ᵀ J₁)⁻¹ J₁ᵀ, and the residuals of the second record, states fitted and
 parameters held, are
 
@@ -43,14 +43,15 @@ LEVEL = 0.05
 """Probability with which a right model is rejected, by all tests together."""
 
 LEARNT = 1.25
-"""Factor on the chance: with noise that is learnt and a curved model the three tests together, exact for a linear model
-and known noise, rejected 45 of 800 right models at 5 % (eight systems, 1 and 4 % noise; none of them evaluates)."""
+"""Factor on the p-value. The three tests together are exact for a linear model and known noise; with estimated noise
+and a nonlinear model they rejected 45 of 800 right models at 5 % (eight systems, 1 and 4 % noise; none of them is a
+held-out test system)."""
 
 DIRECTED = 0.6 * LEVEL / LEARNT
 """Part of the level for the directed tests."""
 
 REST = 0.2 * LEVEL / LEARNT
-"""Part of the level for the test of the parameters, and as much for that of the residuals."""
+"""Part of the level for the test of the parameters, and the same part for that of the residuals."""
 
 SEEN = 0.95
 """Power at which a size counts as detectable."""
@@ -61,14 +62,15 @@ LAGS = 10
 
 @dataclass(frozen=True)
 class ModelTest:
-    """A model with held parameters, tested on a record that it was not fitted to.
+    """Test of a model with held parameters.
 
-    terms: score tests of the terms, parameters and faults of the measurement that could be missing, each with the shift
-    that it would have caused in the fit. parameters: probability of the difference between the parameters that either
-    record asks for, NaN where the fit states no errors. residuals: probability that white noise is as structured as
-    the residuals with states and parameters fitted. line, band: root mean square, in units of the noise, from which a
-    difference that resembles none of the terms is seen in the residuals with 95 % probability: where it is a single
-    line of the spectrum, and where it fills a quarter of it. shifted: whether the shift in the fit is known.
+    On a record that it was not fitted to. terms: score tests of the terms, parameters and faults of the measurement
+    that could be missing, each with the shift that it would have caused in the fit. parameters: probability of the
+    difference between the parameters that either record prefers, NaN where the fit states no errors. residuals:
+    probability that white noise is as structured as the residuals with states and parameters fitted. line, band: root
+    mean square, in units of the noise, from which a difference that resembles none of the terms is detected in the
+    residuals with 95 % probability: where it is a single line of the spectrum, and where it fills a quarter of it.
+    shifted: whether the shift in the fit is known.
     """
 
     terms: Suggestion
@@ -80,7 +82,10 @@ class ModelTest:
 
     @property
     def chance(self) -> float:
-        """Probability that a right model does as badly in one of the tests."""
+        """p-value of all tests together.
+
+        The probability that a right model does as badly in one of the tests.
+        """
         others = [p * LEVEL / REST for p in (self.parameters, self.residuals) if np.isfinite(p)]
         return float(min(1.0, self._directed * LEVEL / DIRECTED, *others))
 
@@ -100,7 +105,7 @@ class ModelTest:
 
     @property
     def reasons(self) -> list[str]:
-        """What a rejection rests on, one phrase for each test."""
+        """Reasons of a rejection, one phrase per test."""
         found = []
         if self.missing:
             first = (*self.terms.alternatives, *self.terms.terms)[0]
@@ -115,16 +120,17 @@ class ModelTest:
 
     @property
     def power(self) -> str:
-        """Sizes that would have been seen."""
+        """Sizes of terms that would have been detected."""
         other = f"{self.line:.2g} to {self.band:.2g} times the noise (root mean square)"
         return f"{self.terms.power} Anything else: from {other}."
 
 
 def directed_test(fit: Estimate | Model, second: Estimate) -> ModelTest:
-    """Test a fit on the motion of another record, fitted with the parameters held.
+    """Test a fit on the motion of another record.
 
-    second: fit of the states alone by `ShootingFit`. A Model counts as exact: its parameters are candidates. Of a fit
-    by a method without a motion the shift is not known; then the parameters are fitted to the second record too.
+    second: fit of the states alone by `ShootingFit`, with the parameters held. A Model counts as exact: its parameters
+    are candidates. Of a fit by a method without a motion the shift is not known; then the parameters are fitted to the
+    second record too.
     """
     model = second.model
     free = tuple(n for n in fit.names if n in model.names) if isinstance(fit, Estimate) else ()
@@ -169,7 +175,10 @@ def _reach(estimate: Estimate) -> Array:
 
 
 def _variance(fit: Estimate, free: Sequence[str]) -> Array:
-    """V (k, k); infinite on the diagonal where nothing is known, 0 of what a bound holds."""
+    """Return the covariance V (k, k) of the parameters.
+
+    Infinite on the diagonal where nothing is known, 0 for a parameter held by a bound.
+    """
     index = [fit.names.index(n) for n in free]
     own = fit.covariance[np.ix_(index, index)].copy()
     endless = np.isinf(np.diag(own))
@@ -180,9 +189,10 @@ def _variance(fit: Estimate, free: Sequence[str]) -> Array:
 
 
 def _directed(products: Products, shift: Array, variance: Array, shifted: bool) -> tuple[JointScores, float]:
-    """Scores of the terms under Σ, and the probability of the difference of the parameters.
+    """Return the scores of the terms under Σ.
 
-    Σ⁻¹ = 1 - J₂ (V⁻¹ + J₂ᵀ J₂)⁻¹ J₂ᵀ. A direction of V that is infinite is fitted to the second record.
+    The second value is the p-value of the difference of the parameters. Σ⁻¹ = 1 - J₂ (V⁻¹ + J₂ᵀ J₂)⁻¹ J₂ᵀ. A direction
+    of V that is infinite is fitted to the second record.
     """
     k = shift.shape[0]
     alone = eliminated(products, k)
@@ -195,7 +205,7 @@ def _directed(products: Products, shift: Array, variance: Array, shifted: bool) 
     parameters = _difference(own, pull[:, -1], variance) if k else float("nan")
     if not k or not shifted:
         return alone, parameters
-    # (V⁻¹ + B)⁻¹ = V (1 + B V)⁻¹ needs no inverse of V, which is 0 for what a bound holds.
+    # (V⁻¹ + B)⁻¹ = V (1 + B V)⁻¹ needs no inverse of V, which is 0 for a parameter held by a bound.
     endless = np.isinf(np.diag(variance))
     size = np.where(endless, 1e12 / np.maximum(np.diag(own), 1e-300), 0.0)
     finite = np.where(np.isfinite(variance), variance, 0.0) + np.diag(size)
@@ -205,7 +215,10 @@ def _directed(products: Products, shift: Array, variance: Array, shifted: bool) 
 
 
 def _difference(own: Array, pull: Array, variance: Array) -> float:
-    """Probability of δᵀ (V + B⁻¹)⁻¹ δ, δ = B⁻¹ J₂ᵀ r: the step to the parameters that the second record asks for."""
+    """Return the p-value of the difference of parameters.
+
+    Of δᵀ (V + B⁻¹)⁻¹ δ, δ = B⁻¹ J₂ᵀ r: the step to the parameters that the second record prefers.
+    """
     size = np.sqrt(np.diag(own))
     live = (size > 0) & np.isfinite(np.diag(variance))
     if not live.any():
@@ -223,7 +236,10 @@ def _difference(own: Array, pull: Array, variance: Array) -> float:
 
 
 def _structure(left: Sequence[Array]) -> float:
-    """Probability that white noise is as correlated or has as strong a band, any channel."""
+    """Return the p-value of structure in the residuals.
+
+    The probability that white noise is as correlated or has as strong a band, in any channel.
+    """
     channels = left[0].shape[1]
     joined = np.concatenate([np.r_[np.ones(len(one) - 1, bool), False] for one in left])
     chances = []
@@ -235,7 +251,10 @@ def _structure(left: Sequence[Array]) -> float:
 
 
 def _detectable(left: Sequence[Array]) -> tuple[float, float]:
-    """Root mean square over the noise of a line and of a quarter of the spectrum that are seen with 95 %."""
+    """Return the sizes detected with 95 % probability.
+
+    Root mean square over the noise, of a line and of a quarter of the spectrum.
+    """
     from scipy import stats
 
     count, channels = sum(len(one) for one in left), left[0].shape[1]

@@ -1,4 +1,7 @@
-"""Score tests of many candidates from one Fisher matrix: small algebra, no refit."""
+"""Score tests of many candidates from one Fisher matrix.
+
+The algebra is small and needs no refit.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,20 @@ from kapitza.estimate.missing.whitening import ORDER, whitening
 from kapitza.solve import scaled_inverse, symmetric_function
 
 ALARM = 0.03
-"""Chance of an alarm on a complete model that is aimed at: it stays below 5 % where the noise has to be learnt too."""
+"""Target probability of an alarm on a complete model; it stays below 5 % where the noise has to be estimated too."""
 
 
 WEAK = 1e-12
-"""Relative information of a direction of the parameters below which the record says nothing about it."""
+"""Relative information of a direction of the parameters below which the record does not determine it."""
 
 
 @dataclass(frozen=True)
 class JointScores:
-    """Joint information (m, m) and score (m,) of the candidates, with initial states and free parameters eliminated.
+    """Joint information (m, m) and score (m,) of candidates.
 
-    own: (m,) share of each column that is its own; square: sum of squares of the residuals left by the fit; dof: their
-    degrees of freedom. All after whitening. certainty: degrees of freedom with which the level of slow noise is known,
-    infinite where nothing had to be whitened.
+    Initial states and free parameters are eliminated. own: (m,) share of each column outside the fitted directions;
+    square: sum of squared residuals of the fit; dof: their degrees of freedom. All after whitening. certainty: degrees
+    of freedom with which the level of slow noise is known, infinite where nothing had to be whitened.
     """
 
     information: Array
@@ -40,23 +43,29 @@ class JointScores:
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom of the variance to which gains are compared: one term is added."""
+        """Degrees of freedom of the residual variance.
+
+        Gains are compared to it; one term is added.
+        """
         return float(min(self.certainty, max(self.dof - 1, 1)))
 
     @property
     def gains(self) -> Array:
-        """(m,) by how much the sum of squares falls when one candidate is added."""
+        """Drop (m,) of the sum of squares per candidate.
+
+        Each candidate is added alone.
+        """
         power = np.diag(self.information)
         return np.where(power > 0, self.score**2 / np.where(power > 0, power, 1.0), 0.0)
 
     @property
     def steps(self) -> Array:
-        """(m,) one-step coefficient of each candidate, added alone."""
+        """One-step coefficient (m,) of each candidate, added alone."""
         power = np.diag(self.information)
         return np.where(power > 0, self.score / np.where(power > 0, power, 1.0), 0.0)
 
     def given(self, chosen: Sequence[int]) -> JointScores:
-        """The same with some candidates added to the model."""
+        """Return the scores with some candidates in the model."""
         index = list(chosen)
         block = self.information[np.ix_(index, index)]
         across = self.information[:, index]
@@ -77,9 +86,10 @@ class JointScores:
 
 @dataclass(frozen=True)
 class Products:
-    """Products (k + m + 1, k + m + 1) of all columns and the residual, initial states eliminated.
+    """Products of all columns and the residual.
 
-    raw: (m,) squares of the terms before that; rows: degrees of freedom; certainty: as in `JointScores`.
+    whole: (k + m + 1, k + m + 1), initial states eliminated. raw: (m,) squares of the terms before that; rows: degrees
+    of freedom; certainty: as in `JointScores`.
     """
 
     whole: Array
@@ -89,7 +99,10 @@ class Products:
 
 
 def products_of(windows: Sequence[Window], white: bool = False) -> Products:
-    """Products of the columns, whitened by an autoregression of the residuals unless they are taken as white."""
+    """Return the products of the columns, whitened.
+
+    By an autoregression of the residuals, unless they are taken as white.
+    """
     plain = _normal_equations(windows, np.zeros((windows[0].residual.shape[1], ORDER)))
     if white:
         return plain
@@ -98,14 +111,17 @@ def products_of(windows: Sequence[Window], white: bool = False) -> Products:
 
 
 def shift_of(products: Products, prior: Array) -> Array:
-    """W m (k, m): what a unit of each term does to the k parameters of the fit; prior (k,): their weights by priors."""
+    """Return the shift of parameters by each term.
+
+    W m (k, m): the effect of a unit of each term on the k parameters of the fit; prior (k,): their weights by priors.
+    """
     k = prior.size
     information = products.whole[:k, :k] + np.diag(prior)
     return scaled_inverse(information, WEAK) @ products.whole[:k, k:-1]
 
 
 def scale_of(scores: JointScores) -> float:
-    """Variance of the residuals after the best single term."""
+    """Return the residual variance after the best term."""
     return max((scores.square - float(scores.gains.max(initial=0.0))) / max(scores.dof - 1, 1), 1e-300)
 
 
@@ -125,19 +141,25 @@ def _normal_equations(windows: Sequence[Window], filters: Array) -> Products:
 
 
 def _without(initial: Array, block: Array) -> tuple[Array, int]:
-    """The block (R, ...) with the columns `initial` (R, n) projected out, and how many these were."""
+    """Project the initial-state columns out of a block.
+
+    initial: (R, n). The second value is the number of dimensions removed.
+    """
     basis = linalg.orth(initial / np.maximum(np.linalg.norm(initial, axis=0), 1e-300))  # any sign: Q Qᵀ
     return block - basis @ (basis.T @ block), basis.shape[1]
 
 
 def eliminated(products: Products, free: int) -> JointScores:
-    """Scores of the terms with the first `free` columns eliminated."""
+    """Return the scores with `free` columns eliminated.
+
+    The first `free` columns are those of the free parameters.
+    """
     whole = products.whole
     size = np.sqrt(np.maximum(np.diag(whole)[:free], 1e-300))
     inner = linalg.pinvh(whole[:free, :free] / np.outer(size, size)) / np.outer(size, size) if free else whole[:0, :0]
     left = whole[free:, free:] - whole[free:, :free] @ inner @ whole[:free, free:]
     information, score, square = left[:-1, :-1], left[:-1, -1], float(left[-1, -1])
-    with np.errstate(over="ignore"):  # of a term that does nothing, next to residuals beyond all sizes
+    with np.errstate(over="ignore"):  # a term without any effect divides by the smallest number
         own = np.diag(information) / np.maximum(products.raw, 1e-300)
     known = own < NOTHING_OWN
     information[known], information[:, known], score[known] = 0.0, 0.0, 0.0
@@ -146,7 +168,10 @@ def eliminated(products: Products, free: int) -> JointScores:
 
 
 def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
-    """Rows after the filters: columns and residual (R, k + m + 1), initial states (R, n)."""
+    """Return filtered rows of a window.
+
+    Columns and residual (R, k + m + 1), initial states (R, n).
+    """
     every, initial = window.stacked()
     both = np.concatenate([every, initial], axis=2)
     if not filters.any() or len(both) <= 3 * ORDER:
@@ -161,10 +186,10 @@ def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
 
 
 def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> float:
-    """How many independent tests the correlated ones amount to.
+    """Return the effective number of independent tests.
 
-    JointScores are drawn from their law under the fitted model; q being the quantile ALARM of the smallest of their p,
-    1 - (1 - q)^T = ALARM. The quantile that is tested at: the median gives too few.
+    Scores are drawn from their distribution under the fitted model; with q the quantile ALARM of the smallest of their
+    p, T follows from 1 - (1 - q)^T = ALARM. The quantile is the one tested at: the median gives too few.
     """
     from scipy import stats
 
@@ -183,10 +208,10 @@ def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> flo
 
 
 def log_chance(gain: Array | float, scale: float, tests: float, freedom: float = np.inf) -> Array:
-    """Logarithm of the corrected p value of a gain; a logarithm because strong evidence underflows.
+    """Return the logarithm of the corrected p-value.
 
-    freedom: degrees of freedom of the scale. The gain of the strongest term over the variance that it leaves is the
-    square of Student's t.
+    Of a gain; a logarithm because strong evidence underflows. freedom: degrees of freedom of the scale. The gain of the
+    strongest term over the variance that it leaves is the square of Student's t.
     """
     size = np.sqrt(np.maximum(np.asarray(gain, float) / scale, 0.0))
     alone = np.log(2.0) + (special.log_ndtr(-size) if np.isinf(freedom) else _log_tail(size, freedom))
@@ -196,8 +221,9 @@ def log_chance(gain: Array | float, scale: float, tests: float, freedom: float =
 
 
 def _log_tail(size: Array, freedom: float) -> Array:
-    """Logarithm of Student's upper tail beyond `size`, also where the probability underflows.
+    """Return the logarithm of Student's upper tail.
 
+    Beyond `size`, also where the probability underflows.
     P(T > t) = I_x(a, ½)/2 with a = ν/2, x = ν/(ν + t²); I_x(a, ½) = xᵃ √(1 - x) F(a + ½, 1; a + 1; x)/(a B(a, ½)).
     """
     a = 0.5 * freedom

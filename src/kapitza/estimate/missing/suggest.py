@@ -1,4 +1,4 @@
-"""suggest: terms that the residuals of a fit still ask for, or nothing."""
+"""The function `suggest`: terms that residuals indicate."""
 
 from __future__ import annotations
 
@@ -34,30 +34,32 @@ if TYPE_CHECKING:
 
 LEVEL = float(np.log(ALARM))
 LITTLE, SHOWN = 0.1, 3
-"""Share of the forces from which a term that could not be seen is told; terms that a sentence names."""
+"""Share of the forces above which an undetectable term is reported; most terms that a sentence names."""
 
 LISTED = 8
-"""Parameters whose largest shift by an unseen term a sentence names."""
+"""Most parameters whose largest shift by an undetected term is listed."""
 
 TOLD = 2.0
-"""Standard errors by which a term that could not be seen must move a parameter to be listed."""
+"""Standard errors by which an undetectable term must move a parameter to be listed."""
 
 STEP, SAME_LAW, ENOUGH = 1e-4, 1e-6, 8
-"""Relative step of the slopes by parameters; share of a law below which they make it; states per parameter for that."""
+"""Relative step of the slopes by parameters; residual share of a law below which the slopes reproduce it; fewest states
+per parameter for that test."""
 
 PAIRED = 14
-"""Single terms of which pairs are formed."""
+"""Strongest single terms from which pairs are formed."""
 
 
 @dataclass(frozen=True)
 class MissingTerm:
-    """One candidate: its evidence and size, were it added to x'' + ... = 0 (per mass) alone.
+    """Candidate term with its evidence and size.
 
-    gain: by how much the sum of squared residuals falls, in variances of the noise; log10_p: of the chance of such a
-    gain in a complete model, corrected for the search; coefficient, error: one-step estimate; own_share: of its effect
-    that nothing in the fit can mimic; detectable: coefficient that would have been seen with 95 % certainty; physical:
-    False for a friction law that would feed energy in; share: of the detectable term in the forces (root mean square).
-    moves, errors: the fitted parameter that a term of the detectable size moves most, and by how many standard errors.
+    As if it were added to x'' + ... = 0 (per mass) alone. gain: by how much the sum of squared residuals falls, in
+    variances of the noise; log10_p: of the probability of such a gain in a complete model, corrected for the search;
+    coefficient, error: one-step estimate; own_share: share of its effect that nothing in the fit can reproduce;
+    detectable: coefficient that would have been detected with 95 % probability; physical: False for a friction law that
+    would feed energy in; share: of the detectable term in the forces (root mean square). moves, errors: the fitted
+    parameter that a term of the detectable size moves most, and by how many standard errors.
     """
 
     name: str
@@ -76,7 +78,10 @@ class MissingTerm:
 
 @dataclass(frozen=True)
 class Shift:
-    """How far a term that is too small to be seen may move a fitted parameter, in standard errors."""
+    """Shift of a parameter by an undetected term.
+
+    In standard errors.
+    """
 
     parameter: str
     term: str
@@ -89,12 +94,12 @@ class Shift:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What `suggest` found.
+    """Result of `suggest`.
 
-    terms: all candidates, the strongest first. alternatives: the single terms after which nothing else is asked for:
-    this record cannot tell them apart. pairs: where no single term suffices, pairs by their gain. tests: independent
-    tests that the search amounts to. unexplained: what the fit misses by its own test of misfit, "" for nothing.
-    shifts: for each fitted parameter the unseen term that moves it most, the largest first.
+    terms: all candidates, the strongest first. alternatives: the single terms after which no other term is significant:
+    this record cannot distinguish them. pairs: where no single term suffices, pairs by their gain. tests: effective
+    number of independent tests of the search. unexplained: what the fit misses by its own test of misfit, "" for
+    nothing. shifts: for each fitted parameter the undetected term that moves it most, the largest first.
     """
 
     terms: tuple[MissingTerm, ...]
@@ -107,7 +112,10 @@ class Suggestion:
 
     @property
     def missing(self) -> bool:
-        """Whether anything is missing, at 3 % for the whole search."""
+        """Whether a term is missing.
+
+        At 3 % for the whole search.
+        """
         return bool(self.terms) and self.terms[0].log10_p < np.log10(ALARM)
 
     def table(self) -> pd.DataFrame:
@@ -123,7 +131,10 @@ class Suggestion:
 
     @property
     def power(self) -> str:
-        """The smallest sizes that would have been seen, of terms as strong as a tenth of the forces or more."""
+        """Smallest sizes that would have been detected.
+
+        And the terms that could be as strong as a tenth of the forces without being detected.
+        """
         sizes = [t for t in self.terms if np.isfinite(t.share)]
         weak = sorted((t for t in sizes if t.share > LITTLE), key=lambda t: -t.share)
         shown = sorted(sizes, key=lambda t: t.share)[:SHOWN]
@@ -136,7 +147,10 @@ class Suggestion:
 
     @property
     def _leverage(self) -> str:
-        """What terms that are too small to be seen do to each parameter, the largest shift first."""
+        """Shifts of parameters by undetected terms.
+
+        The largest first.
+        """
         strong = [shift for shift in self.shifts if shift.errors >= TOLD]
         if not strong:
             return ""
@@ -191,11 +205,11 @@ def chance_text(log10_p: float) -> str:
 
 
 def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
-    """Find terms that the residuals ask for.
+    """Find terms that the residuals indicate.
 
     Every candidate (friction laws, stiffnesses, stops, harmonics of the drive, couplings, polynomials of first-order
     equations, parameters that were held, offsets, drifts and gains of the sensors) is tested by its score: its effect
-    on the readings follows from the tangents of the fitted motion, without a refit. Initial states and free parameters
+    on the samples follows from the tangents of the fitted motion, without a refit. Initial states and free parameters
     are eliminated, residuals whitened by an autoregression, and probabilities corrected for the number of tests.
 
     Parameters
@@ -240,10 +254,10 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
 
 
 def not_in_model(fit: Estimate, free: Sequence[str], terms: Sequence[Term]) -> list[Term]:
-    """Return the terms that no change of the free parameters makes along the motion.
+    """Return the terms that the free parameters cannot reproduce.
 
-    Of a term of the model itself (k3*x**3 beside "cubic stiffness") the quadrature leaves a remainder, whose
-    detectable size is meaningless.
+    Along the motion. For a term of the model itself (k3*x**3 beside "cubic stiffness") the quadrature leaves a
+    remainder, whose detectable size is meaningless.
     """
     motion, model = fit.motion, fit.model
     assert motion is not None
@@ -272,16 +286,20 @@ def not_in_model(fit: Estimate, free: Sequence[str], terms: Sequence[Term]) -> l
 
 
 def with_shares(found: Suggestion, fits: Sequence[Estimate], terms: Sequence[Term]) -> Suggestion:
-    """The suggestion with the share of each detectable term in the forces, along the motion where it is largest."""
+    """Return the suggestion with shares of the forces.
+
+    Each detectable term relative to the forces, along the motion where its share is largest.
+    """
     each = [_sizes(fit, terms) for fit in fits]
     sizes = {name: max(one[name] for one in each if name in one) for name in {n for one in each for n in one}}
     return replace(found, terms=tuple(replace(t, share=t.detectable * sizes.get(t.name, np.nan)) for t in found.terms))
 
 
 def with_moves(found: Suggestion, fit: Estimate, labels: Sequence[Label], shift: Array) -> Suggestion:
-    """The suggestion with the parameter of the fit that each term, as large as detectable, moves most.
+    """Return the suggestion with shifts of the parameters.
 
-    shift (k, m): what a unit of each term does to the parameters.
+    For each term, as large as detectable, the parameter of the fit that it moves most. shift (k, m): effect of a unit
+    of each term on the parameters.
     """
     deviations = np.array([fit.deviations[name] for name in fit.names])
     known = np.isfinite(deviations) & (deviations > 0)
@@ -302,7 +320,10 @@ def with_moves(found: Suggestion, fit: Estimate, labels: Sequence[Label], shift:
 
 
 def _sizes(fit: Estimate, terms: Sequence[Term]) -> dict[str, float]:
-    """Root mean square of each law along the motion over that of the forces in its equation."""
+    """Return the size of each law relative to forces.
+
+    Root mean square along the motion, over that of the forces in its equation.
+    """
     motion = fit.motion
     assert motion is not None
     forces = np.sqrt((Flow(fit.model).rates(motion.states, motion.times) ** 2).mean(axis=0))
@@ -318,7 +339,7 @@ class Label:
 
 
 def labels_of(fit: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[Label]:
-    """Names of all columns, in their order."""
+    """Return the labels of all columns, in order."""
     channels = tuple(fit.residuals)
     return [
         *(Label(term.name, term.notation, term.kind == "friction") for term in terms),
@@ -375,14 +396,14 @@ def _frictions(labels: Sequence[Label], live: Indices) -> list[int]:
 
 
 def _complete(scores: JointScores, tests: float) -> bool:
-    """Whether nothing else is significant any more."""
+    """Return whether no other candidate is significant."""
     return bool((log_chance(scores.gains, scale_of(scores), tests, scores.freedom) >= LEVEL).all())
 
 
 def _pairs(
     scores: JointScores, index: Sequence[int], labels: Sequence[Label]
 ) -> list[tuple[float, tuple[int, int], Array]]:
-    """Pairs of terms that physics allows, by their gain."""
+    """Return the best pairs of physical terms."""
     found = []
     for i, j in itertools.combinations(sorted(set(index)), 2):
         block = scores.information[np.ix_([i, j], [i, j])]

@@ -1,7 +1,7 @@
-"""The noise of a fit as an autoregression, from its residuals.
+"""Autoregression of the noise, estimated from residuals.
 
-Residuals are what the fit left: initial states, free parameters and the strongest term have taken part of the noise,
-most of it where slow noise lives. Without a correction the autoregression comes out too short (0.791 for 0.8 on 1500
+Initial states, free parameters and the strongest term have absorbed part of the noise, most of it at low frequencies.
+Without a correction the autoregression comes out too short (0.791 for 0.8 on 1500
 samples of a pendulum), slow columns too certain, and alarms too many (7.3 instead of 5.5 %).
 """
 
@@ -24,15 +24,18 @@ ORDER = 8
 """Longest autoregression that whitens the residuals."""
 
 LARGEST_OF_FEW = 4.0
-"""Mean of the largest of about five squared normal numbers: what the strongest term of a complete model takes."""
+"""Mean of the largest of about five squared normal numbers: what the strongest term of a complete model absorbs."""
 
 MEMORY = 4000
-"""Samples over which an autoregression is taken to remember."""
+"""Length in samples of the impulse response from which autocovariances are computed."""
 
 
 @dataclass(frozen=True)
 class _Left:
-    """One window: residuals (N, c), orthonormal columns of its initial states (N, c, n) and of what is global."""
+    """Residuals (N, c) of one window.
+
+    initial: orthonormal columns (N, c, n) of its initial states; shared: those of columns that all windows share.
+    """
 
     residual: Array
     initial: Array
@@ -40,10 +43,11 @@ class _Left:
 
 
 def whitening(windows: Sequence[Window], scores: JointScores) -> tuple[Array, float]:
-    """Autoregression (c, ORDER) of every channel's noise, and with how many degrees of freedom its slow part is known.
+    """Return the autoregression (c, ORDER) of every channel's noise.
 
-    Of the residuals after the strongest term: what is left then is mostly noise. With every candidate taken out
-    instead, the filter would raise the very frequencies at which they live.
+    The second value is the degrees of freedom with which its slow part is known. Residuals are taken after the
+    strongest term, when they are mostly noise. With every candidate removed instead, the filter would amplify the very
+    frequencies of the candidates.
     """
     free, channels = windows[0].free.shape[2], windows[0].residual.shape[1]
     left = _residuals(windows, [*range(free), free + int(np.argmax(scores.gains))])
@@ -77,7 +81,7 @@ def _residuals(windows: Sequence[Window], taken: Sequence[int]) -> list[_Left]:
     whole = np.concatenate(columns)
     scaled = whole[:, :-1] / np.maximum(np.linalg.norm(whole[:, :-1], axis=0), 1e-300)
     shared = linalg.orth(scaled) if scaled.size else scaled  # any sign: Q Qᵀ, also in the correction
-    # the strongest term last: `orth` mixes columns, so its weight is spread over all of them
+    # `orth` mixes columns, so the weight of the strongest term is spread over all of them.
     rest = whole[:, -1] - shared @ (shared.T @ whole[:, -1])
     made, begin = [], 0
     for shape, basis in parts:
@@ -88,14 +92,18 @@ def _residuals(windows: Sequence[Window], taken: Sequence[int]) -> list[_Left]:
 
 
 def residuals_without(windows: Sequence[Window], taken: Sequence[int]) -> list[Array]:
-    """Residuals (N, c) of each window with the initial states and the columns `taken` projected out."""
+    """Return the residuals (N, c) of each window, projected.
+
+    The initial states and the columns `taken` are projected out.
+    """
     return [part.residual for part in _residuals(windows, taken)]
 
 
 def autoregression(rows: Array) -> Array:
-    """Coefficients (ORDER,), the nearest lag first, from rows (R, ORDER + 1) of neighbours; the order is that of BIC.
+    """Return autoregression coefficients (ORDER,) of least BIC.
 
-    White noise then stays as it is: a filter that it does not need would scale the slow columns by chance.
+    The nearest lag first, from rows (R, ORDER + 1) of neighbours. White noise then stays unfiltered: a filter that it
+    does not need would scale the slow columns by chance.
     """
     past, now = rows[:, -2::-1], rows[:, -1]
     best, chosen = len(now) * np.log(float(now @ now)), np.zeros(ORDER)
@@ -109,7 +117,10 @@ def autoregression(rows: Array) -> Array:
 
 
 def _autocovariance(coefficients: Array, variance: float, count: int) -> Array:
-    """γ_0 … γ_(count-1) of x_t = Σ a_k x_(t-k) + e_t."""
+    """Return the autocovariances γ_0 … γ_(count-1).
+
+    Of x_t = Σ a_k x_(t-k) + e_t.
+    """
     from scipy import signal
 
     impulse = np.zeros(MEMORY)
@@ -122,8 +133,9 @@ def _autocovariance(coefficients: Array, variance: float, count: int) -> Array:
 
 
 def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> Array:
-    """Yule-Walker with lagged products of the noise itself: those of the residuals e = (1 - QQᵀ) n plus what Q took.
+    """Return the filters corrected for absorbed noise.
 
+    Yule-Walker with lagged products of the noise itself: those of the residuals e = (1 - QQᵀ) n plus what Q absorbed.
     E[e eᵀ] = Σ - QQᵀΣ - ΣQQᵀ + QQᵀΣQQᵀ, Σ the covariance under the present filters; channels are independent.
     """
     channels = range(len(orders))
@@ -150,19 +162,25 @@ def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> 
                 products[lag] += _taken(part.initial[:, c], row[c][0], own, lag)
                 products[lag] += weight * _taken(part.shared[:, c], row[c][1], shared, lag)
         corrected = np.asarray(linalg.solve_toeplitz(products[:order], products[1 : order + 1]), np.float64)
-        # Few samples: the corrected products need not be those of any noise.
+        # With few samples the corrected products need not be positive definite.
         if _is_stable(corrected):
             new[c, :order] = corrected
     return new
 
 
 def _is_stable(coefficients: Array) -> bool:
-    """Whether x_t = Σ a_k x_(t-k) + e_t stays bounded: all roots of its polynomial inside the unit circle."""
+    """Return whether an autoregression is stable.
+
+    x_t = Σ a_k x_(t-k) + e_t stays bounded if all roots of its polynomial are inside the unit circle.
+    """
     return bool(np.isfinite(coefficients).all()) and float(np.abs(np.roots(np.r_[1.0, -coefficients])).max()) < 1.0
 
 
 def _pushed(coefficients: Array, variance: float, q: Array) -> Array:
-    """Σ q (N, n), Σ the covariance of the autoregression."""
+    """Return Σ q (N, n).
+
+    Σ is the covariance of the autoregression.
+    """
     return np.asarray(linalg.matmul_toeplitz(_autocovariance(coefficients, variance, len(q)), q), np.float64)
 
 
@@ -171,7 +189,10 @@ def _summed(parts: Sequence[Array]) -> Array:
 
 
 def _taken(q: Array, pushed: Array, inner: Array, lag: int) -> float:
-    """Σ_t of the lagged products that the columns q (N, n) took: those of QQᵀΣ + ΣQQᵀ - QQᵀΣQQᵀ."""
+    """Return the lagged products absorbed by columns q.
+
+    Σ_t of those of QQᵀΣ + ΣQQᵀ - QQᵀΣQQᵀ; q: (N, n).
+    """
     count = len(q) - lag
     return float(
         (q[lag:] * pushed[:count]).sum() + (q[:count] * pushed[lag:]).sum() - ((q[lag:] @ inner) * q[:count]).sum()
@@ -179,7 +200,7 @@ def _taken(q: Array, pushed: Array, inner: Array, lag: int) -> float:
 
 
 def _innovation(left: Sequence[_Left], coefficients: Array, c: int) -> float:
-    """Variance of what the filter leaves."""
+    """Return the variance of the filtered residuals."""
     from scipy import signal
 
     made = [signal.lfilter(np.r_[1.0, -coefficients], [1.0], part.residual[:, c])[ORDER:] for part in left]
@@ -187,9 +208,9 @@ def _innovation(left: Sequence[_Left], coefficients: Array, c: int) -> float:
 
 
 def _certainty(left: Sequence[_Left], coefficients: Array, c: int) -> float:
-    """Degrees of freedom 2/var(log S(0)) of the noise's level at low frequency, S(0) = s²/(1 - Σa)².
+    """Return the degrees of freedom of slow noise.
 
-    cov(a) = s² Γ⁻¹/N, Γ the autocovariance matrix.
+    2/var(log S(0)) for its level at low frequency, S(0) = s²/(1 - Σa)²; cov(a) = s² Γ⁻¹/N, Γ the autocovariance matrix.
     """
     order, count = len(coefficients), sum(len(part.residual) for part in left)
     gamma = _autocovariance(coefficients, 1.0, order)

@@ -1,4 +1,4 @@
-"""Which combinations of parameters the outputs of a model determine, by the structure of its equations."""
+"""Structural identifiability: combinations determined by the equations."""
 
 from kapitza.estimate.redundancy.equivalents import equivalents
 from kapitza.estimate.redundancy.structural import identifiable, refuse_redundant, structural

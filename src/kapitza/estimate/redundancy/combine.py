@@ -1,8 +1,8 @@
-"""Combinations of parameters that symmetries leave alone, as formulas.
+"""Combinations of parameters that symmetries leave unchanged, as formulas.
 
 A function p(θ) is determined where ∂p/∂θ ξ = 0 for every symmetry ξ. Symmetries that scale the parameters leave
-products of powers, those that shift them sums, and both together products of sums; what is left is sought among
-sums of products with few factors, whose coefficients follow from a linear system.
+products of powers unchanged, those that shift them sums, and both together products of sums; the remaining ones are
+sought among sums of products with few factors, whose coefficients follow from a linear system.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ LARGEST_BANK = 420
 
 @dataclass(frozen=True)
 class Combined:
-    """Formulas that the symmetries leave alone; `missing`: how many more there are, for which none was found."""
+    """Formulas that the symmetries leave unchanged.
+
+    missing: number of further combinations for which no formula was found.
+    """
 
     formulas: tuple[Expression, ...]
     missing: int
@@ -37,7 +40,10 @@ class Combined:
 
 @dataclass(frozen=True)
 class _Variables:
-    """Expressions of the parameters with values (J, q), and how symmetries change them, relative to these (J, q, d)."""
+    """Expressions of the parameters, and their changes by symmetries.
+
+    values: (J, q). directions: (J, q, d), changes relative to the values.
+    """
 
     expressions: tuple[Expression, ...]
     values: Array
@@ -49,12 +55,15 @@ class _Variables:
 
     @property
     def changes(self) -> Array:
-        """The same in absolute numbers."""
+        """Changes by symmetries in absolute numbers."""
         return self.directions * self.values[:, :, None]
 
 
 def combine(sampled: Sampled, names: Sequence[str]) -> Combined:
-    """As many independent formulas as there are parameters less symmetries, where they can be found."""
+    """Return independent formulas that are determined.
+
+    As many as there are parameters less symmetries, where they can be found.
+    """
     names = tuple(names)
     found: list[Expression] = []
     constants: list[tuple[Expression, Array]] = []
@@ -79,7 +88,7 @@ def combine(sampled: Sampled, names: Sequence[str]) -> Combined:
 
 
 def _components(sampled: Sampled) -> Iterator[list[int]]:
-    """Groups of parameters that no symmetry couples."""
+    """Yield groups of parameters that no symmetry couples."""
     projector = np.abs(np.einsum("jkd,jld->jkl", sampled.directions, sampled.directions)).max(axis=0)
     left = set(range(projector.shape[0]))
     while left:
@@ -92,7 +101,10 @@ def _components(sampled: Sampled) -> Iterator[list[int]]:
 
 
 def _reduced(directions: Array) -> Array:
-    """Orthonormal bases of the spaces that columns (J, q, d) span, of the least dimension among them."""
+    """Return orthonormal bases of columns (J, q, d).
+
+    All have the least dimension among the spaces that the columns span.
+    """
     if not directions.size:
         return directions[:, :, :0]
     left, size, _ = np.linalg.svd(directions, full_matrices=False)  # any sign: as a space
@@ -101,7 +113,10 @@ def _reduced(directions: Array) -> Array:
 
 
 def _reduce(own: _Variables) -> _Variables:
-    """Fewer variables, sums and products of the given ones, until no symmetry shifts or scales what is left."""
+    """Replace variables by invariant sums and products.
+
+    Repeated until no symmetry shifts or scales the remaining variables.
+    """
     while own.count:
         smaller = _sums(own) or _products(own)
         if smaller is None:
@@ -111,7 +126,10 @@ def _reduce(own: _Variables) -> _Variables:
 
 
 def _common(directions: Array) -> Array:
-    """Directions (q, m) that lie in all the spaces (J, q, d)."""
+    """Return the directions common to all spaces.
+
+    (q, m) for spaces (J, q, d).
+    """
     count, size, _ = directions.shape
     outside = np.eye(size) - np.einsum("jkd,jld->jkl", directions, directions)
     _, values, right = np.linalg.svd(outside.reshape(count * size, size))  # any sign: its echelon form is used
@@ -119,7 +137,10 @@ def _common(directions: Array) -> Array:
 
 
 def _sums(own: _Variables) -> _Variables | None:
-    """Sums that the symmetries leave alone which shift the variables; None where none does."""
+    """Return sums that shifts leave unchanged.
+
+    None where no symmetry shifts the variables.
+    """
     shifts = _common(_reduced(own.changes))
     rows = _null_rows(shifts.T) if shifts.shape[1] else None
     if rows is None:
@@ -134,7 +155,10 @@ def _sums(own: _Variables) -> _Variables | None:
 
 
 def _products(own: _Variables) -> _Variables | None:
-    """Products of powers that the symmetries leave alone which scale the variables; None where none does."""
+    """Return products of powers that scalings leave unchanged.
+
+    None where no symmetry scales the variables.
+    """
     scaling = _common(own.directions)
     rows = _rational_echelon(scaling.T) if scaling.shape[1] else None
     if rows is None:
@@ -153,20 +177,25 @@ def _products(own: _Variables) -> _Variables | None:
 
 
 def _powers(values: Array, exponents: NDArray[np.integer]) -> Array:
-    """Products (J, m) of powers of values (J, q) with their signs."""
+    """Return products (J, m) of powers with their signs.
+
+    values: (J, q).
+    """
     size = np.exp(np.log(np.abs(values)) @ exponents.T)
     odd = (exponents % 2).astype(bool)
     return size * np.prod(np.where((values < 0)[:, None, :] & odd, -1.0, 1.0), axis=2)
 
 
 def _sums_of_products(own: _Variables, wanted: int, constants: Sequence[tuple[Expression, Array]]) -> list[Expression]:
-    """Independent sums Σ q m(θ) of products m with few factors that no symmetry changes, the simplest first.
+    """Return sums Σ q m(θ) that no symmetry changes.
 
-    constants: other expressions that are determined, with their values (J,); they may occur as factors.
+    m are products with few factors; the sums are independent, the simplest first. constants: other expressions that are
+    determined, with their values (J,); they may occur as factors.
     """
     found: list[Expression] = []
     slopes = np.zeros((len(own.values), 0, len(own.expressions)))
     constants = sorted(constants, key=lambda pair: sp.count_ops(pair[0]))
+    # Banks in the order of their size: the first formula found is the simplest.
     for most, lowest, extra in ((1, 0, 0), (2, 0, 4), (2, -2, 2), (3, 0, 4), (3, -3, 2), (4, 0, 2)):
         more = constants[:extra]
         expressions = (*own.expressions, *(e for e, _ in more))
@@ -195,7 +224,11 @@ def _sums_of_products(own: _Variables, wanted: int, constants: Sequence[tuple[Ex
 
 
 def _bank(size: int, most: int, lowest: int) -> list[tuple[int, ...]]:
-    """Exponents, none below `lowest`, of products with at most so many factors: few and positive ones first."""
+    """Return exponents of products with at most `most` factors.
+
+    None below `lowest`; few and positive exponents come first. Above nine variables the bank is returned too large, so
+    that it is skipped.
+    """
     if size > 9:
         return [(1,) * size] * (LARGEST_BANK + 1)
     found: list[tuple[int, ...]] = [()]
@@ -206,7 +239,10 @@ def _bank(size: int, most: int, lowest: int) -> list[tuple[int, ...]]:
 
 
 def _null_combinations(matrix: Array, size: Array) -> Iterator[dict[int, Fraction]]:
-    """Combinations of the columns (N, m) that vanish, each with few of them, as exact coefficients of m / size."""
+    """Yield combinations of columns (N, m) that vanish.
+
+    Each has few columns; exact coefficients of m / size.
+    """
     kept: list[int] = []
     basis = np.zeros((matrix.shape[0], 0))
     scale = np.linalg.norm(matrix, axis=0).max(initial=1e-300)
@@ -227,7 +263,10 @@ def _null_combinations(matrix: Array, size: Array) -> Iterator[dict[int, Fractio
 
 
 def _whole(coefficients: dict[int, Fraction]) -> dict[int, Fraction]:
-    """The same combination in small whole numbers, its first one positive."""
+    """Return the combination in small whole numbers.
+
+    The first one is positive.
+    """
     multiple = lcm(*(f.denominator for f in coefficients.values()))
     numbers = {i: int(f * multiple) for i, f in coefficients.items()}
     common = gcd(*numbers.values()) * (1 if next(iter(numbers.values())) > 0 else -1)
@@ -235,20 +274,26 @@ def _whole(coefficients: dict[int, Fraction]) -> dict[int, Fraction]:
 
 
 def _rank(slopes: Array) -> int:
-    """Largest rank of the gradients (J, r, k)."""
+    """Return the largest rank of gradients (J, r, k)."""
     length = np.linalg.norm(slopes, axis=2, keepdims=True)
     values = np.linalg.svd(slopes / np.where(length > 0, length, 1.0), compute_uv=False)
     return int((values > 1e-6).sum(axis=1).max(initial=0))
 
 
 def _fraction(value: float) -> Fraction | None:
-    """The fraction with a small denominator that a number is, None where it is none."""
+    """Return the small fraction equal to a number.
+
+    Its denominator is at most 24; None where there is none.
+    """
     near = Fraction(float(value)).limit_denominator(24)
     return near if abs(float(near) - value) <= 1e-6 * max(1.0, abs(value)) else None
 
 
 def _rational_echelon(rows: Array) -> list[list[Fraction]] | None:
-    """Reduced row echelon form with small fractions, None where the entries are none; pivots from the left."""
+    """Return the reduced row echelon form in fractions.
+
+    None where the entries are not small fractions; pivots from the left.
+    """
     matrix, first, reduced = rows.copy(), 0, []
     for column in range(matrix.shape[1]):
         if first == len(matrix):
@@ -270,7 +315,10 @@ def _rational_echelon(rows: Array) -> list[list[Fraction]] | None:
 
 
 def _null_rows(rows: Array) -> list[list[Fraction]] | None:
-    """Rows v with small fractions that are orthogonal to the given ones (s, k), each with few entries."""
+    """Return rational rows orthogonal to the given ones.
+
+    rows: (s, k). Each row found has few entries.
+    """
     reduced = _rational_echelon(rows)
     if reduced is None:
         return None

@@ -1,11 +1,13 @@
-"""Other values of the parameters with exactly the same outputs: exchanged compartments, changed signs, mirrored angles.
+"""Other parameter values with exactly the same outputs.
 
-Motions x' = f(x, t, θ) seen through y = h(x, t, θ) have a twin at other values θ* if an affine change of the states
-carries one onto the other,
+Examples are exchanged compartments, changed signs, mirrored angles.
+
+Motions x' = f(x, t, θ) observed through y = h(x, t, θ) have a twin at other values θ* if an affine change of the states
+maps one onto the other,
 
     f(T x + δ, t, θ*) = T f(x, t, θ),    h(T x + δ, t, θ*) = h(x, t, θ)    for all x and t.
 
-At random points these are equations for θ*, T and δ. They are solved by least squares from many beginnings (exchanged
+At random points these are equations for θ*, T and δ. They are solved by least squares from many starts (exchanged
 values, changed signs, exchanged states, random ones), all at once; solutions that hold at points not used are twins. A
 change of the states that is not affine is not found.
 """
@@ -24,11 +26,11 @@ from kapitza.base.arrays import Array, Indices
 from kapitza.model import Expression, Model, derived_in_base, symbol, symbolic, time
 
 POINTS = 3
-"""Points for every unknown."""
+"""Random points per unknown."""
 
 BEGINNINGS, ROUNDS, ITERATIONS, PATIENCE = 48, 3, 40, 12
-"""Beginnings of a round, rounds from exchanges of what was found, steps of least squares, and those after which they
-must halve the residuals."""
+"""Starts of a round, rounds (each from exchanges of the twins found before), iterations of least squares, and those
+after which an iteration must halve the cost."""
 
 SOLVED = 1e-18
 """Mean square of the relative residuals of a solution."""
@@ -40,13 +42,16 @@ APART = 1e-4
 """Relative difference from which two sets of values are different ones."""
 
 MOST_STATES, MOST_PARAMETERS = 6, 8
-"""Of models that are searched: the unknowns grow as the square of the states."""
+"""Largest models that are searched: the number of unknowns grows as the square of the states."""
 
 Twin = Mapping[str, float]
 
 
 class Twins:
-    """The conditions above for one model, its outputs and its free parameters."""
+    """Conditions above for one model and its outputs.
+
+    free: names of the free parameters.
+    """
 
     def __init__(self, model: Model, outputs: Sequence[Expression], free: Sequence[str]):
         self.model, self.free, self.n = model, tuple(free), len(model.states)
@@ -61,7 +66,10 @@ class Twins:
         self.columns = [model.names.index(name) for name in self.free]
 
     def found(self, values: Mapping[str, float], seed: int = 0) -> tuple[Twin, ...]:
-        """Twins of these values of all parameters, by the values of the free ones."""
+        """Return the twins of these parameter values.
+
+        values: of all parameters; a twin holds those of the free ones.
+        """
         rng, n = np.random.default_rng(seed), self.n
         theta = np.array([values[name] for name in self.free])
         size = np.where(theta != 0, np.abs(theta), 1.0)
@@ -91,7 +99,10 @@ class Twins:
     def _conditions(
         self, values: Mapping[str, float], theta: Array, size: Array, points: int, rng: np.random.Generator
     ) -> Callable[[Array], Array] | None:
-        """Residuals (S, q) of unknowns (S, m), θ*/size, T and δ, at random points; None where f has no value."""
+        """Return the residuals (S, q) as a function.
+
+        Of unknowns (S, m), θ*/size, T and δ, at random points; None where f has no value.
+        """
         n, moving = self.n, self.n + 1 + len(self.model.signals)
         fixed = np.array([values[name] for name in self.model.names])[:, None]
         for positive in (False, True):
@@ -130,12 +141,15 @@ class Twins:
         return np.array([np.broadcast_to(np.real(v), moving.shape[1:]) for v in found], float)
 
     def _beginnings(self, known: Sequence[Array], size: Array, rng: np.random.Generator) -> Array:
-        """(S, m): exchanges of values and of states, changes of sign, and random ones."""
+        """Return starts (S, m) of the least squares.
+
+        Exchanges of values and of states, changes of sign, and random ones.
+        """
         n, k, made = self.n, size.size, []
         signs = [np.diag(s) for s in itertools.product((1.0, -1.0), repeat=n) if n <= 4 or sum(x < 0 for x in s) == 1]
         swaps = [np.eye(n)[list(_swapped(n, i, j))] for i, j in itertools.combinations(range(n), 2)]
         if n % 2 == 0:
-            # Coordinates with their rates.
+            # A coordinate is exchanged together with its rate.
             half = n // 2
             swaps += [np.kron(np.eye(2), np.eye(half)[list(_swapped(half, i, j))])
                       for i, j in itertools.combinations(range(half), 2)]  # fmt: skip
@@ -152,21 +166,27 @@ class Twins:
 
 
 def _same_values(one: Array, other: Array, size: Array) -> bool:
-    """Whether two sets of values (k,) are the same, or differ by full turns."""
+    """Return whether two sets of values (k,) are equal.
+
+    Or differ by full turns.
+    """
     gap = one - other
     gap -= 2 * np.pi * np.round(gap / (2 * np.pi))
     return bool((np.minimum(np.abs(gap), np.abs(one - other)) <= APART * size).all())
 
 
 def _swapped(count: int, i: int, j: int) -> Indices:
-    """The places (count,) with two of them exchanged."""
+    """Return the indices (count,) with two of them exchanged."""
     order = np.arange(count, dtype=np.intp)
     order[[i, j]] = order[[j, i]]
     return order
 
 
 def _least_squares(residuals: Callable[[Array], Array], start: Array) -> Array:
-    """Solutions (S', m) of residuals = 0 from beginnings (S, m), by Levenberg-Marquardt steps side by side."""
+    """Return the solutions (S', m) of residuals = 0.
+
+    From starts (S, m), by Levenberg-Marquardt steps of all starts at once.
+    """
     now, unknowns = start.copy(), start.shape[1]
     left, damping = residuals(now), np.full(len(start), 1e-2)
     solved = []
@@ -185,7 +205,7 @@ def _least_squares(residuals: Callable[[Array], Array], start: Array) -> Array:
         damping = np.where(lower, damping / 5.0, damping * 4.0)
         cost = np.minimum(before, after)
         solved.append(now[cost < SOLVED * left.shape[1]])
-        # Beginnings that are done or creep are taken out, so that the others go on faster.
+        # Starts that have converged or progress slowly are removed, which makes the next iterations faster.
         creeping = (damping > 1e4) | ((number >= PATIENCE) & (cost > 0.5 * before) & (cost > 1e-6))
         alive = (cost >= SOLVED * left.shape[1]) & ~creeping & np.isfinite(cost)
         now, left, damping = now[alive], left[alive], np.maximum(damping[alive], 1e-12)
@@ -197,9 +217,10 @@ def _least_squares(residuals: Callable[[Array], Array], start: Array) -> Array:
 def equivalents(
     model: Model, outputs: Sequence[Expression], free: Sequence[str], settings: Sequence[Mapping[str, float]] = ()
 ) -> tuple[Twin, ...]:
-    """Other values of the free parameters with the same outputs as those of the model, within the bounds.
+    """Return other parameter values with the same outputs.
 
-    settings: values of parameters of single recordings; where they differ, a twin must be one for each of them.
+    Of the free parameters, within the bounds. settings: values of parameters of single recordings; where they differ, a
+    twin must be one for each of them.
     """
     searchable = not (model.delays or model.impacts or model.is_map or model.structure.steps)
     if not searchable or not free or len(model.states) > MOST_STATES or len(free) > MOST_PARAMETERS:
@@ -228,14 +249,20 @@ def _inside(model: Model, name: str, value: float) -> bool:
 
 
 def _generic(model: Model) -> Mapping[str, float]:
-    """Values of all parameters near those of the model without any that are equal by accident."""
+    """Return generic parameter values near the model's.
+
+    No two of them are equal by accident.
+    """
     rng = np.random.default_rng(3)
     return {n: (v if v else 1.0) * float(np.exp(rng.uniform(-0.3, 0.3))) for n, v in model.values.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """What is searched, compared by the equations alone: every fit of a model asks again at other values."""
+    """Model, outputs and free parameters, compared by equations.
+
+    Values are not compared, because every fit of a model repeats the question at other values.
+    """
 
     model: Model
     outputs: tuple[Expression, ...]
@@ -254,7 +281,10 @@ class _Question:
 
 @lru_cache(maxsize=32)
 def _twins(question: _Question) -> Twins | None:
-    """The conditions of a model, None where they cannot be written or have no solution at values in general."""
+    """Return the conditions of a model.
+
+    None where they cannot be written or have no solution at generic values.
+    """
     try:
         made = Twins(question.model, question.outputs, question.free)
     except (TypeError, ValueError, NotImplementedError):

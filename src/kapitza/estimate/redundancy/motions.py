@@ -1,4 +1,4 @@
-"""The same question put to motions: how many combinations do sensitivities of the outputs tell apart?"""
+"""Rank of the sensitivities over random motions."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from kapitza.flow import Flow
 from kapitza.model import Model
 
 RUNS, SAMPLES, TIME = 8, 60, 4.0
-"""Motions from random states, samples of each, and their length in units of 1/(fastest rate at the start)."""
+"""Number of motions from random states, samples of each, and their mean duration."""
 
 NULL, CLEAR = 1e-10, 1e-8
-"""Relative singular values of the sensitivities that are none, and that are some: between them nothing is said."""
+"""Relative singular values of the sensitivities up to which they are zero, and from which they are not; between the two
+the rank is undecided."""
 
 
 def rank_by_motions(
     model: Model, seen: Observation, free: Sequence[str], settings: Sequence[Mapping[str, float]], seed: int = 0
 ) -> int | None:
-    """Rank of ∂ outputs/∂θ over motions from random states, the states themselves unknown; None where it is not clear.
+    """Return the rank of ∂ outputs/∂θ over random motions.
 
-    It cannot exceed what the structure says. It is smaller where a change of the parameters is undone by one that is no
-    scale, shift or mixture of the coordinates.
+    Motions start from random states, which are themselves unknown; None where the rank is not clear. It cannot exceed
+    the structural rank. It is smaller where a change of the parameters is undone by one of the coordinates that is not
+    a scale, shift or mixture.
     """
     if model.is_map or model.delays or model.impacts or not np.isfinite(list(model.values.values())).all():
         return None
@@ -44,7 +46,7 @@ def rank_by_motions(
         flat = slopes.reshape(-1, slopes.shape[-1])
         if not np.isfinite(flat).all():
             continue
-        # What unknown initial states explain is not knowledge of the parameters.
+        # Changes that unknown initial states explain carry no information on the parameters.
         initial = flat[:, : start.size]
         basis = orth(initial / np.linalg.norm(initial, axis=0).clip(1e-300))  # any sign: Q Qᵀ
         own = flat[:, start.size :] * scale

@@ -1,4 +1,7 @@
-"""Identifiability by the structure of the equations, for a fit that is asked for or that came to nothing."""
+"""Structural identifiability of the free parameters of a fit.
+
+Tested before a fit, and after one with undetermined parameters.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,20 @@ from kapitza.estimate.request import Request
 from kapitza.model import Expression, Model, parse_expression, to_text
 
 FEW, MANY = 6, 400
-"""Parameter sets at which symmetries are sampled: to tell shifts and scales, and to find sums of products."""
+"""Parameter sets at which symmetries are sampled: few for shifts and scales, many to find sums of products."""
 
 MOST_COORDINATES = 8
-"""Of models that are looked at before a fit: the conditions grow as the cube, 10 s of processor time at 20."""
+"""Most coordinates of a model that is tested before a fit: the cost grows as the cube, 10 s of processor time at 20."""
 
 
 def structural(
     model: Model, outputs: Sequence[Expression], free: Sequence[str], settings: Sequence[Mapping[str, float]] = ({},)
 ) -> Identifiability | None:
-    """What `outputs` (expressions in states, time and parameters) determine of the free parameters.
+    """Return which parameters the outputs determine.
 
-    settings: parameter values of the recordings, one by one. None where the equations do not tell: past values in
-    them, no points at which they can be evaluated, ranks that are not clear.
+    outputs: expressions in states, time and parameters. settings: parameter values of the recordings, one by one. None
+    where the equations do not decide: past values in them, no points at which they can be evaluated, ranks that are not
+    clear.
     """
     given = tuple(sorted({tuple(sorted(own.items())) for own in settings})) or ((),)
     return _structural(model, tuple(outputs), tuple(free), given)
@@ -73,17 +77,20 @@ def _structural(
 
 
 def _in_words(sampled: Sampled, names: Sequence[str], texts: Sequence[str]) -> tuple[str, ...]:
-    """The parameters that have no value of their own."""
+    """Describe the parameters that are not determined."""
     loose = [n for n, moved in zip(names, np.abs(sampled.directions).max(axis=(0, 2)) > 1e-7, strict=True) if moved]
     kept = " as long as these keep their values" if texts else ""
     return (f"{', '.join(loose)} may change{' together' if len(loose) > 1 else ''} and no output shows it{kept}",)
 
 
 def refuse_redundant(request: Request, outputs: Sequence[Expression]) -> None:
-    """Refuse free parameters that cannot be told apart however good the data are; those with a prior count as known."""
+    """Refuse free parameters that no data can distinguish.
+
+    Parameters with a prior count as known.
+    """
     model = request.model
     if model.structure.steps or len(model.coordinates) > MOST_COORDINATES:
-        return  # large linkages and chains: only looked at where a fit finds something
+        return  # large linkages and chains: tested only where a fit finds a singular direction
     names = tuple(n for n in request.names if model.parameter(n).prior is None)
     found = structural(model, outputs, names, [part.values for part in request.parts])
     if found is not None and not found.complete:
@@ -93,9 +100,10 @@ def refuse_redundant(request: Request, outputs: Sequence[Expression]) -> None:
 def identifiable(
     request: Request, theta: Array, information: Array, size: Array, outputs: Sequence[Expression]
 ) -> Identifiability:
-    """What an information matrix (k, k) at values theta (k,) determines; size (k,): as `analyse` takes it.
+    """Return which parameters an information matrix (k, k) determines.
 
-    What it does not has the formulas that follow from the equations in place of powers read off numbers.
+    At values theta (k,); size (k,): as in `analyse`. Combinations are the formulas that follow from the equations, not
+    powers found from the numbers, where the two agree in rank.
     """
     found, model = analyse(information, request.names, size), request.model_at(theta)
     if found.complete:
@@ -114,7 +122,10 @@ def identifiable(
 
 
 def _untouched(text: str, found: Identifiability, model: Model) -> bool:
-    """Whether a combination keeps its value, to first order, along the directions that the data do not see."""
+    """Return whether a combination is unaffected by undetermined directions.
+
+    It keeps its value, to first order, along the directions that the data do not determine.
+    """
     expression = parse_expression(text, found.names)
     slope = slopes_at(model, [expression], found.names)[0] * [model.values[n] for n in found.names]
     size = np.abs(slope).max(initial=0.0) * np.abs(found.directions).max(initial=1.0)

@@ -1,7 +1,7 @@
-"""Changes of the parameters that no output can see, because a change of the coordinates undoes them.
+"""Parameter changes that a change of coordinates undoes.
 
-A model R(u, u', u'', t, θ) = 0 with outputs y = h(u, u', u'', t, θ) is unchanged by θ → θ + ε ξ if there is a change of
-coordinates u → u + ε η, η = B u + δ + γ t (scales, mixtures, shifts), with
+No output can detect them. A model R(u, u', u'', t, θ) = 0 with outputs y = h(u, u', u'', t, θ) is unchanged by
+θ → θ + ε ξ if there is a change of coordinates u → u + ε η, η = B u + δ + γ t (scales, mixtures, shifts), with
 
     ∂R/∂u η + ∂R/∂u' η' + ∂R/∂u'' η'' + ∂R/∂θ ξ = 0,    ∂h/∂u η + ∂h/∂u' η' + ∂h/∂u'' η'' + ∂h/∂θ ξ = 0
 
@@ -25,16 +25,19 @@ NULL = 1e-10
 """Singular values of the scaled rows below this share of the largest belong to a symmetry."""
 
 CLEAR = 1e-7
-"""The next singular value must be this large, else the rows decide nothing."""
+"""The next singular value must be this large, else the rank is undecided."""
 
 
 ENOUGH = 0.2
-"""Share of random points at which the equations must have a value; the others lie outside the domain of a root."""
+"""Share of random points at which the equations must have a value; the others are outside the domain of a root."""
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Symmetries at several parameter sets: theta (J, k); directions (J, k, d), orthonormal columns ξ/θ."""
+    """Symmetries at several parameter sets.
+
+    theta (J, k); directions (J, k, d), orthonormal columns ξ/θ.
+    """
 
     theta: Array
     directions: Array
@@ -45,7 +48,7 @@ class Sampled:
 
 
 class Conditions:
-    """The conditions above for one model, its outputs and free parameters, ready to be sampled."""
+    """Conditions above for one model, ready to be sampled."""
 
     def __init__(self, model: Model, outputs: Sequence[Expression], free: Sequence[str]):
         self.model, self.free = model, tuple(free)
@@ -54,7 +57,10 @@ class Conditions:
 
     @classmethod
     def of(cls, model: Model, outputs: Sequence[Expression], free: Sequence[str]) -> Conditions:
-        """The conditions of a model; those of the same equations with other values are compiled once."""
+        """Return the conditions of a model.
+
+        Those of the same equations with other values are compiled once.
+        """
         parameters = tuple((p.name, p.expression) for p in model.parameters)
         impacts = tuple((i.surface, tuple(i.reset.items())) for i in model.impacts)
         form = _Form(
@@ -94,7 +100,10 @@ class Conditions:
         self.rows, self.spikes = len(rows), spikes
 
     def _changes(self, orders: Mapping[str, int]) -> list[dict[sp.Symbol, Expression]]:
-        """Basis of the changes of coordinates: what every state and highest derivative changes by."""
+        """Return a basis of the changes of coordinates.
+
+        Each entry gives the change of every state and highest derivative.
+        """
         model, top_of = self.model, {}
         for name, order in orders.items():
             chain = [symbol(name)] if model.is_map else [rate(name, k) if k else symbol(name) for k in range(order)]
@@ -118,7 +127,10 @@ class Conditions:
         return found
 
     def sample(self, settings: Sequence[Mapping[str, float]], count: int, seed: int) -> Sampled | None:
-        """Symmetries at `count` random parameter sets about the model's values; settings: of the records."""
+        """Return the symmetries at `count` random parameter sets.
+
+        The sets are near the model's values; settings: parameter values of the records.
+        """
         rng = np.random.default_rng(seed)
         theta = self._parameter_sets(count, rng)
         columns = len(self.free) + self.columns * len(settings)
@@ -136,7 +148,10 @@ class Conditions:
         return _null_spaces(np.concatenate(blocks, axis=1), theta)
 
     def _parameter_sets(self, count: int, rng: np.random.Generator) -> Array:
-        """(J, k) values around the model's own, of the same sign and within the bounds."""
+        """Draw parameter sets (J, k) around the model's values.
+
+        Of the same sign and within the bounds.
+        """
         columns = []
         for name in self.free:
             value = self.model.values[name]
@@ -152,7 +167,10 @@ class Conditions:
         return np.array(columns).T.reshape(count, len(self.free))
 
     def _rows(self, theta: Array, own: Mapping[str, float], points: int, rng: np.random.Generator) -> Array | None:
-        """(J, points · rows, k + columns): the conditions at random points of the motion, None where there are none."""
+        """Return the conditions at random points of the motion.
+
+        (J, points · rows, k + columns); None where the equations have no value at too many points.
+        """
         count = len(theta)
         values = {**self.model.values, **own}
         fixed = [values[n] if np.isfinite(values[n]) else 1.0 + 0.1 * i for i, n in enumerate(self.model.names)]
@@ -186,7 +204,10 @@ class Conditions:
 
 @dataclass(frozen=True)
 class _Form:
-    """What the compiled conditions depend on: everything of a model but its values."""
+    """Everything that compiled conditions depend on.
+
+    All of a model but its values.
+    """
 
     coordinates: tuple[Coordinate, ...]
     equations: tuple[Expression, ...]
@@ -205,7 +226,7 @@ def _compiled(form: _Form) -> Conditions:
 
 
 def _along(expression: Expression, changes: Sequence[Mapping[sp.Symbol, Expression]], free: Sequence[str]) -> list:
-    """Derivatives of an expression by the free parameters, then along each change of coordinates."""
+    """Differentiate by parameters and along coordinate changes."""
     slopes = {s: sp.diff(expression, s) for s in {s for change in changes for s in change} & expression.free_symbols}
     row = [sp.diff(expression, symbol(n)) if symbol(n) in expression.free_symbols else sp.Integer(0) for n in free]
     for change in changes:
@@ -219,14 +240,20 @@ def _through(
     changes: Sequence[Mapping[sp.Symbol, Expression]],
     free: Sequence[str],
 ) -> list:
-    """The condition on a reset x⁺ = r(x⁻, θ): what x⁺ changes by is what its own change of coordinates says."""
+    """Return the condition on a reset map.
+
+    For x⁺ = r(x⁻, θ) the change of x⁺ through r equals its own change of coordinates.
+    """
     before = _along(reset.get(state, state), changes, free)
     after = [change.get(state, sp.S.Zero).xreplace(dict(reset)) for change in changes]
     return [*before[: len(free)], *(b - a for b, a in zip(before[len(free) :], after, strict=True))]
 
 
 def _function(expressions: Sequence[Expression], inputs: Sequence[sp.Symbol], spikes: dict[sp.Basic, sp.Symbol]):
-    """The expressions (E, …) as one function of arrays; a Dirac pulse counts as a function of its own."""
+    """Compile expressions (E, …) to one function of arrays.
+
+    A Dirac pulse is replaced by a separate random input.
+    """
     for expression in expressions:
         for pulse in expression.atoms(sp.DiracDelta):
             spikes.setdefault(pulse, sp.Dummy(f"pulse{len(spikes)}"))
@@ -244,14 +271,17 @@ def _function(expressions: Sequence[Expression], inputs: Sequence[sp.Symbol], sp
 
 
 def _null_spaces(rows: Array, theta: Array) -> Sampled | None:
-    """The parameter parts of the null spaces of rows (J, m, c), where their rank is clear; None where it rarely is."""
+    """Return the parameter parts of null spaces.
+
+    Of rows (J, m, c), where their rank is clear; None where it is clear for less than half of the sets.
+    """
     k = theta.shape[1]
     scale = np.ones((len(theta), rows.shape[2]))
     scale[:, :k] = theta
     scaled = rows * scale[:, None, :]
     length = np.linalg.norm(scaled, axis=2, keepdims=True)
     scaled = scaled / np.where(length > 0, length, 1.0)
-    # A QR step first: the rows are many more than the columns.
+    # A QR step first makes the SVD cheap: there are many more rows than columns.
     _, values, right = np.linalg.svd(np.linalg.qr(scaled, mode="r"))  # any sign: null spaces
     full = np.zeros((len(theta), rows.shape[2]))
     full[:, : values.shape[1]] = values

@@ -1,4 +1,4 @@
-"""The question before the experiment: which parameters will these sensors determine?"""
+"""The function `identifiability`, for use before an experiment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kapitza.model import Model
 
 @dataclass(frozen=True)
 class _Outputs(Estimator):
-    """State what channels measure; every error of a sensor may be unknown."""
+    """Outputs with every sensor error possibly unknown."""
 
     accepts: ClassVar[Accepts] = Accepts((), unknown=("gain", "offset", "drift", "delay"), lost_samples=True)
 
@@ -104,7 +104,7 @@ def identifiability(
         )
     by_motions = rank_by_motions(model, seen, names, settings)
     if by_motions is not None and by_motions < found.rank:
-        # A symmetry that bends the coordinates: what is named is still not known to be determined.
+        # A symmetry that is nonlinear in the coordinates: the formulas found may then be undetermined.
         words = f"sensitivities of motions tell only {by_motions} of {found.rank} combinations apart"
         return replace(found, rank=by_motions, determined=(), undetermined=(*found.undetermined, words), exact=False)
     return replace(found, equivalents=twins) if found.complete else found

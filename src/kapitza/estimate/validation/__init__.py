@@ -1,4 +1,4 @@
-"""A fitted model on data that were not fitted."""
+"""Validation of a fitted model on other data."""
 
 from kapitza.estimate.validation.result import (
     Exponents,

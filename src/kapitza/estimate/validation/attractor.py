@@ -1,4 +1,7 @@
-"""Where motions pass a section: two clouds of points, their distance, and what chance makes of it."""
+"""Comparison of attractors on a section.
+
+Two clouds of points, their energy distance, and its distribution by chance.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +17,30 @@ from kapitza.estimate.validation.result import SectionTest
 from kapitza.signal import on_circles
 
 FEWEST = 30
-"""Points of a section without which it says nothing."""
+"""Fewest points of a section that is compared."""
 
 MOST = 1500
-"""Points of each cloud that are compared: distances between all pairs are formed."""
+"""Most points of each cloud that are compared, because distances between all pairs are formed."""
 
 SHORTEST = 20
-"""Samples of a piece whose maxima are taken."""
+"""Fewest samples of a piece whose maxima are taken."""
 
 PROMINENT = 0.3
 """Height of a maximum above its surroundings, in standard deviations of the channel."""
 
 SPREADS = 3.0
-"""Standard deviations above the mean of what copies have among themselves that make the floor. Chaotic motions dwell in
-their wings for long: with two, a quarter of the right models of Lorenz's system would be doubted."""
+"""Noise floor in standard deviations above the mean distance between copies. Chaotic motions stay in one wing for long:
+with two, a quarter of the right models of Lorenz's system would be rejected."""
 
 COPIES = 12
-"""Stretches of the model's own motion from which the noise floor is read."""
+"""Runs of the model from which the noise floor is estimated."""
 
 
 def section_points(record: Record, channels: Sequence[str]) -> tuple[Array, tuple[str, ...], str]:
-    """Points (M, k) with names and kind: strobed once per excitation period, else at maxima of the first channel.
+    """Return the section points (M, k), names and kind.
 
-    A single channel enters with its next value, so that the points tell of the dynamics.
+    Strobed once per excitation period, else at maxima of the first channel. A single channel enters with its next
+    value, so that the points depend on the dynamics.
     """
     angles = dict(zip(record.channels, record.angles, strict=True))
     if record.period is not None:
@@ -66,7 +70,10 @@ def _maxima(record: Record, channels: Sequence[str]) -> tuple[Array, list[slice]
 
 
 def maxima_of(record: Record, channel: str) -> list[tuple[slice, Indices]]:
-    """Samples at the maxima of a channel, piece by piece; prominent enough that noise makes none of its own."""
+    """Return the samples at the maxima of a channel.
+
+    Piece by piece; only maxima that are too prominent to be made by noise.
+    """
     from scipy.signal import find_peaks
 
     continuous, found = record.unwrapped()[channel], []
@@ -77,7 +84,10 @@ def maxima_of(record: Record, channel: str) -> list[tuple[slice, Indices]]:
 
 
 def energy_distance(one: Array, other: Array) -> float:
-    """sqrt(2 E|X - Y| - E|X - X'| - E|Y - Y'|): zero for equal clouds only (G. Székely, M. Rizzo 2013)."""
+    """Return the energy distance of two clouds of points.
+
+    sqrt(2 E|X - Y| - E|X - X'| - E|Y - Y'|): zero for equal distributions only (G. Székely, M. Rizzo 2013).
+    """
     from scipy.spatial.distance import cdist
 
     square = 2 * cdist(one, other).mean() - cdist(one, one).mean() - cdist(other, other).mean()
@@ -85,7 +95,10 @@ def energy_distance(one: Array, other: Array) -> float:
 
 
 def compare_sections(record: Record, copies: Sequence[Record], channels: Sequence[str]) -> SectionTest:
-    """The record's section against those of runs of the model, each as long as the record and as noisy."""
+    """Compare the section of a record with the model's.
+
+    copies: runs of the model, each as long as the record and with its noise.
+    """
     measured, names, kind = section_points(record, channels)
     angles = dict(zip(record.channels, record.angles, strict=True))
     flags = [angles[name.removesuffix(", next")] for name in names]
@@ -104,7 +117,7 @@ def compare_sections(record: Record, copies: Sequence[Record], channels: Sequenc
     unit = [_thinned(on_circles(cloud, flags) / scale, rng) for cloud in clouds]
     own = _thinned(seen / scale, rng)
     distance = float(np.median([energy_distance(own, cloud) for cloud in unit]))
-    # The record against all copies is one draw of what a copy has against the others.
+    # For a right model the record is one more copy: its median distance is drawn like that of a copy from the others.
     among = [
         np.median([energy_distance(cloud, other) for j, other in enumerate(unit) if j != i])
         for i, cloud in enumerate(unit)

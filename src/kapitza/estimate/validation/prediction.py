@@ -1,4 +1,7 @@
-"""Prediction of held-back stretches: the state is fitted to the beginning of each, the parameters are held."""
+"""Prediction of stretches that were held back.
+
+The state is fitted to the beginning of each, the parameters are held.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,15 @@ from kapitza.flow import Flow
 from kapitza.model import Model
 
 SHORTEST = 12
-"""Samples of a stretch whose state is fitted, at least."""
+"""Fewest samples of a stretch to which its state is fitted."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """The fitted state (n,) at a sample of the record, and how much (n,) the states vary after it."""
+    """Fitted state (n,) at a sample of the record.
+
+    spread: (n,) standard deviation of the states after it.
+    """
 
     sample: int
     state: Array
@@ -35,7 +41,10 @@ class Begun:
 
 
 def stretches_of(record: Record, count: int) -> list[slice]:
-    """So many stretches of equal length, none across a gap."""
+    """Cut a record into stretches of equal length.
+
+    None of them crosses a gap.
+    """
     pieces = [piece for piece in record.split_at_gaps().segments() if piece.stop - piece.start >= 2 * SHORTEST]
     if not pieces:
         raise DataError(
@@ -60,7 +69,10 @@ def predict_stretches(
     count: int,
     warm_up: float,
 ) -> tuple[PredictionTest, list[Begun]]:
-    """The test, and the fitted state at the first sample of every stretch."""
+    """Predict every stretch of a record.
+
+    Returns the test, and the fitted state at the first sample of every stretch.
+    """
     seen = observe(model, [record], outputs, ())
     deviations = np.array([noise[c] for c in seen.channels])
     lost = np.column_stack([lost_readings(record, c) for c in seen.channels])
@@ -84,7 +96,7 @@ def predict_stretches(
             continue
         value = seen.value(run, times[1:], np.broadcast_to(vector, (len(run), vector.size)))
         error = seen.residual(value.copy(), record.values(seen.channels)[cut : piece.stop])
-        # What lies beyond the range of a sensor is not an error of the model.
+        # Samples beyond the range of a sensor are not errors of the model.
         error[lost[cut : piece.stop]] = np.nan
         starts.append(begin)
         errors.append(error)
@@ -110,7 +122,10 @@ def predict_stretches(
 def _fitted_states(
     model: Model, record: Record, outputs: Mapping[str, Output], seen: Observation
 ) -> tuple[Array, Array]:
-    """States (J, n) from the first to the last sample of a short record, and the residuals (N, c) of this motion."""
+    """Return the states fitted to a short record.
+
+    (J, n) from its first to its last sample, with the residuals (N, c) of this motion.
+    """
     method = ShootingFit(outputs={k: v for k, v in outputs.items() if k in record.channels}, throw=True)  # pyright: ignore[reportArgumentType]
     fit = method.fit(make_request(model, [Part(record)], [], method))
     assert fit.motion is not None
@@ -124,10 +139,11 @@ def _spread(record: Record, seen: Observation, lost: Flags) -> Array:
 
 
 def _horizons(error: Array, limit: Array, lead: Array, lengths: Indices) -> tuple[Array, Flags]:
-    """How long (S,) every channel stays within its limit (c,), and whether to the end of the stretch.
+    """Return the prediction horizons (S,).
 
-    lengths: (S,) samples predicted. A motion that left the finite numbers has left its limit; a reading that was lost,
-    NaN, has not.
+    How long every channel stays within its limit (c,); the second value (S,) is True where it did so to the end of the
+    stretch. lengths: (S,) samples predicted. A motion that became infinite has left its limit; a lost sample, NaN, has
+    not.
     """
     wrong = np.asarray((np.abs(error) > limit).any(axis=2))
     if not wrong.size:
@@ -139,11 +155,17 @@ def _horizons(error: Array, limit: Array, lead: Array, lengths: Indices) -> tupl
 
 
 def maxima_intervals(record: Record, channel: str) -> Array:
-    """Times [s] between successive prominent maxima of a channel."""
+    """Return the times [s] between maxima of a channel.
+
+    Only prominent maxima count.
+    """
     return np.concatenate([np.zeros(0), *(np.diff(record.time[tops]) for _, tops in maxima_of(record, channel))])
 
 
 def oscillation_of(record: Record, channels: Sequence[str]) -> float:
-    """Mean time of an oscillation [s], in the channel that has most of them."""
+    """Return the mean period of oscillation [s].
+
+    Of the channel with the shortest one.
+    """
     times = [intervals.mean() for c in channels if len(intervals := maxima_intervals(record, c)) > 2]
     return float(min(times, default=np.nan))

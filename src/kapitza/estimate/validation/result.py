@@ -1,4 +1,4 @@
-"""What a validation found, each part a small type."""
+"""Result of a validation and its parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ SHARE = 0.5
 
 @dataclass(frozen=True)
 class PredictionTest:
-    """Prediction of held-back stretches: the state is fitted to the beginning of each, then carried on.
+    """Prediction of held-back stretches.
+
+    The state is fitted to the beginning of each, then continued.
 
     starts: (S,) time at which each prediction begins [s]; lead: (L,) time since then [s]; error: (S, L, c) predicted
     minus measured, NaN beyond a stretch. noise: (c,) sensor noise, spread: (c,) standard deviation of the signal.
@@ -57,7 +59,10 @@ class PredictionTest:
 
     @property
     def course(self) -> tuple[Array, Array]:
-        """Root mean square error over stretches and channels against lead time (L,): in noises, and in spreads."""
+        """Root mean square error (L,) against lead time.
+
+        Over stretches and channels, in units of the noise and of the spread.
+        """
         squares = self.error**2
         with np.errstate(invalid="ignore"):
             count = np.isfinite(squares).sum(axis=(0, 2))
@@ -68,10 +73,10 @@ class PredictionTest:
 
 @dataclass(frozen=True)
 class SectionTest:
-    """Where the motion passes a section, measured and modelled, and how far the two clouds are apart.
+    """Section points, measured and modelled, and their distance.
 
     names: of the coordinates; measured (M, k), modelled (M', k). distance: energy distance in units of the measured
-    spread; floor: three standard deviations above what runs of the model as long as the record have among themselves.
+    spread; floor: three standard deviations above the distances between runs of the model as long as the record.
     """
 
     names: tuple[str, ...]
@@ -88,9 +93,11 @@ class SectionTest:
 
 @dataclass(frozen=True)
 class OrbitCheck:
-    """A periodic orbit of the data and the model's own nearest one. distance: largest, in units of the spread;
-    deviations: the same in standard errors of the data's orbit (NaN where it carries none); of a free motion those of
-    its period."""
+    """Periodic orbit of the data and the model's nearest.
+
+    distance: largest, in units of the spread; deviations: the same in standard errors of the data's orbit (NaN where it
+    carries none); of a free motion those of its period.
+    """
 
     label: str
     matched: bool
@@ -103,8 +110,8 @@ class OrbitCheck:
 class Exponents:
     """Largest Lyapunov exponents [1/s].
 
-    measured, modelled: read in the same way from the record and from the model's motion with noise, None where they
-    cannot be. tangents: of the model's motion by its tangents, over a time as long as the record.
+    measured, modelled: estimated by the same method from the record and from the model's motion with noise, None where
+    this is not possible. tangents: of the model's motion by its tangents, over a time as long as the record.
     """
 
     measured: Lyapunov | None
@@ -113,7 +120,10 @@ class Exponents:
 
     @property
     def agree(self) -> bool | None:
-        """Whether the intervals overlap; None where one of them is not known."""
+        """Whether the intervals overlap.
+
+        None where one of them is not known.
+        """
         if self.measured is None or self.modelled is None:
             return None
         return self.measured.low <= self.modelled.high and self.modelled.low <= self.measured.high
@@ -121,7 +131,10 @@ class Exponents:
 
 @dataclass(frozen=True)
 class Frequency:
-    """Oscillations of a channel per second [Hz], measured and modelled. deviation: standard error of the difference."""
+    """Frequency of a channel [Hz], measured and modelled.
+
+    Oscillations per second. deviation: standard error of the difference.
+    """
 
     channel: str
     measured: float
@@ -174,11 +187,17 @@ class Validation:
 
     @property
     def rejected(self) -> bool | None:
-        """Whether the model is rejected at 5 %; None where it was not tested."""
+        """Whether the model is rejected at 5 %.
+
+        None where it was not tested.
+        """
         return None if self.test is None else self.test.rejected
 
     def table(self) -> pd.DataFrame:
-        """One row per test: what was measured, what the model gives, and whether they agree."""
+        """Return one row per test.
+
+        Columns: measured value, value of the model, and whether they agree.
+        """
         import pandas as pd
 
         rows: list[tuple[str, str, str, str]] = []
@@ -254,14 +273,17 @@ class Validation:
         return f"not rejected (p = {test.chance:.2g})."
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Errors against lead time, the sections over each other, and the spectra; saved when a path is given."""
+        """Plot errors, sections and spectra.
+
+        Errors against lead time, the sections over each other, and the spectra; saved when a path is given.
+        """
         from kapitza.report import plot_validation
 
         return drawn(plot_validation(self), path)
 
 
 SURELY = 6.0
-"""Standard errors, the largest of all coordinates of an orbit, beyond which it is not the model's."""
+"""Largest distance of an orbit from the model's, in standard errors over all coordinates, that errors explain."""
 
 FOLLOWS = 1.3
 """Residuals of the fitted beginnings, in units of the noise, up to which the model follows the data."""

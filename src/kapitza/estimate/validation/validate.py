@@ -1,4 +1,7 @@
-"""The verb: a fitted model on data that were not fitted, its parameters held."""
+"""The function `validate`: a model on data not fitted.
+
+The parameters are held.
+"""
 
 from __future__ import annotations
 
@@ -50,16 +53,17 @@ LOOP = 400
 """Points of the model's orbit to which the path of a free motion is compared."""
 
 MOST_ORBITS = 12
-"""Looked for in the model, the first of those found."""
+"""Most orbits of the record that are searched in the model."""
 
 STRETCHES = (1, 8, 32)
-"""Stretches of the record over which a motion with the held parameters is tried, each with its own first state."""
+"""Numbers of stretches into which the record is cut, tried in turn until a motion with the held parameters follows each
+of them from its own first state."""
 
 FEWEST_OSCILLATIONS = 5
-"""Below, the mean of the intervals between maxima has no error to compare with."""
+"""Fewest oscillations for which the mean interval between maxima has a usable standard error."""
 
 CORRELATED = 4.0
-"""Successive oscillations that count as one independent."""
+"""Successive oscillations that count as one independent sample."""
 
 
 def validate(
@@ -161,7 +165,10 @@ def _model_of(fit: Any, outputs: Mapping[str, Output] | None) -> tuple[Model, di
 
 
 def _noise_of(record: Record, seen: Observation, given: Mapping[str, float]) -> dict[str, float]:
-    """Return the standard deviation per channel: as given, else read off its spectrum."""
+    """Return the standard deviation of noise per channel.
+
+    As given, else estimated from its spectrum.
+    """
     found = {}
     longest = max(record.split_at_gaps().segments(), key=lambda piece: piece.stop - piece.start)
     for channel in seen.channels:
@@ -173,7 +180,10 @@ def _noise_of(record: Record, seen: Observation, given: Mapping[str, float]) -> 
 
 
 def _level(values: Array, lost: Flags) -> float:
-    """Noise of a channel (N,) by its spectrum; where readings were lost, by sixth differences of those between."""
+    """Return the noise of a channel (N,).
+
+    By its spectrum; where samples were lost, by sixth differences of the samples between them.
+    """
     if not lost.any():
         return float(noise_level(values[:, None])[0])
     whole = np.convolve(~lost, np.ones(SIXTH + 1), mode="valid") > SIXTH + 0.5
@@ -181,12 +191,15 @@ def _level(values: Array, lost: Flags) -> float:
 
 
 SIXTH = 6
-"""Order of differences that leave little of a densely sampled motion and all of its noise."""
+"""Order of differences that remove a densely sampled motion and keep its noise."""
 
 
 @dataclass
 class _Work:
-    """The tests in turn; what cannot be made leaves a note."""
+    """Tests of a validation, run in turn.
+
+    A test that cannot be made leaves a note.
+    """
 
     fit: Estimate | Model
     model: Model
@@ -240,7 +253,10 @@ class _Work:
             self.notes.append(f"no motion of the model follows even the beginnings of the stretches: {first}.")
 
     def _test_terms(self) -> None:
-        """Score tests along a motion of the model that follows the record, in as few stretches as it can."""
+        """Run score tests along a fitted motion.
+
+        The motion follows the record in as few stretches as possible.
+        """
         method = ShootingFit(outputs=self.outputs, throw=False)  # pyright: ignore[reportArgumentType]
         reason = ""
         for count in STRETCHES:
@@ -253,7 +269,7 @@ class _Work:
                     misfit = second.misfit
                     if misfit is not None and misfit.misses:
                         self.unexplained = f"with the states fitted, {misfit.what} {misfit.verdict}"
-                    # Steps and wild samples that the fit of the states left out must not go unsaid.
+                    # Jumps and outliers that the fit of the states left out are reported.
                     self.notes += [text for text in second.warnings if text not in self.notes]
                     return
                 reason = second.status.value
@@ -262,10 +278,11 @@ class _Work:
         self.notes.append(f"terms: no motion of the model follows the record, also in short stretches: {reason}.")
 
     def _simulate(self) -> None:
-        """Runs of the model over the pieces of the record, each from the state fitted to its beginning, with noise.
+        """Run the model over the pieces of the record.
 
-        The runs after the first begin as much beside that state as a reading is: a transient stays one, chaotic ones
-        part. What lies before the first fitted state of a piece is left out.
+        Each piece starts from the state fitted to its beginning; noise is added. The runs after the first start beside
+        that state by the relative error of a sample: a transient stays a transient, chaotic runs diverge. Samples
+        before the first fitted state of a piece are left out.
         """
         spans = [(begun, piece) for piece in self.record.segments() if (begun := self._begun_in(piece)) is not None]
         if not spans:
@@ -290,7 +307,10 @@ class _Work:
         return next((begun for begun in self.states if piece.start <= begun.sample < piece.stop), None)
 
     def _run(self, begun: Begun, piece: slice, beside: float, rng: np.random.Generator) -> Array:
-        """Readings (N, c) of the model from a sample of the record to the end of a piece."""
+        """Return the outputs (N, c) of one run.
+
+        From a sample of the record to the end of a piece.
+        """
         times = self.record.time[begun.sample : piece.stop] - self.record.excitation_start
         state = begun.state + beside * begun.spread * rng.standard_normal(begun.state.size)
         vector = self.model.vector
@@ -371,9 +391,10 @@ class _Work:
 
 
 def path_gap(orbit: PeriodicOrbit, own: PeriodicOrbit, model: Model, spread: Array) -> tuple[float, float]:
-    """How far the path of a free motion runs beside the model's orbit, in spreads, and its period in standard errors.
+    """Return the distance of a motion from an orbit.
 
-    The phase of such an orbit is free: every point is compared with the nearest one of the model.
+    Of the path of a free motion, in spreads, and the difference of the periods in standard errors. The phase of such an
+    orbit is free: every point is compared with the nearest one of the model.
     """
     assert orbit.crossings is not None
     assert own.loop is not None
@@ -386,7 +407,10 @@ def path_gap(orbit: PeriodicOrbit, own: PeriodicOrbit, model: Model, spread: Arr
 
 
 def _mean_frequency(intervals: Array) -> tuple[float, float]:
-    """Oscillations per second and their standard error; successive intervals of a chaotic motion lean on each other."""
+    """Return the mean frequency and its standard error.
+
+    Successive intervals of a chaotic motion are correlated, so only every CORRELATED-th counts as independent.
+    """
     if len(intervals) < FEWEST_OSCILLATIONS:
         return float("nan"), 0.0
     middle, independent = float(intervals.mean()), len(intervals) / CORRELATED
@@ -394,7 +418,10 @@ def _mean_frequency(intervals: Array) -> tuple[float, float]:
 
 
 def exponent_of(model: Model, state: Array, since: float, length: float, links: int = 400) -> float:
-    """Largest Lyapunov exponent [1/s] of the motion from a state over a time, by tangents."""
+    """Return the largest Lyapunov exponent [1/s] by tangents.
+
+    λ = (1/T) Σ log |M_i v_i| over `links` tangent maps M_i of the motion from a state over the time T, v_i normalised.
+    """
     flow = Flow(model)
     times = since + np.linspace(0.0, length, links + 1)
     nodes = flow.trajectory(state, times)
@@ -410,7 +437,10 @@ def exponent_of(model: Model, state: Array, since: float, length: float, links: 
 
 
 def _gap(orbit: PeriodicOrbit, own: PeriodicOrbit, angles: Sequence[bool]) -> Array:
-    """Differences (p, n) of section points, in the cyclic order in which they are smallest."""
+    """Return differences (p, n) of section points.
+
+    In the cyclic order in which they are smallest.
+    """
     one, other = np.asarray(orbit.points), np.asarray(own.points)
     if one.shape != other.shape:
         other = other[: len(one)]
