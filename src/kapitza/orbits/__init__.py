@@ -1,5 +1,6 @@
-"""Periodic orbits: the noun here, those found in records and those of models in the two folders inside.
+"""Periodic orbits: types, orbits in records, orbits of models.
 
+The types are here; `in_records` and `of_models` hold the orbits found in records and those of models.
 `find_orbits` is loaded from its module when it is first used: it needs both folders, and both need the noun.
 """
 

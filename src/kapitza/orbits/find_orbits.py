@@ -1,4 +1,7 @@
-"""find_orbits: the one verb for periodic orbits of models and in records."""
+"""Search for periodic orbits of models and in records.
+
+`find_orbits` is the one verb for both.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Periodic orbits: the noun that data and models share, and what compares them."""
+"""Types of periodic orbits, shared by data and models.
+
+With the functions that compare orbits: `distance` and `minimal_period`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class Profile:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far the multipliers can be trusted: each entry is a relative defect, NaN when it does not apply."""
+    """Relative defects that bound the trust in multipliers.
+
+    Each entry is a relative defect; NaN where the check does not apply.
+    """
 
     trivial: float = float("nan")
     determinant: float = float("nan")
@@ -50,8 +56,9 @@ class Certificate:
 
 @runtime_checkable
 class Loop(Protocol):
-    """A closed curve in state space, angles continuous: x(s + 1) = x(s) + 2π·winding.
+    """Closed curve in state space with continuous angles.
 
+    x(s + 1) = x(s) + 2π·winding.
     period: T; winding: (n,) turns per period; call it with fractions s (M,) in [0, 1] for states (M, n).
     """
 
@@ -66,10 +73,17 @@ class Loop(Protocol):
 
 @runtime_checkable
 class Influence(Protocol):
-    """How the noise of single samples of a record moves an orbit: what makes errors of different orbits correlated."""
+    """Effect of single noisy samples on an orbit.
+
+    Orbits that share samples have correlated errors.
+    """
 
     def physical_root(self) -> tuple[NDArray[np.intp], Array]:
-        """Samples (S,) and the root (p n + n, S, n) of the covariance of points and |multipliers| that they cause."""
+        """Return the samples and a root of the covariance.
+
+        Samples (S,) and the root (p n + n, S, n) of the covariance of points and |multipliers| that their noise
+        causes.
+        """
         ...
 
 
@@ -94,8 +108,9 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Crossings:
-    """The recorded channels along an orbit of a free motion, whose section has coordinates of its own.
+    """Recorded channels along an orbit of a free motion.
 
+    The section of a free motion has separate coordinates.
     channels: c names. values: (p, c) at the crossings of the section, at times (p,), the first at 0 [s]. covariance:
     (p c + 1, p c + 1) of the values at these times, row-major, and of the period.
     path_times (M,), path_values (M, c): the whole cycle, each instant averaged over neighbouring stretches.
@@ -150,13 +165,13 @@ class SolverReport:
 
 @dataclass(frozen=True)
 class OrbitMeasurement:
-    """Hold what is known of an orbit that was measured.
+    """Measured properties of an orbit.
 
     covariance: (p n, p n) of the points, row-major; multiplier_deviation: standard deviation of |multipliers|.
     joint_covariance: (p n + n, p n + n) of the points, row-major, and the moduli of the multipliers.
     visits: how many close returns of the record support it (0 for orbits of a model).
     period_deviation: standard deviation of the period [s], None where it is known or not estimated.
-    section_phase: time within the excitation period at which the points lie [s], None where nothing is said (0).
+    section_phase: time within the excitation period at which the points lie [s], None where it is not given (0).
     stretch: of the record it was found in; crossings: channels along an orbit of a free motion; influence: of single
     samples on it.
     """
@@ -174,7 +189,7 @@ class OrbitMeasurement:
 
 @dataclass(frozen=True)
 class OrbitSolution:
-    """Hold what a solver knows of an orbit.
+    """Properties of an orbit that a solver computes.
 
     loop: the curve it found; certificate: how far the multipliers can be trusted; sensitivity: derivatives by
     parameters; solver: how it came to the orbit.
@@ -257,7 +272,7 @@ class PeriodicOrbit(Shown):
         return with_parts(self, changes)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is still to be computed refers to compiled code, which stays in its process.
+        # Deferred fields refer to compiled code, which cannot leave its process: compute them before pickling.
         as_computed(self.solution)
         return as_computed(self)
 
@@ -268,9 +283,9 @@ class PeriodicOrbit(Shown):
 
 
 def distance(first: PeriodicOrbit, second: PeriodicOrbit, angles: Sequence[bool], scale: Array | float = 1.0) -> float:
-    """Largest distance between the section points of two orbits, minimised over cyclic shifts.
+    """Return the largest distance between section points of orbits.
 
-    Infinite when the number of points differs. `scale` divides each state first.
+    Minimised over cyclic shifts; infinite when the number of points differs. `scale` divides each state first.
     """
     if first.points.shape != second.points.shape:
         return float("inf")
@@ -282,7 +297,10 @@ def distance(first: PeriodicOrbit, second: PeriodicOrbit, angles: Sequence[bool]
 
 
 def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> int:
-    """Smallest divisor q of p with points[i + q] = points[i] within the tolerance."""
+    """Return the minimal period of a cycle of points.
+
+    The smallest divisor q of p with points[i + q] = points[i] within the tolerance.
+    """
     count = len(points)
     for q in range(1, count):
         if count % q == 0:
@@ -294,10 +312,10 @@ def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> i
 
 @dataclass(frozen=True)
 class OrbitSet(Shown, Sequence[PeriodicOrbit]):
-    """Hold orbits by period, and what was rejected.
+    """Orbits sorted by period, with the rejected candidates.
 
     status: INTERRUPTED when the search was stopped; the orbits are those found by then. angles: which states live on
-    a circle; message: the search in words; source: the record, or the report of a census.
+    a circle; message: a summary of the search; source: the record, or the report of a census.
     section_points: (M, n) points of the record on the section, thinned, for pictures.
 
     Examples
@@ -341,7 +359,10 @@ class OrbitSet(Shown, Sequence[PeriodicOrbit]):
         code: str | Sequence[str] | None = None,
         positions: Sequence[int] | None = None,
     ) -> OrbitSet:
-        """Only the orbits with one of these periods (in points), codes (any rotation) and positions in the set."""
+        """Select orbits by period, code and position.
+
+        Periods count points; a code matches in any rotation; positions are those in the set.
+        """
         periods = None if period is None else {int(p) for p in np.atleast_1d(np.asarray(period))}
         codes = None if code is None else {code} if isinstance(code, str) else set(code)
         turned = None if codes is None else {c[k:] + c[:k] for c in codes for k in range(max(len(c), 1))}
@@ -354,7 +375,10 @@ class OrbitSet(Shown, Sequence[PeriodicOrbit]):
         )
 
     def _chosen(self, positions: Iterable[int]) -> OrbitSet:
-        """The orbits at these positions; partners, noted as positions, follow them, or are None when left out."""
+        """Return the orbits at these positions.
+
+        Partners, stored as positions, are renumbered; a partner that was left out becomes None.
+        """
         place = {old: new for new, old in enumerate(positions)}
         orbits = []
         for old in place:
@@ -365,7 +389,10 @@ class OrbitSet(Shown, Sequence[PeriodicOrbit]):
         return replace(self, orbits=tuple(orbits))
 
     def table(self) -> pd.DataFrame:
-        """One row per orbit: period, code, winding, first point, multipliers, deviations, visits, partner."""
+        """Return a table with one row per orbit.
+
+        Columns: period, code, winding, first point, multipliers, deviations, visits, partner.
+        """
         import pandas as pd
 
         empty = {"period": [], "time [s]": [], "code": [], "stability": [], "closure": [], "visits": []}

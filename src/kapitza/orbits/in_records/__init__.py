@@ -1,4 +1,7 @@
-"""Periodic orbits found in data: returns, local maps, multipliers, codes, uncertainty."""
+"""Periodic orbits found in data.
+
+Returns, local maps, multipliers, codes, uncertainty.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Names and order for cycles: symbolic codes, duplicates, repetitions, symmetry partners, windings."""
+"""Codes, duplicates and symmetry partners of cycles.
+
+Also repetitions of shorter cycles, and winding numbers.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ Partition = Callable[[Array], Sequence[str]]
 
 
 def quadrants(points: Array) -> list[str]:
-    """Symbols of points (p, 2) = (angle, velocity) by the four quadrants of the section.
+    """Return the symbols of points by quadrants.
 
+    Points (p, 2) = (angle, velocity).
     A | B above velocity zero, C | D below; A and C where the angle taken in [0, 2π) is below π (ORBITS section 3.2).
     """
     right = np.mod(points[:, 0], 2 * np.pi) >= np.pi
@@ -28,13 +32,19 @@ def quadrants(points: Array) -> list[str]:
 
 
 def signs(points: Array) -> list[str]:
-    """A where the first coordinate is positive, B where it is negative."""
+    """Return symbols by the sign of the first coordinate.
+
+    A where it is positive, B where it is negative.
+    """
     return ["B" if x < 0 else "A" for x in points[:, 0]]
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Symbols A below and B from `value` on, in the first coordinate."""
+    """Partition of the first coordinate at one value.
+
+    Symbol A below `value`, B from it on.
+    """
 
     value: float
 
@@ -43,8 +53,9 @@ class Threshold:
 
 
 def turning_value(section: Section, bins: int = 40) -> float:
-    """Where the image of the first coordinate turns from rising to falling: the border of a one-humped map.
+    """Return the border of a one-humped map.
 
+    The first coordinate at which its image turns from rising to falling.
     From medians of the images in equally filled bins of the first coordinate; NaN when they have no inner extreme.
     """
     first = section.unit[section.starts, 0]
@@ -54,16 +65,21 @@ def turning_value(section: Section, bins: int = 40) -> float:
     middle = np.array([np.median(first[part]) for part in parts])
     level = np.array([np.median(image[part]) for part in parts])
     for extreme in (int(np.argmax(level)), int(np.argmin(level))):
+        # An extreme in the outer two bins is the edge of the attractor, not a hump.
         if 2 <= extreme < len(level) - 2:
             return float(middle[extreme] * section.scale[0])
     return float("nan")
 
 
 def default_partition(section: Section) -> Partition:
-    """Quadrants on a plane of angle × velocity; signs where the first coordinate has both; else the hump of its map."""
+    """Choose a partition from the section.
+
+    Quadrants on a plane of angle × velocity; signs where the first coordinate takes both; else the hump of its map.
+    """
     if section.angles == (True, False):
         return quadrants
     first = section.unit[:, 0]
+    # At least 5 % on each side: a few noisy points beyond zero do not make two symbols.
     if np.mean(first < 0) > 0.05 and np.mean(first > 0) > 0.05:
         return signs
     border = turning_value(section)
@@ -71,7 +87,7 @@ def default_partition(section: Section) -> Partition:
 
 
 def symbols_of(points: Array, partition: Partition) -> list[str]:
-    """One symbol per point; what a partition returns is checked."""
+    """Return one symbol per point, with a length check."""
     symbols = [str(symbol) for symbol in partition(points)]
     if len(symbols) != len(points):
         raise DataError(f"The partition gave {len(symbols)} symbols for {len(points)} points: give one per point.")
@@ -79,12 +95,13 @@ def symbols_of(points: Array, partition: Partition) -> list[str]:
 
 
 def symbolic_code(points: Array, partition: Partition, deviation: Array | None) -> str:
-    """The code of a cycle, started so that it is first in the alphabet.
+    """Return the code of a cycle in alphabetical rotation.
 
     A point whose symbol changes within its own uncertainty gets "*": it lies on a border of the partition.
     """
     symbols = symbols_of(points, partition)
     if deviation is not None:
+        # Three deviations; the floor keeps points exactly on a border marked when the deviation is zero.
         reach = np.maximum(3.0 * deviation, 1e-9 * np.maximum(np.ptp(points, axis=0), np.abs(points).max(axis=0)))
         for column in range(points.shape[1]):
             for sign in (-1.0, 1.0):
@@ -98,13 +115,19 @@ def symbolic_code(points: Array, partition: Partition, deviation: Array | None) 
 
 
 def smallest_rotation(code: str) -> str:
-    """The cyclic rotation of a code that comes first in the alphabet; codes of one cycle then compare equal."""
+    """Return the alphabetically first rotation of a code.
+
+    Codes of one cycle then compare equal.
+    """
     return min((code[k:] + code[:k] for k in range(len(code))), default=code)
 
 
 def cycle_gaps(section: Section, cycles: Sequence[Array], points: Array) -> Array:
-    """Largest distance between the points of a scaled cycle (p, n) and those of each of others (p, n), each minimised
-    over cyclic shifts; infinite for cycles of another period.
+    """Return the distance of a cycle to each other.
+
+    The largest distance between the points of a scaled cycle (p, n) and those of each of `cycles` (p, n), minimised
+    over
+    cyclic shifts; infinite for cycles of another period.
     """
     gaps = np.full(len(cycles), np.inf)
     same = [k for k, cycle in enumerate(cycles) if len(cycle) == len(points)]
@@ -117,7 +140,10 @@ def cycle_gaps(section: Section, cycles: Sequence[Array], points: Array) -> Arra
 
 
 def repeats_shorter(section: Section, points: Array, tolerance: float) -> int:
-    """The smallest q < p after which a scaled cycle (p, n) already repeats within the tolerance, or 0."""
+    """Return the shorter period of a repeated cycle.
+
+    The smallest q < p after which a scaled cycle (p, n) already repeats within the tolerance, or 0.
+    """
     p = len(points)
     for q in range(1, p):
         gap = section.wrap(np.roll(points, -q, axis=0) - points)
@@ -129,8 +155,9 @@ def repeats_shorter(section: Section, points: Array, tolerance: float) -> int:
 def with_partners(
     orbits: Sequence[PeriodicOrbit], angles: Sequence[bool], symmetry: Sequence[float], tolerance: Array
 ) -> list[PeriodicOrbit]:
-    """Note on each orbit which orbit is its image under x → symmetry · x (`partner`, an index).
+    """Store the symmetry partner of each orbit.
 
+    `partner` is the index of the image under x → symmetry · x.
     An orbit that is its own image is noted with its own index. `tolerance` (n,) is in the units of the states.
     """
     noted = []
@@ -151,8 +178,9 @@ def with_partners(
 
 
 def winding_numbers(section: Section, points: Array, row: int) -> tuple[tuple[int, ...], str]:
-    """Turns of each angle over one period of a cycle (p, n), and a note where they cannot be known.
+    """Return the turns of each angle over one period.
 
+    For a cycle (p, n), with a note where the turns are unknown.
     Turns that the record shows are summed along the visit that starts at `row`. One sample per period of an angle
     modulo 2π does not show them (the rate at one phase is not a mean rate): the winding is then empty, not a guess.
     """

@@ -1,8 +1,12 @@
-"""Where a noisy point probably was: E[x | z] and Cov[x | z] of neighbours that were chosen by their measured place.
+"""Expected true position of a noisy point.
+
+E[x | z] and Cov[x | z] of neighbours that were chosen by their measured position.
 
 A measured point z = x + e, e ~ N(0, Σ), lies at x = z + Σ ∇ log p(z) on average, with covariance Σ + Σ ∇∇ log p(z) Σ,
-where p is the density of the *measured* points (Tweedie's formula). Inside a window log p is a polynomial of degree two
-(a Gaussian: mean and covariance of the windowed points) or four (sheets, edges and skewed clouds, as chaotic attractors
+where p is the density of the *measured* points (Tweedie's formula). Inside a window log p is a polynomial of degree
+two
+(a Gaussian: mean and covariance of the windowed points) or four (sheets, edges and skewed clouds, as chaotic
+attractors
 have them).
 
 The polynomial of degree four is fitted by score matching (Hyvärinen 2005): with window w that vanishes on the border,
@@ -22,12 +26,13 @@ Array = NDArray[np.float64]
 
 REACH = 3.0  # neighbours beyond this many widths carry about 1 % of the weight of the nearest and are left out
 RIDGE = 1e-3  # of the diagonal: keeps coefficients that few points decide small
-LARGEST_SHIFT = 3.0  # noise deviations; a point that was measured is not far from where it was
+LARGEST_SHIFT = 3.0  # noise deviations; a measured point is rarely further from the true one
 
 
 def calibrate(offset: Array, weight: Array, width: Array, noise: Array, degree: int) -> tuple[Array, Array]:
-    """E[x | z] - c (C, K, n) and Cov[x | z] (C, 1 or K, n, n) of neighbours at `offset` = z - c (C, K, n).
+    """Return mean and covariance of true positions.
 
+    E[x | z] - c (C, K, n) and Cov[x | z] (C, 1 or K, n, n) of neighbours at `offset` = z - c (C, K, n).
     weight (C, K) and width (C,) are those of Gaussian windows, noise (n,) the standard deviations in Σ; `degree` (2 or
     4) is that of log p.
     """
@@ -40,14 +45,17 @@ def calibrate(offset: Array, weight: Array, width: Array, noise: Array, degree: 
 
 
 def _gaussian(offset: Array, weight: Array, width: Array, noise: Array) -> tuple[Array, Array]:
-    """With mean m and covariance S of the windowed points, ∇ log p(z) = -S⁻¹(z - m) + (z - c)/h²."""
+    """Calibrate with a Gaussian density.
+
+    With mean m and covariance S of the windowed points, ∇ log p(z) = -S⁻¹(z - m) + (z - c)/h².
+    """
     n = offset.shape[-1]
     mean = np.einsum("ck,ckn->cn", weight, offset)
     centred = offset - mean[:, None, :]
     covariance = np.swapaxes(centred * weight[..., None], 1, 2) @ centred
     sigma = np.diag(noise**2)
     kernel = np.eye(n) / (truncated_variance(n) * np.maximum(width, 1e-300) ** 2)[:, None, None]
-    # A cloud with no width at all cannot be inverted; a thousandth of the window is as good as none.
+    # The covariance of a cloud without width is singular: add the square of a thousandth of the window.
     covariance = covariance + 1e-6 * width[:, None, None] ** 2 * np.eye(n)
     curvature = cap_curvature(np.linalg.inv(covariance) - kernel, noise, -0.5)
     precision = curvature + kernel
@@ -61,7 +69,7 @@ def _quartic(offset: Array, inside: NDArray[np.bool_], width: Array, noise: Arra
     slopes = monomial_slopes(unit, 4)[..., 1:, :]
     bends = monomial_curvatures(unit, 4)[..., 1:, :, :]
     kernel = np.where(inside, np.exp(-0.5 * np.einsum("cka,cka->ck", unit, unit)), 0.0)
-    # The window less its value at the rim vanishes there, as the integration by parts asks.
+    # The window minus its value at the rim vanishes there, as the integration by parts requires.
     window = np.maximum(kernel - np.exp(-0.5 * REACH**2), 0.0)
     total = np.maximum(window.sum(axis=1), 1e-300)
     weighted = slopes * window[..., None, None]
@@ -83,15 +91,21 @@ def _quartic(offset: Array, inside: NDArray[np.bool_], width: Array, noise: Arra
 
 
 def truncated_variance(n: int) -> float:
-    """Variance per coordinate of a unit Gaussian in n dimensions cut off at radius `REACH`."""
+    """Return the variance of a truncated unit Gaussian.
+
+    Per coordinate, in n dimensions, cut off at radius `REACH`.
+    """
     cut = 0.5 * REACH**2
     return float(gammainc(0.5 * n + 1.0, cut) / gammainc(0.5 * n, cut))
 
 
 def cap_curvature(curvature: Array, noise: Array, lowest: float) -> Array:
-    """Curvatures (..., n, n) of -log p that noise of deviations (n,) allows: at most Σ⁻¹, a cloud of nothing but noise.
+    """Bound the curvature of -log p by the noise.
 
-    A density measured with noise is a convolution with it, so -∇∇ log p cannot exceed Σ⁻¹; dips are bounded by `lowest`
+    Curvatures (..., n, n) for noise of deviations (n,): at most Σ⁻¹, the value for a cloud of nothing but noise.
+
+    A density measured with noise is a convolution with it, so -∇∇ log p cannot exceed Σ⁻¹; dips are bounded by
+    `lowest`
     in the same units.
     """
     # A component without noise is hardly capped; a floor near the others keeps rounding out of it.

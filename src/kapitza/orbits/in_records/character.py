@@ -1,4 +1,7 @@
-"""What a section looks like before any orbit is sought: too short, periodic, noise, random walk, or deterministic."""
+"""Classification of a section before the search for orbits.
+
+Kinds: too short, periodic, noise, random walk, deterministic, and those of `Character`.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ CLOUD = (
     "per period to tell."
 )
 LINEAR = 0.6  # gain of neighbours over a linear recursion: linear processes 0.87 and more, chaos with 5 % noise 0.38
-WALK = 0.6  # of the steps unpredicted by the position: a walk leaves all, a damped turning about a point half
-UNPREDICTED = 0.25  # 2 % noise on the pendulum's section leaves 0.16; noise and walks leave 0.6 and more
+WALK = 0.6  # share of the steps the position does not predict: random walk 1, damped rotation about a point 0.5
+UNPREDICTED = 0.25  # 2 % noise on the pendulum's section leaves 0.16; noise and random walks leave 0.6 and more
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,10 @@ class Character:
 
 
 def describe_section(section: Section, max_period: int, tolerance: float, degree: int = 1) -> Character:
-    """Judge a section; only "deterministic" ones are worth a search for unstable orbits."""
+    """Classify a section.
+
+    Only "deterministic" sections are worth a search for unstable orbits.
+    """
     steps = section.size
     if steps < 10:
         return Character(
@@ -92,7 +98,7 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
                 period=repeat,
                 unpredicted=worst,
             )
-    # Where neighbours agree although they are few, the record is as good as a longer one.
+    # A record whose few neighbours agree needs no further length.
     needed = max(3 * least, ENOUGH if worst > UNPREDICTED else 0)
     if len(section.starts) < needed:
         return Character(
@@ -130,7 +136,10 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
 
 
 def _said_lines(section: Section) -> str:
-    """The frequencies of a motion that is a sum of sinusoids, in words; "" where it is none."""
+    """Describe a motion that is a sum of sinusoids.
+
+    Returns a sentence with the number of frequencies; "" where the motion is not such a sum.
+    """
     if section.signal is not None:
         signal = section.signal
         noise = float(noise_level(signal[:, None])[0]) if len(signal) >= 200 else 0.0
@@ -153,7 +162,10 @@ def _said_lines(section: Section) -> str:
 
 
 def repeating_period(section: Section, longest: int, tolerance: float) -> int:
-    """The smallest p after which nearly all points of the record return within a third of the tolerance, or 0."""
+    """Return the period of a periodic record, or 0.
+
+    The smallest p after which nearly all points of the record return within a third of the tolerance.
+    """
     noise = section.noise if section.extent is None else section.noise / section.extent
     limit = max(tolerance / 3.0, 6.0 * float(np.max(noise)) * np.sqrt(section.dimension))
     limit = min(limit, 0.05)
@@ -164,14 +176,18 @@ def repeating_period(section: Section, longest: int, tolerance: float) -> int:
 
 
 def _multiples(section: Section, p: int) -> list[int]:
-    """Multiples of p up to half the longest stretch: drifts and beats return after one p, but not after all of them."""
+    """Return lags at which a periodic motion must return.
+
+    Multiples of p up to half the longest stretch: drifts and beats return after one p, but not after all multiples.
+    """
     most = max(1, int(section.run.max()) // (2 * p))
     return [p * k for k in sorted({1, *(k for k in (2, 3, 5, 8, 13, 21) if k < most), most})]
 
 
 def almost_period(section: Section, largest: int = 20_000) -> int:
-    """A lag between a quarter and half of the longest stretch after which all points return to a third of the spread.
+    """Return a lag after which the whole motion returns.
 
+    A lag between a quarter and half of the longest stretch after which all points return to a third of the spread:
     rms |z_{i+lag} - z_i| ≤ 0.3 of the standard deviation of z in every coordinate (angles as points on a circle;
     derivatives, which carry more noise, left out); 0 when there is none. From the autocorrelation, n log n.
     """
@@ -193,7 +209,7 @@ def almost_period(section: Section, largest: int = 20_000) -> int:
         product = correlate(centred, centred, method="fft")[count - 1 + lags]
         power = np.concatenate([[0.0], np.cumsum(centred**2)])
         square = power[count - lags] + (power[count] - power[lags]) - 2 * product
-        # The cosine of an angle that hardly moves is not a coordinate of its own: it is measured by the others.
+        # The cosine of an angle that hardly moves is mostly noise: compare it with the size of the others.
         size = max(float(np.var(x)), 0.01 * whole**2)
         worst = np.maximum(worst, square / (count - lags) / size)
     best = int(np.argmin(worst))
@@ -201,13 +217,15 @@ def almost_period(section: Section, largest: int = 20_000) -> int:
 
 
 def in_bands(section: Section, most: int = 64) -> bool:
-    """Whether a chaotic attractor of p ≤ `most` bands, visited in turn, explains that the record comes back.
+    """Test for a chaotic attractor of several bands.
 
-    After any multiple of p steps such motion is within its band, without being quasi-periodic. Three things tell it
-    from quasi-periodic, periodic and noisy periodic motion: every p-th point stays in a narrow band, moves about in it
-    from visit to visit (no slow drift), and neighbours in it agree on where they go.
+    True if p ≤ `most` bands, visited in turn, explain that the record comes back.
+    After any multiple of p steps such motion is within its band, without being quasi-periodic. Three properties
+    distinguish it from quasi-periodic, periodic and noisy periodic motion: every p-th point stays in a narrow band, it
+    moves within the band from visit to visit (no slow drift), and neighbours in the band agree on where they go.
     """
     stretch = _longest_stretch(section)
+    # The standard deviation of a band is taken over at least 40 passes.
     for p in range(2, min(most, len(stretch) // 40) + 1):
         passes = stretch[: len(stretch) // p * p].reshape(-1, p, section.dimension)
         offset = section.wrap(passes - passes[0])
@@ -226,7 +244,10 @@ def _longest_stretch(section: Section) -> Array:
 
 
 def decay_factor(section: Section, parts: int = 6) -> float:
-    """Spread of the last part of the longest stretch relative to the first, where it falls all the way; else 1."""
+    """Return the ratio of last to first spread.
+
+    Of parts of the longest stretch, where the spread falls from each part to the next; else 1.
+    """
     stretch = _longest_stretch(section)
     if len(stretch) < 20 * parts:
         return 1.0
@@ -241,14 +262,15 @@ def _share_returning(section: Section, lag: int, limit: float) -> float:
         return 0.0
     rows = rows[:: max(1, rows.size // 20000)]
     gap = section.wrap(section.unit[rows + lag] - section.unit[rows])
-    # A section may see a small part of the motion only: a return is close against the whole of it.
+    # A section may show a small part of the motion only: measure a return against the whole motion.
     gap = np.linalg.norm(gap if section.extent is None else gap / section.extent, axis=1)
     return float(np.mean(gap <= limit))
 
 
 def noisy_period(section: Section, longest: int) -> int:
-    """The smallest p such that every p-th point stays in one small cloud, or 0; for points that nothing predicts.
+    """Return the period of a noisy periodic record.
 
+    The smallest p such that every p-th point stays in one small cloud, or 0; for points that nothing predicts.
     Small: a standard deviation below `CLOUDED` of the whole motion where the record shows it beyond the section
     (`extent`; derivatives, which carry more noise, below 0.3), or below a fifth of the spread of all points.
     """
@@ -264,9 +286,10 @@ def noisy_period(section: Section, longest: int) -> int:
 
 
 def _lagged_spread(section: Section, lag: int) -> Array:
-    """Standard deviation (n,) of points `lag` steps apart from their differences: four fifths lie within 1.28 √2 of it.
+    """Return the standard deviation (n,) of lagged points.
 
-    A quantile, because noise adds a false turning point now and then.
+    From differences of points `lag` steps apart: four fifths lie within 1.28 √2 of it.
+    A quantile, because noise occasionally adds a false turning point.
     """
     rows = np.flatnonzero(section.run >= lag)
     if rows.size < 5:
@@ -277,19 +300,26 @@ def _lagged_spread(section: Section, lag: int) -> Array:
 
 
 def _derivative(section: Section) -> NDArray[np.bool_]:
-    """Which coordinates are curvatures or higher, of a turning section."""
+    """Return which coordinates of a turning section are derivatives.
+
+    Curvatures or higher derivatives.
+    """
     return np.array([k > 0 and name.endswith("''") for k, name in enumerate(section.states)])
 
 
 def _one_cloud(section: Section) -> bool:
-    """Whether the points lie in one compact cloud that is small against its distance from zero."""
+    """Test for one compact cloud of points.
+
+    True where the spread is small against the distance from zero.
+    """
     centre = np.abs(section.unit.mean(axis=0))
     return bool(np.any(_spread(section.unit, section.circle) < 0.2 * centre))
 
 
 def unpredicted_share(section: Section, neighbours: int, centres: int = 400) -> tuple[float, float]:
-    """Scatter of the images about local linear maps, relative to the spread of all points and of all steps (medians).
+    """Return the scatter about local linear maps, relative.
 
+    Relative to the spread of all points and of all steps (medians).
     Noise leaves the first near 1; a random walk leaves the second near 1; deterministic motion leaves both small.
     """
     spread = unpredicted_scatter(section, max(neighbours, 24), centres)
@@ -302,14 +332,20 @@ def unpredicted_share(section: Section, neighbours: int, centres: int = 400) -> 
 
 
 def unpredicted_scatter(section: Section, neighbours: int, centres: int = 400) -> Array:
-    """Standard deviation (n,) of the images about local linear maps, median over places of the record."""
+    """Return the scatter (n,) about local linear maps.
+
+    Standard deviation of the images, median over places of the record.
+    """
     rows = section.starts[np.linspace(0, len(section.starts) - 1, min(centres, len(section.starts))).astype(int)]
     fits = fit_local(section, section.unit[rows], degree=1, neighbours=neighbours, noise_widths=0.0)
     return np.median(fits.spread, axis=0)
 
 
 def _spread(unit: Array, circle: NDArray[np.bool_]) -> Array:
-    """Standard deviation per coordinate; on a circle of unit length about the circular mean."""
+    """Return the standard deviation per coordinate.
+
+    On a circle of unit length, about the circular mean.
+    """
     centred = unit - unit.mean(axis=0)
     for column in np.flatnonzero(circle):
         direction = mean(TURN * unit[:, column]) / TURN

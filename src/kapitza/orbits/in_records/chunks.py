@@ -1,5 +1,6 @@
-"""Sections of records larger than memory: read in chunks, of which only what the search needs is kept.
+"""Sections of records larger than memory.
 
+Records are read in chunks, of which only the points that the search needs are kept.
 Two passes. The first measures the attractor. The second keeps, with its image, every point of a cell of the section
 until the cell holds `per_cell` points (more neighbours do not improve a local map that curvature limits), and every
 close return with the points between. Memory is bounded by the cells that the attractor fills, not by the record.
@@ -33,8 +34,9 @@ def section_from_chunks(
     per_cell: int = 200,
     noise: Array | None = None,
 ) -> Section:
-    """A `Section` for `SectionSearch(...).search(section, max_period)` from strobed points given in pieces.
+    """Make a `Section` from strobed points in pieces.
 
+    For `SectionSearch(...).search(section, max_period)`.
     chunks: called twice, gives successive arrays (M, n) that follow each other without a break, for example
     `lambda: (file[i : i + 10**6] for i in range(0, len(file), 10**6))` of a memory map or an HDF5 dataset.
     noise: standard deviation per state, estimated from the kept points by default.
@@ -108,13 +110,17 @@ def _wanted(
     unit: Array, circle: NDArray[np.bool_], old: int, filled: dict[int, int], max_period: int, tolerance: float,
     cell: float, per_cell: int,
 ) -> NDArray[np.bool_]:  # fmt: skip
-    """Rows of a block to keep: members of cells that are not full yet and their images, and close returns."""
+    """Return which rows of a block to keep.
+
+    Members of cells that are not full yet and their images, and close returns.
+    """
     unit = np.where(circle, unit % 1.0, unit)
     keep = np.zeros(len(unit), bool)
-    # The last old row has its image only now; rows before it were judged with the block before.
+    # The last old row has its image only now; rows before it were tested with the block before.
     start = max(old - 1, 0)
     if len(unit) - 1 > start:
         cells = np.floor(unit[start:-1] / cell).astype(np.int64)
+        # The attractor spans 1/cell cells per coordinate: keys are distinct while that is below 4096.
         key = cells @ (4096 ** np.arange(unit.shape[1]))
         names, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
         order = np.argsort(inverse, kind="stable")

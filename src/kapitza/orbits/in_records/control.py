@@ -1,4 +1,7 @@
-"""Control signals in a record: whether a motion was held by control while it was recorded."""
+"""Detection of control signals in a record.
+
+Tells whether control held the motion while it was recorded.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,15 @@ SMALL = 1e-3
 answers sensor noise of 0.3 % is above it."""
 
 NAME = re.compile(r"(^|[_ .])control(led|ler)?($|[_ .\d])", re.IGNORECASE)
-"""Names of channels that are taken for control signals where nothing is said."""
+"""Names of channels that are taken for control signals by default."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """channels: control signals of a record; held: whether they hold the motion; words: what was seen of them."""
+    """Control signals of a record.
+
+    channels: their names; held: whether they hold the motion; words: a sentence on their size.
+    """
 
     channels: tuple[str, ...] = ()
     held: bool = False
@@ -29,8 +35,9 @@ class Control:
 
 
 def control_of(record: Record, channels: Sequence[str] | None, controlled: bool | str | None) -> Control:
-    """The control in a record: as the user says (True, False, name of the channel), else from channels so named.
+    """Return the control in a record.
 
+    As the user says (True, False, name of the channel), else from channels with such a name.
     The signal is compared with the acceleration a ω² of the first other channel, ω that of the drive, or of the
     strongest line where there is none.
     """
@@ -56,12 +63,15 @@ def control_of(record: Record, channels: Sequence[str] | None, controlled: bool 
         return Control(found, True, words)
     return Control(
         found, False, f'The control signal {named} is below {SMALL:g} of the acceleration of "{others[0]}": orbits are '
-        "judged as those of a free motion.",
+        "classified as those of a free motion.",
     )  # fmt: skip
 
 
 def _frequency(record: Record, motion: np.ndarray) -> float:
-    """rad/s of the drive, or of the strongest line of the motion."""
+    """Return the frequency of the motion in rad/s.
+
+    That of the drive, or of the strongest line of the motion.
+    """
     if record.period is not None:
         return 2 * np.pi / record.period
     step = record.sampling().interval

@@ -1,4 +1,4 @@
-"""Which coordinates of a section say something that the others do not."""
+"""Selection of independent coordinates of a section."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ PROBES = 300  # points at which a channel is predicted from the others: enough f
 
 
 def independent_columns(points: Array, derived: list[int], least: int = 2) -> list[int]:
-    """Columns of points (M, n) that are not functions of the other columns; the first and at least `least` stay.
+    """Return columns that are not functions of the others.
 
+    Of points (M, n); the first column and at least `least` columns stay.
     Points of a section with more coordinates than the surface has dimensions leave the slopes across it undetermined,
     and with them the multipliers. A column is a function of the rest when a local linear fit to neighbours in the rest
     predicts it within `REDUNDANT` of its range. `derived` columns are tried first, then the best predicted one.
@@ -31,7 +32,10 @@ def independent_columns(points: Array, derived: list[int], least: int = 2) -> li
 
 
 def _unpredicted(scaled: Array, column: int, others: list[int]) -> float:
-    """Median error of the column predicted from neighbours in the other columns, leaving out the point itself."""
+    """Return the median error of a predicted column.
+
+    Predicted from neighbours in the other columns, leaving out the point itself.
+    """
     from scipy.spatial import KDTree
 
     base = scaled[:, others]

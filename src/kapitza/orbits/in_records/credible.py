@@ -1,4 +1,7 @@
-"""What the cycles of a section must be, apart from closed: unstable, moving, and each listed once."""
+"""Tests that cycles of a section must pass.
+
+Besides being closed, a cycle must be unstable, move, and be listed once.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,15 @@ Array = NDArray[np.float64]
 Kept = tuple[Array, PeriodicOrbit]
 
 AT_REST = 0.02  # of the range of every channel: a path that spans less is a rest position
-SURELY = 4.0  # deviations between orbits that are told apart
+SURELY = 4.0  # deviations from which two orbits count as different
 
 
 def credible(section: Section, kept: list[Kept]) -> tuple[list[Kept], list[tuple[PeriodicOrbit, str]]]:
-    """The cycles (scaled points, orbit) that are orbits of a sustained aperiodic motion; the others with reasons."""
+    """Split cycles into credible orbits and refused ones.
+
+    Cycles are (scaled points, orbit). Credible: an orbit of a sustained aperiodic motion. The others come with
+    reasons.
+    """
     good: list[Kept] = []
     refused: list[tuple[PeriodicOrbit, str]] = []
     for points, orbit in sorted(kept, key=lambda entry: len(entry[0])):
@@ -41,7 +48,10 @@ def _at_rest(section: Section, orbit: PeriodicOrbit) -> str:
 
 
 def _too_stable(orbit: PeriodicOrbit) -> str:
-    """A record that comes near a stable orbit stays there; one that leaves it again is moved by something else."""
+    """Return the reason to refuse a stable orbit.
+
+    A record that comes near a stable orbit stays there; a record that leaves it again is driven by something else.
+    """
     if orbit.stability != "stable" or orbit.multipliers is None:
         return ""
     return (
@@ -51,7 +61,10 @@ def _too_stable(orbit: PeriodicOrbit) -> str:
 
 
 def _copied(section: Section, points: Array, orbit: PeriodicOrbit, good: list[Kept]) -> str:
-    """Whether the cycle is one that is listed, or a repetition of it, within the deviations of both."""
+    """Return the reason to refuse a duplicate cycle.
+
+    A duplicate is a listed cycle, or a repetition of it, within the deviations of both.
+    """
     own = _deviation(section, points, orbit)
     for other, shorter in good:
         times, rest = divmod(len(points), len(other))
@@ -63,7 +76,7 @@ def _copied(section: Section, points: Array, orbit: PeriodicOrbit, good: list[Ke
         gap = np.abs(section.wrap(points - other[row]))
         if np.any(np.all(gap <= SURELY * np.hypot(own, around[row]), axis=(1, 2))):
             what = "an orbit listed before" if times == 1 else f"{times} turns of an orbit of period {len(other)}"
-            return f"within the deviations of both it cannot be told from {what}"
+            return f"within the deviations of both it is not distinguishable from {what}"
     return ""
 
 

@@ -1,6 +1,7 @@
-"""Where a cycle of an autonomous record crosses its section, in the channels of the record: what a fit compares.
+"""Section crossings of cycles of an autonomous record.
 
-The section has smoothed coordinates u of its own. Every channel at the crossing, and the time τ to the next one, are
+In the channels of the record: a fit compares these values with a model.
+The section has separate, smoothed coordinates u. Every channel at the crossing, and the time τ to the next one, are
 functions of u too; the smoother that gives the next crossing gives them as well: y = Σ_i w_i y_i over the neighbours.
 """
 
@@ -19,10 +20,10 @@ from kapitza.orbits.in_records.section import Section
 Array = NDArray[np.float64]
 
 AMBIGUOUS = 0.1
-"""A channel whose readings scatter by more than this share of their range is not a function of the section's
+"""A channel whose samples scatter by more than this share of their range is not a function of the section's
 coordinates.
 
-So it is with x on a section of the Lorenz system made from z alone, which cannot tell x from -x.
+An example is x on a section of the Lorenz system made from z alone, which does not distinguish x from -x.
 """
 
 
@@ -31,9 +32,10 @@ PARTS = 12
 
 
 def paths_between(record: Record, piece: slice, crossing: Array) -> tuple[Array, Array]:
-    """Channels (M, PARTS, c) on the way from each crossing (M,) of a segment to the next, and their rates there (M, c).
+    """Return the channels between crossings, and their rates.
 
-    The last crossing has no next one; its path stays where it is.
+    Channels (M, PARTS, c) from each crossing (M,) of a segment to the next; rates (M, c) at the crossings.
+    The last crossing has no next one; its path is constant.
     """
     time, values = record.time[piece], record.values()[piece]
     length = np.append(np.diff(crossing), 0.0)
@@ -46,7 +48,10 @@ def paths_between(record: Record, piece: slice, crossing: Array) -> tuple[Array,
 
 
 def between_samples(values: Array, sample: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
-    """Values and slopes per sample (M, c) at s + share: the polynomial through samples s-2 … s+3 of columns (N, c)."""
+    """Interpolate values and slopes between samples.
+
+    Values and slopes per sample (M, c) at s + share, from the polynomial through samples s-2 … s+3 of columns (N, c).
+    """
     knots = np.arange(-2.0, 4.0)
     # Column k: coefficients, lowest power first, of the polynomial that is 1 at knot k and 0 at the others.
     basis = np.linalg.inv(np.vander(knots, increasing=True))
@@ -57,8 +62,9 @@ def between_samples(values: Array, sample: NDArray[np.intp], share: Array) -> tu
 
 
 def crossings_of(section: Section, fits: LocalFits, uncertainty: Uncertainty, points: Array) -> Crossings | None:
-    """Channels at the crossings of one cycle (p, n), their times, and the covariance of all; None for forced records.
+    """Return the channels at the crossings of a cycle.
 
+    For one cycle (p, n), with their times and the covariance of all; None for forced records.
     A crossing late by δt shows as an error -y' δt of the values there.
     """
     if section.paths is None or section.rates is None or section.duration is None:
@@ -95,7 +101,10 @@ def crossings_of(section: Section, fits: LocalFits, uncertainty: Uncertainty, po
 
 
 def _covariance(places: Array, by_point: Array, weight: Array, rest: Array, rates: Array) -> Array:
-    """Of the values at given times, and of the period, from the errors of the cycle's points and of the readings."""
+    """Return the covariance of values and period.
+
+    Of the values at given times, and of the period, from the errors of the cycle's points and of the samples.
+    """
     p, n, count = len(weight), by_point.shape[2], rates.shape[1]
     spread = np.zeros((p, count + 1, p, n))
     spread[np.arange(p), :, np.arange(p), :] = by_point

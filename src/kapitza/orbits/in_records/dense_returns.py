@@ -1,5 +1,6 @@
-"""Periodic orbits as close returns of a densely sampled, periodically forced record (HARMONIC, equation 24).
+"""Periodic orbits as close returns of dense forced records.
 
+The record is densely sampled and periodically forced (HARMONIC, equation 24).
 Where the state has too many dimensions for local maps, the closest return is itself the orbit: each channel comes back
 within its own tolerance after k excitation periods and stays there for a delay, so that its rate returns as well.
 """
@@ -37,7 +38,7 @@ CONTROLS = (-0.5, -0.44, -0.37, -0.29, 0.29, 0.37, 0.44, 0.5)
 SURROGATES = 8  # with random phases: as many as control lags
 KEEP_REJECTED = 200  # of the returns refused, the closest: a report stays readable
 PER_PERIOD = 16  # samples of a profile per excitation period, for comparing stretches
-LEVELS = np.array([0.02, 0.035, 0.05, 0.08, 0.13, 0.2, 0.3])  # tolerances tried below the one asked for
+LEVELS = np.array([0.02, 0.035, 0.05, 0.08, 0.13, 0.2, 0.3])  # tolerances tried below the requested one
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,10 @@ class ReturnSearch:
 
 @dataclass(frozen=True)
 class DenseSignal:
-    """Channels on a common regular grid: values (N, c) with continuous angles, size (c,), circle (c,) bool."""
+    """Channels on a common regular grid.
+
+    values (N, c) with continuous angles, size (c,), circle (c,) bool.
+    """
 
     values: Array
     size: Array
@@ -110,7 +114,10 @@ def search_returns(
     channels: Sequence[str] | None = None,
     monitor: Monitor | None = None,
 ) -> OrbitSet:
-    """All distinct orbits of up to `max_period` excitation periods, closest returns first within each period."""
+    """Find all distinct orbits of up to `max_period` periods.
+
+    In excitation periods; closest returns first within each period.
+    """
     require_count("max_period", max_period, 1)
     names = chosen_channels(record, channels)
     record, _ = without_gaps(record)
@@ -139,6 +146,7 @@ def search_returns(
                 task.check()
                 returns = best_returns(level, round(count * rate))
                 chance, by_chance = chance_shares(level, returns, count, rate)
+                # Surrogates of a periodic record are periodic with its period, so they would refuse its true returns.
                 if not any(repeats):
                     chance = np.maximum(chance, surrogate_shares(level, null, returns, round(count * rate)))
                 order = np.argsort(returns.error, kind="stable")
@@ -151,7 +159,7 @@ def search_returns(
                     orbit = return_orbit(record, names, level, returns, int(k), count, rate)
                     new.append(_believed(orbit, float(chance[k])))
             kept += new
-            # The last level is the tolerance asked for.
+            # The last level is the requested tolerance.
             near = np.abs(returns.rows[:, None] - believed_rows).min(axis=1, initial=len(record)) <= returns.length
             seen, expected, unlikely = seen + len(near), expected + by_chance, unlikely + int(near.sum())
             for k in order[~near[order]][: max(0, KEEP_REJECTED - len(refused))]:
@@ -175,7 +183,10 @@ def search_returns(
 
 
 def dense_signal(record: Record, names: tuple[str, ...], settings: ReturnSearch, rate: float) -> DenseSignal:
-    """Channels with continuous angles, their sizes and tolerances, and the delay."""
+    """Prepare the channels of a record for comparison.
+
+    Channels with continuous angles, their sizes and tolerances, and the delay.
+    """
     segments = record.segments()
     values = record.select(names).unwrapped().values()
     circle = np.array([bool(record.content.channels[name].attrs.get("angle", False)) for name in names])
@@ -196,7 +207,10 @@ def dense_signal(record: Record, names: tuple[str, ...], settings: ReturnSearch,
 
 
 def gap(signal: DenseSignal, first: Array, second: Array) -> Array:
-    """Differences in units of each channel's tolerance, angles on the circle."""
+    """Return differences in units of each channel's tolerance.
+
+    Angles are compared on the circle.
+    """
     difference = (second - first) / signal.size
     difference[..., signal.circle] -= np.round(difference[..., signal.circle])
     return difference / signal.tolerance
@@ -204,7 +218,10 @@ def gap(signal: DenseSignal, first: Array, second: Array) -> Array:
 
 @dataclass(frozen=True)
 class Returns:
-    """Stretches of returns after one lag: the closest row of each, how close (≤ 1), and how many samples they hold."""
+    """Stretches of returns after one lag.
+
+    rows: the closest row of each; error: how close (≤ 1); length: how many samples they hold.
+    """
 
     rows: Index
     error: Array
@@ -212,7 +229,10 @@ class Returns:
 
 
 def best_returns(signal: DenseSignal, lag: int) -> Returns:
-    """The stretches in which the record returns after `lag` samples, each by its closest row."""
+    """Find stretches in which the record returns after `lag`.
+
+    The lag counts samples; each stretch is given by its closest row.
+    """
     from scipy.ndimage import maximum_filter1d
 
     rows, errors, lengths = [np.empty(0, np.intp)], [np.empty(0)], [np.empty(0, np.intp)]
@@ -240,13 +260,15 @@ def best_returns(signal: DenseSignal, lag: int) -> Returns:
 
 
 def chance_shares(signal: DenseSignal, returns: Returns, count: int, rate: float) -> tuple[Array, float]:
-    """For each return the share of equally long ones that unrelated stretches give, and how many these give in all.
+    """Return the probability that each return is chance.
 
+    The share of equally long returns that unrelated stretches give, and how many these give in all.
     Unrelated: the record against itself at lags (count + c) T, c of `CONTROLS`. Determinism keeps a return of a forced
-    system together, because state and drive agree; noise and stretches met at another phase part as they came. With d
+    system together, because state and drive agree; noise and stretches met at another phase separate again. With d
     returns at least as long over the m control lags and t at the lag itself the share is (d + 1)/(m t): one more than
-    seen, so that few returns prove nothing. A return that holds for a whole further period, and twice as long as the
-    longest of unrelated stretches, is sure.
+    observed, so that few returns prove nothing. A return that holds for a whole further period, and twice as long as
+    the
+    longest of unrelated stretches, is certain.
     """
     controls = [best_returns(signal, round((count + part) * rate)).length for part in CONTROLS]
     pooled = np.sort(np.concatenate(controls))
@@ -261,7 +283,11 @@ def chance_shares(signal: DenseSignal, returns: Returns, count: int, rate: float
 
 
 def surrogate_signals(signal: DenseSignal) -> list[DenseSignal]:
-    """Signals with the spectra of this one and random phases: noise through the same resonances, in step with none."""
+    """Return signals with the same spectra and random phases.
+
+    They are noise through the same resonances, without phase relation to the signal.
+    """
+    # A fixed seed: the same record gives the same orbits.
     random = np.random.default_rng(0)
     return [
         replace(signal, values=phase_randomised(signal.values, signal.segments, random, signal.circle))
@@ -270,9 +296,11 @@ def surrogate_signals(signal: DenseSignal) -> list[DenseSignal]:
 
 
 def surrogate_shares(signal: DenseSignal, null: list[DenseSignal], returns: Returns, lag: int) -> Array:
-    """For each return the share of equally long ones that surrogates show at the same lag.
+    """Return the share of equally long surrogate returns.
 
-    Noise through a sharp resonance near the drive returns in phase with it, longer than stretches met at another phase;
+    For each return, at the same lag.
+    Noise through a sharp resonance near the drive returns in phase with it, longer than stretches met at another
+    phase;
     so do its surrogates. Determinism gives more long returns than they have.
     """
     if not len(returns.rows):
@@ -285,7 +313,10 @@ def surrogate_shares(signal: DenseSignal, null: list[DenseSignal], returns: Retu
 
 
 def _repeats(signal: DenseSignal, lag: int) -> bool:
-    """Whether nearly all of the record comes back after the lag: a periodic motion, whose surrogates do so as well."""
+    """Test whether nearly all of the record returns.
+
+    Such a motion is periodic, and its surrogates return after the lag as well.
+    """
     back = [
         np.all(np.abs(gap(signal, signal.values[piece][:-lag], signal.values[piece][lag:])) <= 1.0, axis=1)
         for piece in signal.segments
@@ -295,7 +326,10 @@ def _repeats(signal: DenseSignal, lag: int) -> bool:
 
 
 def tolerance_levels(signal: DenseSignal) -> list[DenseSignal]:
-    """The signal with tolerances that rise to the one asked for: a close return need not stay together as long."""
+    """Return the signal with rising tolerances.
+
+    The last is the requested one. A closer return need not stay together as long.
+    """
     largest = float(np.max(signal.tolerance))
     shares = [share for share in LEVELS / largest if share < 0.95]
     return [replace(signal, tolerance=signal.tolerance * share) for share in (*shares, 1.0)]
@@ -304,8 +338,9 @@ def tolerance_levels(signal: DenseSignal) -> list[DenseSignal]:
 def distinct_returns(
     signal: DenseSignal, rows: Index, count: int, rate: float, known: Array
 ) -> tuple[list[int], Array]:
-    """Positions in `rows` (closest first) of returns that are no repetition of a shorter one and no duplicate.
+    """Return positions of returns that are distinct orbits.
 
+    Positions in `rows` (closest first) of returns that neither repeat a shorter one nor duplicate another.
     known: (K, P, c) profiles of this period kept before; returned with the new ones.
 
     Two stretches are the same orbit when they agree within the tolerance (rms over a period) at any shift by whole
@@ -327,7 +362,10 @@ def distinct_returns(
 
 
 def _same(signal: DenseSignal, shapes: Array, shape: Array, count: int) -> NDArray[np.bool_]:
-    """Which of the profiles (K, P, c) agree with one (P, c) at some shift by whole excitation periods."""
+    """Return which profiles agree with a given one.
+
+    Profiles (K, P, c) against one (P, c), at some shift by whole excitation periods.
+    """
     same = np.zeros(len(shapes), bool)
     for shift in range(count):
         turned = np.roll(shape, shift * (len(shape) // count), axis=0)
@@ -336,7 +374,10 @@ def _same(signal: DenseSignal, shapes: Array, shape: Array, count: int) -> NDArr
 
 
 def repeats_within(signal: DenseSignal, row: int, count: int, rate: float) -> bool:
-    """Whether the stretch already returns after a divisor of `count` periods, along most of its length."""
+    """Test whether a stretch repeats a shorter one.
+
+    It already returns after a divisor of `count` periods, along most of its length.
+    """
     stop = row + round(count * rate)
     for part in range(1, count):
         if count % part == 0:
@@ -348,7 +389,10 @@ def repeats_within(signal: DenseSignal, row: int, count: int, rate: float) -> bo
 
 
 def sampled_profile(signal: DenseSignal, row: int, count: int, rate: float) -> Array:
-    """The stretch (count · PER_PERIOD, c) sampled at fixed phases, starting with the excitation's phase zero."""
+    """Sample a stretch at fixed phases.
+
+    Shape (count · PER_PERIOD, c), starting with the excitation's phase zero.
+    """
     samples = row + np.round(np.arange(count * PER_PERIOD) * rate / PER_PERIOD).astype(np.intp)
     return np.roll(signal.values[samples], round(signal.phase[row] * PER_PERIOD), axis=0)
 
@@ -356,7 +400,10 @@ def sampled_profile(signal: DenseSignal, row: int, count: int, rate: float) -> A
 def return_orbit(
     record: Record, names: tuple[str, ...], signal: DenseSignal, returns: Returns, which: int, count: int, rate: float
 ) -> PeriodicOrbit:
-    """The stretch as an orbit whose profile starts at excitation phase zero; its closure lies inside the profile."""
+    """Make an orbit from a stretch.
+
+    Its profile starts at excitation phase zero, so the closure is inside the profile.
+    """
     period = float(record.period or 0.0)
     row, lag = int(returns.rows[which]), round(count * rate)
     held = np.arange(signal.delay * (signal.dimension - 1) + 1) + row

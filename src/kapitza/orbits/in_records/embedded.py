@@ -1,4 +1,7 @@
-"""The section of a record: its channels as they are, or with delays where they are no state by themselves."""
+"""Section of a record, with delays where needed.
+
+The channels are used as they are, or with delay coordinates where they are not a state.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ SHOWN = ("deterministic", "periodic", "quasi-periodic")
 
 @dataclass(frozen=True)
 class Cut:
-    """A section with its character; delay, dimension: of the delay coordinates that were needed (dimension 1: none)."""
+    """Section with its character and delay coordinates.
+
+    delay, dimension: of the delay coordinates that were needed (dimension 1: none).
+    """
 
     section: Section
     character: Character
@@ -33,8 +39,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class CutSettings:
-    """How to cut: what the user gave (None: by the data), the longest period asked for, the tolerance of returns.
+    """Settings of the section.
 
+    Values of the user (None: from the data), the longest period requested, the tolerance of returns.
     paths: whether the channels between the crossings are kept, which orbits need and the character does not.
     """
 
@@ -49,10 +56,12 @@ class CutSettings:
 
 
 def best_cut(record: Record, names: tuple[str, ...], settings: CutSettings) -> Cut:
-    """The section of the channels; where nothing shows in them, with as many delays as make neighbours agree.
+    """Choose the section, with delays where needed.
 
-    A velocity, or any other channel that is not a state by itself, looks like noise on a section: its past tells the
-    rest. Delays given by the user are taken as they are.
+    Where nothing deterministic shows in the channels, delays are added until neighbours agree.
+    A velocity, or any other channel that is not a state by itself, looks like noise on a section; its past supplies
+    the
+    rest of the state. Delays given by the user are taken as they are.
     """
     section = make_cut(record, names, settings, settings.dimension)
     checkpoint()
@@ -60,7 +69,7 @@ def best_cut(record: Record, names: tuple[str, ...], settings: CutSettings) -> C
     if settings.dimension is not None or settings.delay is not None or first.character.kind != "noise":
         return first
     found: list[Cut] = []
-    # Whether neighbours agree is seen without the noise, whose estimate takes longest.
+    # The test of neighbours does not need the noise, whose estimate takes longest.
     quick = replace(settings, noise=0.0, paths=False)
     for dimension in _dimensions(record, names):
         checkpoint()
@@ -69,12 +78,13 @@ def best_cut(record: Record, names: tuple[str, ...], settings: CutSettings) -> C
         except DataError:
             break
         character = describe_section(section, settings.max_period, settings.tolerance)
-        said = f"The channels are no state by themselves: delay coordinates were added ({', '.join(section.states)})."
+        added = ", ".join(section.states)
+        said = f"The channels are not a state by themselves: delay coordinates were added ({added})."
         if character.kind in SHOWN:
             found.append(Cut(section, character, None, dimension, said))
     if not found:
         return first
-    # Fewer coordinates leave more neighbours: the first that is nearly a state, and has no folds, will do.
+    # Fewer coordinates leave more neighbours: take the first that is nearly a state and has no folds.
     good = [cut for cut in found if not cut.character.unpredicted > NEARLY and not _is_folded(cut, record, names)]
     chosen = good[0] if good else min(found, key=lambda cut: cut.character.unpredicted)
     return replace(chosen, section=make_cut(record, names, settings, chosen.dimension))
@@ -86,14 +96,20 @@ def _is_folded(cut: Cut, record: Record, names: tuple[str, ...]) -> bool:
 
 
 def delay_of(section: Section, record: Record, names: tuple[str, ...]) -> int | None:
-    """Samples between the delay coordinates of a dense forced record; None where there are none."""
+    """Return the delay of a dense forced section.
+
+    In samples between the delay coordinates; None where there are none.
+    """
     if record.period is None or section.dimension <= len(names) or samples_per_period(record) < 1.5:
         return None
     return int(section.states[len(names)].partition("(t+")[2][:-1])
 
 
 def make_cut(record: Record, names: tuple[str, ...], settings: CutSettings, dimension: int | None) -> Section:
-    """The section with this many delay coordinates; None: as many as usual."""
+    """Make the section with this many delay coordinates.
+
+    dimension None: 3 for autonomous records, 1 for forced ones.
+    """
     if record.period is None:
         return turning_section(
             record, names, delay=settings.delay, dimension=3 if dimension is None else dimension, kind=settings.kind,

@@ -1,4 +1,7 @@
-"""The largest Lyapunov exponent of a section, from the Jacobians of maps fitted along it."""
+"""Largest Lyapunov exponent of a section.
+
+From the Jacobians of maps fitted along the section.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,13 @@ SHOWN = 12  # steps of the growth that is drawn
 
 
 def section_exponent(section: Section, divergence: Lyapunov | None = None) -> Lyapunov:
-    """λ = mean of log |A_k v_k| per step over the mean time of a step, with its 90 % interval.
+    """Estimate the largest Lyapunov exponent of a section.
 
+    λ = mean of log |A_k v_k| per step over the mean time of a step, with its 90 % interval.
     A_k are the Jacobians of local maps with the noise on both sides taken into account, v_k a vector carried along the
-    record. Noise, folds and cusps bias such an estimate by more than its scatter, so it is made with linear and
-    quadratic maps, in narrow and wide windows, and beside the slope by which neighbours part (`divergence`): the value
+    record. Noise, folds and cusps bias such an estimate by more than its scatter. It is therefore made with linear and
+    quadratic maps, in narrow and wide windows, and beside the slope by which neighbours separate (`divergence`): the
+    value
     is the median, and the interval holds all of them, each widened by Student's interval over stretches of the record.
     """
     rows = _stretches(section)
@@ -46,7 +51,10 @@ def section_exponent(section: Section, divergence: Lyapunov | None = None) -> Ly
 
 
 def _stretches(section: Section) -> NDArray[np.intp]:
-    """Rows (S, L) of stretches of the record that no gap interrupts, spread over it."""
+    """Return rows (S, L) of stretches without gaps.
+
+    They are spread over the record.
+    """
     length = int(np.clip(section.size // STRETCHES, ALIGN + SHOWN, LONGEST))
     able = np.flatnonzero(section.run >= length)
     if len(able) < 3 * length:
@@ -59,7 +67,10 @@ def _stretches(section: Section) -> NDArray[np.intp]:
 
 
 def _mean_stretch(section: Section, rows: NDArray[np.intp], degree: int, per_term: int) -> tuple[float, Array, Array]:
-    """Mean log stretch per step, its mean course over the first steps after alignment, and the mean of each stretch."""
+    """Return the mean log stretch per step.
+
+    Also its mean course over the first steps after alignment, and the mean of each stretch.
+    """
     count, length = rows.shape
     n = section.dimension
     neighbours = min(per_term * term_count(n, degree), max(3 * term_count(n, degree), section.size // 15))

@@ -119,7 +119,10 @@ def search_section(
     section: Section, max_period: int, settings: SectionSearch, monitor: Monitor | None = None,
     character: Character | None = None,
 ) -> OrbitSet:  # fmt: skip
-    """All cycles of period 1 … max_period that the section visits. character: of the section, where it is known."""
+    """Find all cycles that the section visits.
+
+    Of period 1 … max_period. character: of the section, where it is known.
+    """
     require_count("max_period", max_period, 1)
     if settings.symmetry is not None and len(settings.symmetry) != section.dimension:
         raise DataError(
@@ -165,7 +168,10 @@ def said_noise(section: Section) -> str:
 
 @dataclass(frozen=True)
 class Neighbourhoods:
-    """Cycles (C,), by number, that take their neighbours from the same points, and how many of these each looks at."""
+    """Cycles that take their neighbours from the same points.
+
+    cycles: (C,) their numbers; search: how many of the offered points each looks at.
+    """
 
     cycles: NDArray[np.intp]
     offered: Section
@@ -175,12 +181,14 @@ class Neighbourhoods:
 def filled_windows(
     section: Section, settings: SectionSearch, cycles: Array, neighbours: int, most: int = MOST_NEIGHBOURS
 ) -> list[Neighbourhoods]:
-    """How windows as wide as the noise asks are filled about the points of every cycle (C, p, n).
+    """Choose the points that fill noise-wide windows about cycles.
 
-    Where more than `most` points lie in such a window, fewer points are offered: the nearest `most` of all would make
-    it narrower than the noise, and then nothing tells where its points were. What is dense differs from place to place
-    (a record that ends at rest has most of its points there), so it is asked at the cycles themselves; the sparsest
-    point of each keeps its neighbours.
+    Windows are as wide as the noise requires, about the points of every cycle (C, p, n).
+    Where more than `most` points are in such a window, fewer points are offered: the nearest `most` of all would make
+    it narrower than the noise, and then the true positions of its points cannot be estimated. The density differs from
+    place to place (a record that ends at rest has most of its points there), so it is counted at the cycles
+    themselves; the
+    sparsest point of each keeps its neighbours.
     """
     count, period, n = cycles.shape
     reach = REACH * settings.noise_widths * float(np.max(section.noise))
@@ -217,7 +225,7 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
         for first in range(0, len(around.cycles), batch):
             task.check()
             left = starts[around.cycles[first : first + batch]]
-            # Where a cubic map wanders (thin clouds of noisy points) a stiffer one may settle.
+            # Where a cubic map does not converge (thin clouds of noisy points), one of lower degree may.
             for degree in range(settings.degree, 0, -1):
                 cycles = refine_cycles(
                     around.offered,
@@ -240,17 +248,23 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
 
 
 def fine_maps(section: Section, settings: SectionSearch) -> int:
-    """Neighbours for maps one degree higher than the search's; 0 where there is no noise or too short a record."""
+    """Return the number of neighbours for finer maps.
+
+    Finer: one degree higher than the search's; 0 where there is no noise or the record is too short.
+    """
     neighbours = max(2 * settings.neighbours, 8 * term_count(section.dimension, settings.degree + 1))
     return neighbours if np.any(section.noise > 0) and neighbours <= section.size // 30 else 0
 
 
 def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledger, task: Task) -> None:
-    """Locate the kept cycles of one period anew with maps one degree higher and a better model of the density.
+    """Relocate the kept cycles of one period.
 
-    The search needs robust maps; the result needs unbiased ones. In windows as wide as the noise asks, what a cubic map
-    and a Gaussian density leave out can each shift a cycle by more than its standard deviation. Where the higher maps
-    do not settle, the lower ones stay, and their uncertainty holds all that one degree changes.
+    With maps one degree higher and a better model of the density.
+    The search needs robust maps; the result needs unbiased ones. In windows as wide as the noise requires, the terms
+    that a
+    cubic map and a Gaussian density leave out can each shift a cycle by more than its standard deviation. Where the
+    higher
+    maps do not settle, the lower ones stay, and their uncertainty holds all that one degree changes.
     """
     fine = fine_maps(section, settings)
     left = np.array([points for points, _ in ledger.kept if len(points) == period])
@@ -291,7 +305,10 @@ def _judge(
     section: Section, cycles: Cycles, index: int, settings: SectionSearch, ledger: Ledger, final: bool,
     doubt: float = 0.0,
 ) -> None:  # fmt: skip
-    """Keep a candidate or say why not; cheap tests first. `final`: no finer maps follow; `doubt`: see `propagate`."""
+    """Keep a candidate or refuse it with a reason.
+
+    Cheap tests come first. `final`: no finer maps follow; `doubt`: see `propagate`.
+    """
     points = cycles.points[index]
     close = 0.1 * settings.tolerance
     gaps = cycle_gaps(section, [other for other, _ in ledger.kept], points)
@@ -302,7 +319,7 @@ def _judge(
         ledger.refuse(_bare_orbit(section, points), f"repeats an orbit of period {shorter}")
         return
     support = section.tree.query_ball_point(section.canonical(points), settings.window, return_length=True)
-    # The full number is asked of long records; short ones cannot have it even where they visit a cycle often.
+    # The full number is required of long records; short ones do not reach it even where they visit a cycle often.
     needed = min(settings.support, max(6, section.size // 250))
     if np.min(support) < needed:
         k = int(np.argmin(support))
@@ -317,7 +334,7 @@ def _judge(
     if final:
         uncertainty = widen_by_bootstrap(section, fits, points, uncertainty)
     deviation = np.sqrt(np.diag(uncertainty.points)).reshape(points.shape)
-    # The maps of the search are robust, not precise: where finer ones follow, those say how well a place is known.
+    # The maps of the search are robust, not precise: where finer ones follow, those give the uncertainty.
     if final and not np.all(deviation < settings.tolerance):
         ledger.refuse(
             _bare_orbit(section, points),
@@ -328,9 +345,7 @@ def _judge(
     known = min(float(np.max(deviation)), settings.tolerance)
     blurred = repeats_shorter(section, points, 4.0 * known)
     if blurred:
-        ledger.refuse(
-            _bare_orbit(section, points), f"within its uncertainty it cannot be told from an orbit of period {blurred}"
-        )
+        ledger.refuse(_bare_orbit(section, points), f"within its uncertainty it may be an orbit of period {blurred}")
         return
     reach = settings.tolerance + 3.0 * float(np.linalg.norm(section.noise))
     visits, row = count_visits(section, points, reach)
@@ -360,7 +375,10 @@ def make_orbit(
     section: Section, points: Array, fits: LocalFits, uncertainty: Uncertainty, settings: SectionSearch,
     visits: int, row: int, support: NDArray[np.intp],
 ) -> PeriodicOrbit:  # fmt: skip
-    """The public noun from a located cycle (p, n), started at the point whose code comes first."""
+    """Make a `PeriodicOrbit` from a located cycle.
+
+    The cycle (p, n) starts at the point whose code comes first.
+    """
     period, n = points.shape
     physical = section.physical(points)
     scale = np.tile(section.scale, period)
@@ -397,7 +415,10 @@ def make_orbit(
 
 
 def judge_stability(multipliers: NDArray[np.complex128], deviation: Array) -> str:
-    """ "unstable" or "stable" when the largest multiplier is off the unit circle by two deviations, else "unknown"."""
+    """Classify stability by the largest multiplier.
+
+    "unstable" or "stable" when it is off the unit circle by two deviations, else "unknown".
+    """
     largest = float(np.abs(multipliers[0]))
     if largest - 2 * deviation[0] > 1:
         return "unstable"

@@ -1,4 +1,7 @@
-"""From a record to points on a section: strobed records, densely sampled ones at any phase, delay coordinates."""
+"""Points of a record on a section.
+
+From strobed records, densely sampled ones at any phase, and delay coordinates.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,19 @@ from kapitza.orbits.in_records.section import Section, make_section
 
 Array = NDArray[np.float64]
 LEAST_FOR_NOISE = 200
-"""Points of a section below which local maps cannot tell noise from shape."""
+"""Points of a section below which local maps do not separate noise from shape."""
 
 GAP = 1.5
-"""Median steps beyond which a step has lost a sample and says nothing of the rate."""
+"""Median steps beyond which a step has lost a sample and is left out of the rate."""
 
 
 def samples_per_period(record: Record) -> float:
-    """Excitation period divided by the sampling interval (mean of the steps, gaps apart: stamps may be rounded)."""
+    """Return the samples per excitation period.
+
+    Excitation period divided by the sampling interval. The interval is the mean of the steps without gaps, because
+    time
+    stamps may be rounded.
+    """
     if record.period is None:
         raise DataError(
             f"The record has no excitation period: set it ({Give(period=...)} when reading or in "
@@ -56,8 +64,9 @@ def strobe_record(
     dimension: int = 1,
     noise: Any = None,
 ) -> Section:
-    """Points of the record once per excitation period; gaps inside a segment cut it.
+    """Make a section once per excitation period.
 
+    Gaps inside a segment cut it.
     channels: the coordinates, all by default. phase: where in the period (0 … 1) a dense record is cut, at
     its start by default; a strobed record has its own.
     delay, dimension: each channel gives x(t), x(t + delay), … (dimension coordinates); `delay` counts samples, by
@@ -101,13 +110,19 @@ def strobe_record(
 
 
 def signal_range(values: Array) -> float:
-    """Size of a signal: the span of its middle 98 %, which single outliers do not stretch."""
+    """Return the span of the middle 98 %.
+
+    Single outliers do not stretch it.
+    """
     low, high = np.quantile(values, [0.01, 0.99])
     return float(high - low) or float(np.ptp(values))
 
 
 def with_noise(section: Section, deviation: Array | None) -> Section:
-    """The section with its noise: known (n,) in the units of the states, else estimated from enough points."""
+    """Return the section with its noise.
+
+    Known (n,) in the units of the states, else estimated from enough points.
+    """
     if deviation is not None:
         return section.with_noise(deviation / section.scale, "known")
     if len(section.starts) < LEAST_FOR_NOISE:
@@ -116,7 +131,10 @@ def with_noise(section: Section, deviation: Array | None) -> Section:
 
 
 def section_phase(record: Record, phase: float | None = None) -> float:
-    """Share of the period at which the section lies; what a strobed record cannot give is refused."""
+    """Return the phase of the section in the period.
+
+    As a share of the period; a phase that a strobed record does not hold is refused.
+    """
     rate = samples_per_period(record)
     if phase is not None and not (isinstance(phase, (int, float)) and np.isfinite(phase)):
         raise DataError(f"phase = {phase!r}: give the share of the period, between 0 and 1.")
@@ -142,10 +160,10 @@ def section_phase(record: Record, phase: float | None = None) -> float:
 
 
 def _check_spline(rate: float, period: float) -> None:
-    """Splines need some samples per period to follow the motion."""
+    """Refuse too few samples per period for splines."""
     if rate < 4.0:
         raise DataError(
-            f"With {rate:.3g} samples per excitation period of {period:.6g} s the motion between them cannot be told: "
+            f"With {rate:.3g} samples per excitation period of {period:.6g} s the motion between them is unknown: "
             "cut at a phase that was sampled, strobe once per period, or sample at least 4 times per period."
         )
 
@@ -154,8 +172,9 @@ def _strobe_piece(
     time: Array, readings: Array, piece: slice, clock: tuple[float, float], angles: list[bool], rate: float,
     phase: float, delay: int, dimension: int,
 ) -> tuple[Array, NDArray[np.intp]]:  # fmt: skip
-    """Strobed points (M, n) of one segment and the rows of the record they came from; dense angles are continuous.
+    """Return the strobed points of one segment.
 
+    Points (M, n) and the rows of the record they came from; angles of dense records are continuous.
     time (N,) and readings (N, n) of the whole record; clock: start and period of its excitation.
     """
     from scipy.interpolate import CubicSpline
@@ -189,7 +208,10 @@ def _strobe_piece(
 def _turns_between(
     points: Array, follows: NDArray[np.bool_], angles: NDArray[np.bool_], continuous: bool
 ) -> Array | None:
-    """Whole turns from each point to its image (N, n), or None when every angle is known modulo 2π only."""
+    """Return whole turns from each point to its image.
+
+    Shape (N, n); None when every angle is known modulo 2π only.
+    """
     circle = np.flatnonzero(angles)
     # Noise pushes wrapped angles a little beyond one turn; a continuous angle of a rotating body goes far beyond it.
     if not circle.size or (not continuous and all(np.ptp(points[:, k]) <= 2.4 * np.pi for k in circle)):

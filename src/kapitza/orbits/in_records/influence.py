@@ -1,8 +1,8 @@
-"""How the noise of each sample of the record moves an orbit: what makes the errors of different orbits correlated.
+"""Effect of the noise of each sample on orbits.
 
 Every sample j carries one noise vector e_j. It enters the map that starts from it as a regressor (weight times -A e_j)
 and the map that ends in it as a response (weight times e_j). Orbits that pass near each other share samples, so their
-errors are correlated; the influence keeps what is needed to say how much.
+errors are correlated; the influence keeps what is needed to compute the correlation.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Influence:
-    """First-order influence of samples on the points and |multipliers| of one orbit, in scaled units.
+    """First-order influence of samples on one orbit.
 
+    On its points and |multipliers|, in scaled units.
     rows: (p, K) rows of the section that each map uses; value, slope: (p, K) and (p, n, K) weights of their images in
     the value and the slopes of the map at its point; jacobian: (p, n, n); gradient: (n, p, n, n) of |μ| by the
     Jacobians; curvature: (p, n, n, n) of the maps; noise, scale: (n,) of the section.
-    common: (p n + n, p n + n) the part of the orbit's covariance, in scaled units, that further points of the same kind
+    common: (p n + n, p n + n) the part of the orbit's covariance, in scaled units, that further points of the same
+    kind
     would not make smaller.
     """
 
@@ -38,7 +40,10 @@ class Influence:
     common: Array | None = None
 
     def root(self) -> tuple[Index, Array]:
-        """Samples (S,) and the square root (p n + n, S, n) of the covariance that their noise causes."""
+        """Return samples and a root of their covariance.
+
+        Samples (S,) and the square root (p n + n, S, n) of the covariance that their noise causes.
+        """
         p, n = self.jacobian.shape[:2]
         samples, position = np.unique(np.concatenate([self.rows.ravel(), self.rows.ravel() + 1]), return_inverse=True)
         start, image = position.reshape(2, *self.rows.shape)
@@ -57,7 +62,10 @@ class Influence:
         return np.asarray(samples, np.intp), moved.reshape(len(moved), len(samples), n)
 
     def physical_common(self) -> Array:
-        """`common` of the points alone (p n, p n), in the units of the record."""
+        """Return `common` of the points in physical units.
+
+        Shape (p n, p n), in the units of the record.
+        """
         p, n = self.jacobian.shape[:2]
         if self.common is None:
             return np.zeros((p * n, p * n))
@@ -70,14 +78,17 @@ class Influence:
         return np.zeros(n) if self.common is None else np.diag(self.common)[p * n :].copy()
 
     def physical_root(self) -> tuple[Index, Array]:
-        """The same with the points in the units of the record."""
+        """Return `root` with points in physical units."""
         samples, root = self.root()
         p, n = self.jacobian.shape[:2]
         units = np.concatenate([np.tile(self.scale, p), np.ones(n)])
         return samples, units[:, None, None] * root
 
     def results(self, value_error: Array, slope_error: Array) -> Array:
-        """Errors of values (p, n, S) and Jacobians (p, n, n, S) → errors of points and |multipliers| (p n + n, S)."""
+        """Propagate errors of maps to points and multipliers.
+
+        Errors of values (p, n, S) and Jacobians (p, n, n, S) → errors of points and |multipliers| (p n + n, S).
+        """
         p, n, samples = value_error.shape
         to_points = np.linalg.inv(cycle_matrix(self.jacobian[None])[0]).reshape(p, n, p, n)
         moved = np.einsum("kaLb,Lbs->kas", to_points, value_error, optimize=True)
@@ -88,7 +99,10 @@ class Influence:
 
 
 def cycle_matrix(jacobian: Array) -> Array:
-    """(C, p, n, n) → (C, p n, p n) matrix of δx_{k+1} - A_k δx_k."""
+    """Return the matrix of the cycle equations.
+
+    (C, p, n, n) → (C, p n, p n) matrix of δx_{k+1} - A_k δx_k.
+    """
     cycles, p, n, _ = jacobian.shape
     matrix = np.zeros((cycles, p, n, p, n))
     eye = np.eye(n)

@@ -1,4 +1,7 @@
-"""inspect: what a record looks like before anything is fitted to it, and what to do next."""
+"""Inspection of a record before a fit.
+
+`inspect` describes the record and suggests the next step.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +53,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Inspection(Shown):
-    """Hold the findings about a record.
+    """Findings about a record.
 
     Parts that the record is too short for are None, with the reason in `notes`.
-
-    sampling: in words; strobed: once per excitation period; character: periodic, chaotic, noise; suggestion: what to do
+    sampling: a sentence; strobed: once per excitation period; character: periodic, chaotic, noise; suggestion: what to
+    do
     next. noise: standard deviation per channel; spectra, delays: per channel; delay [samples], dimension: of an
     embedding;
     returns: (steps, counts) of close returns on the section; lyapunov: largest exponent [1/s].
@@ -113,7 +116,7 @@ class Inspection(Shown):
         return Message("\n".join([*lines, f"Next: {marked(self.suggestion)}"]))
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Figures of the findings; saved when a path is given."""
+        """Plot the findings; save when given a path."""
         from kapitza.report import plot_inspection
 
         return drawn(plot_inspection(self), path)
@@ -214,7 +217,7 @@ def inspect(
         decays = [] if strobed else _decays(continuous, names)
         notes += decays
         if decays and character.kind == "periodic":
-            # its half cycles shrink: what looks like scatter about a point is the way to rest
+            # Its half cycles shrink: the apparent scatter about a point is the decay to rest.
             character = Character("decay", "The motion dies out; orbits need sustained motion.")
         lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension))
         task.advance(1, "Lyapunov exponent")
@@ -230,7 +233,10 @@ def inspect(
 
 
 def _living_channels(record: Record, channels: Sequence[str] | None) -> tuple[tuple[str, ...], list[str]]:
-    """The channels that move, with a note on each that does not."""
+    """Return the channels that change.
+
+    With a note on each channel that does not.
+    """
     if not isinstance(record, Record):
         raise DataError(f"inspect works on a Record, not on {type(record).__name__}: {RECORD}.")
     names = (channels,) if isinstance(channels, str) else tuple(channels or record.channels)
@@ -244,7 +250,10 @@ def _living_channels(record: Record, channels: Sequence[str] | None) -> tuple[tu
 
 
 def _attempt(notes: list[str], what: str, work: Any) -> Any:
-    """The result, or None with the reason noted: an inspection reports what the record allows."""
+    """Return the result, or None with a note.
+
+    An inspection reports what the record allows.
+    """
     try:
         return work()
     except DataError as problem:
@@ -253,11 +262,14 @@ def _attempt(notes: list[str], what: str, work: Any) -> Any:
 
 
 SHORTEST_DECAY = 256
-"""Samples from which the noise of a channel is known well enough to tell where a decay ends in it."""
+"""Samples from which the noise of a channel is known well enough to find the end of a decay in it."""
 
 
 def _decays(record: Record, names: Sequence[str]) -> list[str]:
-    """Free decays: frequency and damping at large and small amplitude, of the longest segment of each channel."""
+    """Describe free decays of the channels.
+
+    Frequency and damping at large and small amplitude, of the longest segment of each channel.
+    """
     piece = max(record.segments(), key=lambda part: part.stop - part.start)
     said = []
     for name in names:
@@ -276,7 +288,10 @@ def _decays(record: Record, names: Sequence[str]) -> list[str]:
 
 
 def _noise(record: Record, section: Section | None, strobed: bool, notes: list[str]) -> dict[str, float]:
-    """Dense channels by their differences; strobed ones by the disagreement of neighbours."""
+    """Return the noise of each channel.
+
+    Dense channels by their differences; strobed ones by the disagreement of neighbours.
+    """
     if not strobed:
         piece = max(record.segments(), key=lambda p: p.stop - p.start)
         values = record.unwrapped().values()[piece]
@@ -310,7 +325,10 @@ def _lyapunov(
     record: Record, section: Section | None, character: Character | None, delay: int | None,
     dimension: DimensionCurve | None,
 ) -> Lyapunov:  # fmt: skip
-    """From maps along the section and from how fast neighbours part; only where something deterministic shows."""
+    """Estimate the largest Lyapunov exponent.
+
+    From maps along the section and from how fast neighbours separate; only for deterministic sections.
+    """
     if section is None or character is None or character.kind != "deterministic":
         raise DataError("needs a chaotic motion on a section, and none shows.")
     return section_exponent(section, _divergence(record, section, delay, dimension))
@@ -319,7 +337,10 @@ def _lyapunov(
 def _divergence(
     record: Record, section: Section, delay: int | None, dimension: DimensionCurve | None
 ) -> Lyapunov | None:
-    """How fast neighbours part: on the section when forced, else of the delay vectors of the first channel."""
+    """Return the rate at which neighbours separate.
+
+    On the section when forced, else of the delay vectors of the first channel.
+    """
     try:
         return _parting(record, section, delay, dimension)
     except DataError:

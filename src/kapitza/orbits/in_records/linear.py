@@ -1,8 +1,10 @@
-"""Whether a linear recursion predicts a section as well as its neighbours do: noise through a resonance does so.
+"""Comparison of a section with a linear recursion.
 
+Noise through a resonance is predicted by a linear recursion as well as by neighbours.
 A chaotic map stretches and folds; no linear recursion follows it, however many steps it remembers. A linear process
-driven by noise is predicted by one as well as anything can predict it. So what neighbours leave unpredicted is
-compared with what the best linear recursion leaves.
+driven by noise is predicted by one as well as anything can predict it. So the scatter that neighbours leave
+unpredicted
+is compared with the scatter that the best linear recursion leaves.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from kapitza.orbits.in_records.section import Section
 Array = NDArray[np.float64]
 
 MEMORY = 4  # steps that the recursion remembers: more than a resonance of two or four states needs
-CENTRES = 400  # places of the record at which neighbours are asked
+CENTRES = 400  # places of the record at which neighbours are compared
 MOST_ROWS = 200_000  # rows from which the recursion is fitted: it knows its few coefficients to 1 % from far fewer
 
 
 def nonlinear_gain(section: Section, neighbours: int) -> float:
-    """Smallest ratio, over the coordinates, of the scatter of local linear maps to that of one linear recursion.
+    """Return the scatter of local maps over linear.
 
+    The smallest ratio, over the coordinates, of the scatter of local linear maps to that of one linear recursion.
     About 1 for linear processes whatever drives them; near 0 for chaotic motion without noise. Both scatters are
     medians over the same places, each corrected for the coefficients that were fitted.
     """
@@ -38,7 +41,7 @@ def nonlinear_gain(section: Section, neighbours: int) -> float:
     chosen = np.linspace(0, len(rows) - 1, min(CENTRES, len(rows))).astype(int)
     fits = fit_local(section, section.unit[rows[chosen]], degree=1, neighbours=neighbours, noise_widths=0.0)
     local = np.median(fits.spread, axis=0)
-    # What the recursion leaves in the same windows: as local a measure as the other.
+    # The residual of the recursion in the same windows, so that both measures are equally local.
     place = np.minimum(np.searchsorted(rows, fits.rows), len(rows) - 1)
     weight = fits.weight * (rows[place] == fits.rows)
     design, target = _recursion(section, rows[place.ravel()], memory)
@@ -49,7 +52,10 @@ def nonlinear_gain(section: Section, neighbours: int) -> float:
 
 
 def _recursion(section: Section, rows: NDArray[np.intp], memory: int) -> tuple[Array, Array]:
-    """What a linear recursion predicts from at these rows (R, k), and what it predicts (R, n)."""
+    """Return the regressors and targets of the recursion.
+
+    At these rows: regressors (R, k), targets (R, n).
+    """
     image = section.unit[rows + 1]
     target = np.where(section.circle, section.wrap(image - section.unit[rows]), image)
     past = [_regressors(section, section.unit[rows - k]) for k in range(memory)]
@@ -57,7 +63,10 @@ def _recursion(section: Section, rows: NDArray[np.intp], memory: int) -> tuple[A
 
 
 def _remembered(section: Section, memory: int) -> NDArray[np.bool_]:
-    """Rows that have an image and at least memory - 1 points before them."""
+    """Return rows with an image and enough past.
+
+    At least memory - 1 points before them.
+    """
     able = section.follows.copy()
     for k in range(1, memory):
         able[:k] = False

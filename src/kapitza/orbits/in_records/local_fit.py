@@ -1,5 +1,6 @@
-"""Local polynomial maps fitted to neighbours, with noise on both sides of the regression.
+"""Local polynomial maps fitted to noisy neighbours.
 
+Both sides of the regression carry noise.
 Neighbours are chosen by their measured position z = x + e, so a plain regression of their images on z is biased. The
 images are regressed on the expected monomials of x given z instead (see `calibration`), which removes the bias.
 """
@@ -24,8 +25,9 @@ LENGTH = 0.05  # of the attractor, over which maps of chaotic motions bend
 
 @dataclass(frozen=True)
 class LocalFits:
-    """C local maps y = F(x), F(x) = target + Σ_q coefficient_q · u_q((x - centre)/width), in scaled units.
+    """C local polynomial maps y = F(x).
 
+    F(x) = target + Σ_q coefficient_q · u_q((x - centre)/width), in scaled units.
     centre (C, n), target (C, n), width (C,), coefficient (C, q, n) with the terms of `monomials`.
     rows (C, K): the neighbours; weight (C, K); influence (C, q, K): coefficient = influence @ response.
     residual (C, K, n): response minus fit. blur (C, n, n): Cov[x | z], mean over the neighbours.
@@ -48,12 +50,18 @@ class LocalFits:
     density: int = 2
 
     def value(self, x: Array, section: Section) -> Array:
-        """F at one point per map, (C, n) → (C, n)."""
+        """Evaluate F at one point per map.
+
+        (C, n) → (C, n).
+        """
         terms = monomials(self._local(x, section), self.degree)
         return self.target + np.einsum("cq,cqn->cn", terms, self.coefficient)
 
     def jacobian(self, x: Array, section: Section) -> Array:
-        """∂F/∂x at one point per map, (C, n) → (C, n, n), row = component of the image."""
+        """Evaluate ∂F/∂x at one point per map.
+
+        (C, n) → (C, n, n), row = component of the image.
+        """
         slopes = monomial_slopes(self._local(x, section), self.degree)
         return np.einsum("cqm,cqn->cnm", slopes, self.coefficient) / self.width[:, None, None]
 
@@ -67,7 +75,10 @@ class LocalFits:
 
 
 def window_width(distance: Array, neighbours: int, noise: Array, noise_widths: float) -> Array:
-    """Width h of each Gaussian window: wide enough for `neighbours` points, and for `noise_widths` noise deviations."""
+    """Return the width h of each Gaussian window.
+
+    Wide enough for `neighbours` points, and for `noise_widths` noise deviations.
+    """
     by_count = distance[:, min(neighbours, distance.shape[1]) - 1] / REACH
     by_noise = noise_widths * float(np.max(noise, initial=0.0))
     # The search returned a limited number of points: a window may not reach beyond the last of them.
@@ -85,7 +96,7 @@ def fit_local(
     widen: Array | float = 1.0,
     density: int = 2,
 ) -> LocalFits:
-    """Fit one local map around each of the `centres` (C, n).
+    """Fit one local map around each centre (C, n).
 
     `search` bounds the neighbours looked at (memory C × search); `widen` multiplies the width of each window.
     """
@@ -99,7 +110,10 @@ def fit_local(
 def fit_windows(
     section: Section, centres: Array, distance: Array, rows: Index, width: Array, degree: int, density: int = 2
 ) -> LocalFits:
-    """The weighted least squares behind `fit_local`, for given neighbours and window widths."""
+    """Fit maps to given neighbours and window widths.
+
+    The weighted least squares behind `fit_local`.
+    """
     offset = section.wrap(section.unit[rows] - centres[:, None, :])
     nearest_image = section.unit[rows[:, 0] + 1]
     image = section.wrap(section.unit[rows + 1] - nearest_image[:, None, :])
@@ -127,9 +141,10 @@ def fit_windows(
 
 
 def smoothness(section: Section, width: Array, count: Array, degree: int) -> Array:
-    """Weak prior on the coefficients (C, q): slopes near `STEEP`, bends by one attractor over `LENGTH` of it.
+    """Return a weak prior on the coefficients (C, q).
 
-    It decides only what the data leave open: directions in which the points are no wider than the noise.
+    Slopes near `STEEP`, bends by one attractor over `LENGTH` of it.
+    It decides only directions that the data leave open, in which the points are not wider than the noise.
     """
     order = np.array([len(term) for term in exponents(section.dimension, degree)])
     expected = np.where(order == 1, STEEP * width[:, None], (width[:, None] / LENGTH) ** order)

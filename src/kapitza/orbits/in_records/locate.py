@@ -1,5 +1,6 @@
-"""Periodic points and multipliers from local maps: Newton on the cycle equations, covariance by propagation.
+"""Periodic points and multipliers from local maps.
 
+Newton on the cycle equations, covariance by propagation.
 A cycle x_0 … x_{p-1} solves F_k(x_k) = x_{k+1} (indices modulo p) for the local maps F_k fitted around its points. The
 equations are solved for all points together, so that long unstable cycles are no worse conditioned than short ones.
 """
@@ -21,10 +22,10 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 KNOWN_TO = 0.05
-"""Share of the scatter about a map within which noisy points tell the map, however many they are.
+"""Share of the scatter about a map to which noisy points determine the map, however many they are.
 
-Where noisy points were is told by their density, which no polynomial describes to the last: layers of an attractor
-closer than the noise are seen as one.
+The true positions of noisy points follow from their density, which no polynomial describes exactly: layers of an
+attractor closer than the noise appear as one.
 """
 
 DENSITY_DOUBT = 0.5
@@ -32,12 +33,15 @@ DENSITY_DOUBT = 0.5
 two instead of four, and windows narrower by `NARROWER`."""
 
 NARROWER = 1.6
-"""Factor between two widths of a window, both within what the noise asks for: another one would do as well."""
+"""Factor between two widths of a window, both of which the noise allows."""
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """C candidates of one period p: points (C, p, n) scaled, Jacobians (C, p, n, n), the maps (row c·p + k)."""
+    """C candidate cycles of one period p.
+
+    points (C, p, n) scaled, Jacobians (C, p, n, n), the maps (row c·p + k).
+    """
 
     points: Array
     jacobians: Array
@@ -66,8 +70,9 @@ def refine_cycles(
     reach: float = 0.03,
     density: int = 2,
 ) -> Cycles:
-    """Newton from `start` (C, p, n); the maps are fitted anew around the points after every step.
+    """Refine candidate cycles by Newton iterations.
 
+    From `start` (C, p, n); the maps are fitted anew around the points after every step.
     A candidate is `settled` when the last step was far below the width of its windows and it stayed within `reach` of
     its start. Steps are cut at two window widths: a local map says nothing beyond its window.
     """
@@ -108,7 +113,10 @@ def refine_cycles(
 
 
 def solve_cycle(section: Section, fits: LocalFits, points: Array, iterations: int = 3) -> tuple[Array, Array]:
-    """Newton on fixed maps: returns the points (C, p, n) and the Jacobians there (C, p, n, n)."""
+    """Solve the cycle equations on fixed maps.
+
+    Newton; returns the points (C, p, n) and the Jacobians there (C, p, n, n).
+    """
     cycles, p, n = points.shape
     x = points.reshape(-1, n)
     block = np.arange(p)
@@ -125,7 +133,10 @@ def solve_cycle(section: Section, fits: LocalFits, points: Array, iterations: in
 
 
 def cyclic_solve(jacobian: Array, residual: Array) -> Array:
-    """δx with δx_{k+1} - A_k δx_k = r_k, cyclic; zero where the matrix is singular."""
+    """Solve the linear cycle equations.
+
+    δx with δx_{k+1} - A_k δx_k = r_k, cyclic; zero where the matrix is singular.
+    """
     cycles, p, n = residual.shape
     matrix = cycle_matrix(jacobian)
     good = np.asarray(np.isfinite(matrix).all(axis=(1, 2))).reshape(-1, 1, 1)
@@ -138,9 +149,11 @@ def cyclic_solve(jacobian: Array, residual: Array) -> Array:
 
 
 def cycle_time(section: Section, fits: LocalFits, points: Array, covariance: Array) -> tuple[float, float]:
-    """Period of one cycle (p, n) in seconds and its standard deviation, from the times to the images of neighbours.
+    """Return the period of a cycle and its deviation.
 
-    The same smoother that gives the image gives the time: T = Σ_k τ_k(x_k), τ_k(x) = Σ_i w_i(x) τ_i over the neighbours
+    Of one cycle (p, n) in seconds, with its standard deviation, from the times to the images of neighbours.
+    The same smoother that gives the image gives the time: T = Σ_k τ_k(x_k), τ_k(x) = Σ_i w_i(x) τ_i over the
+    neighbours
     of x_k. Its error is that of the times about the fit, through ∂τ/∂x that of the points (`covariance`, scaled), and
     what one degree of the maps changes as far as the residuals exceed the noise.
     """
@@ -156,7 +169,10 @@ def cycle_time(section: Section, fits: LocalFits, points: Array, covariance: Arr
 
 
 def _time_along(section: Section, fits: LocalFits, points: Array) -> tuple[float, Array, float]:
-    """Σ τ_k(x_k), its slopes (p, n) by the points, and the deviation that the scatter of the times causes."""
+    """Return the time along a cycle.
+
+    Σ τ_k(x_k), its slopes (p, n) by the points, and the deviation that the scatter of the times causes.
+    """
     assert section.duration is not None
     local = section.wrap(points - fits.centre) / fits.width[:, None]
     weight = np.einsum("kq,kqi->ki", monomials(local, fits.degree), fits.influence)
@@ -170,8 +186,9 @@ def _time_along(section: Section, fits: LocalFits, points: Array) -> tuple[float
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """points: (p n, p n) covariance, scaled units; multipliers (n,), largest first; deviation (n,) of their moduli.
+    """Uncertainty of a cycle.
 
+    points: (p n, p n) covariance, scaled units; multipliers (n,), largest first; deviation (n,) of their moduli.
     joint: (p n + n, p n + n) covariance of points and moduli; influence: of the samples, None without noise.
     """
 
@@ -183,13 +200,16 @@ class Uncertainty:
 
 
 def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array, doubt: float = 0.0) -> Uncertainty:
-    """Errors of one cycle (p, n) from the errors of its maps, to first order.
+    """Propagate errors of maps to a cycle (p, n).
 
-    The noise of every sample is followed through all maps it takes part in (see `Influence`). What the residuals show
-    beyond the noise (a map that is not polynomial, noise in the dynamics) is added sample by sample. `doubt` (0 … 1) is
-    the least share of what one degree of the maps changes that counts as uncertainty. What the density of noisy points
-    leaves open (`_density_part`) is added as well: without it the errors of long records would go to zero, and stay
-    behind what the maps are wrong by.
+    To first order. The noise of every sample is followed through all maps that use it (see `Influence`). Residuals
+    beyond the noise (a map that is not polynomial, noise in the dynamics) are added sample by sample. `doubt` (0 … 1)
+    is
+    the least share of the change by one degree of the maps that counts as uncertainty. What the density of noisy
+    points
+    leaves open (`_density_part`) is added as well: without it the errors of long records would go to zero, below the
+    error
+    of the maps.
     """
     p, n = points.shape
     local = section.wrap(points - fits.centre) / fits.width[:, None]
@@ -217,7 +237,10 @@ def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array,
 
 
 def excess_share(section: Section, fits: LocalFits, jacobian: Array) -> Array:
-    """Share (p, n) of the scatter about each map that the noise does not explain, as a standard deviation."""
+    """Return the scatter share that noise does not explain.
+
+    Share (p, n) of the scatter about each map, as a standard deviation.
+    """
     expected = section.noise**2 + np.einsum("kab,kbc,kac->ka", jacobian, fits.blur, jacobian)
     return np.sqrt(np.clip(1.0 - expected / np.maximum(fits.spread**2, 1e-300), 0.0, 1.0))
 
@@ -225,8 +248,9 @@ def excess_share(section: Section, fits: LocalFits, jacobian: Array) -> Array:
 def misfit(
     section: Section, fits: LocalFits, points: Array, multipliers: NDArray[np.complex128], doubt: float
 ) -> Array:
-    """Change of points and |multipliers| (p n + n) when the maps are one degree lower: a bound on what their form does.
+    """Return the change with maps one degree lower.
 
+    Of points and |multipliers| (p n + n): a bound on the effect of the form of the maps.
     It counts as far as the residuals exceed the noise (where noise explains them the form of the map is not at fault),
     or as far as the caller doubts it.
     """
@@ -241,14 +265,20 @@ def misfit(
 
 
 def lower_cycle(section: Section, fits: LocalFits, points: Array) -> tuple[LocalFits, Array, Array]:
-    """Maps one degree lower in the same windows, with the cycle (p, n) and the Jacobians (p, n, n) they give."""
+    """Locate the cycle with maps one degree lower.
+
+    In the same windows; returns the maps, the cycle (p, n) and the Jacobians (p, n, n).
+    """
     return _other_cycle(section, fits, points, fits.degree - 1, fits.density, fits.width)
 
 
 def _other_cycle(
     section: Section, fits: LocalFits, points: Array, degree: int, density: int, width: Array
 ) -> tuple[LocalFits, Array, Array]:
-    """Maps of another form to the same neighbours, with the cycle (p, n) and the Jacobians (p, n, n) they give."""
+    """Locate the cycle with maps of another form.
+
+    Fitted to the same neighbours; returns the maps, the cycle (p, n) and the Jacobians (p, n, n).
+    """
     distance = np.linalg.norm(section.wrap(section.unit[fits.rows] - fits.centre[:, None, :]), axis=2)
     other = fit_windows(section, fits.centre, distance, fits.rows, width, degree, density)
     moved, jacobian = solve_cycle(section, other, points[None])
@@ -256,7 +286,10 @@ def _other_cycle(
 
 
 def multiplier_gradient(jacobian: Array) -> tuple[NDArray[np.complex128], Array]:
-    """Multipliers (n,) and ∂|μ_a|/∂A_k: (n, p, n, n); the gradient of |μ| is real part of conj(μ)/|μ| · ∂μ."""
+    """Return multipliers (n,) and gradients of their moduli.
+
+    ∂|μ_a|/∂A_k: (n, p, n, n); the gradient of |μ| is the real part of conj(μ)/|μ| · ∂μ.
+    """
     p, n, _ = jacobian.shape
     gradient = np.zeros((n, p, n, n))
     before = [np.eye(n)]
@@ -278,15 +311,19 @@ def multiplier_gradient(jacobian: Array) -> tuple[NDArray[np.complex128], Array]
 
 
 def map_curvature(section: Section, fits: LocalFits, points: Array) -> Array:
-    """∂²F_a/∂x_b∂x_c of each map at its point, (p, n, n, n)."""
+    """Return ∂²F_a/∂x_b∂x_c of each map at its point.
+
+    Shape (p, n, n, n).
+    """
     local = section.wrap(points - fits.centre) / fits.width[:, None]
     curvature = np.einsum("kqbc,kqa->kabc", monomial_curvatures(local, fits.degree), fits.coefficient)
     return curvature / fits.width[:, None, None, None] ** 2
 
 
 def _density_part(section: Section, fits: LocalFits, points: Array, influence: Influence, scatter: Array) -> Array:
-    """Square root (p n + n, S) of the covariance from what is not known of the density of noisy points.
+    """Return a root of the covariance from the density.
 
+    Square root (p n + n, S) of the covariance that comes from the unknown density of noisy points.
     scatter (p n + n): variances of the results as far as they come from the scatter of the samples.
     """
     p, n = points.shape
@@ -303,7 +340,7 @@ def _density_part(section: Section, fits: LocalFits, points: Array, influence: I
     changes = []
     for density, width in ((2, fits.width), (4, fits.width / NARROWER)):
         moved = _other_cycle(section, fits, points, fits.degree, density, width)[1]
-        # Of the points alone: slopes in narrow windows scatter so much that their change says nothing.
+        # Points alone: slopes in narrow windows scatter so much that their change carries no information.
         change = np.concatenate([section.wrap(moved - points).ravel(), np.zeros(n)])
         change = np.where(np.isfinite(change), change, 0.0)
         changes.append(DENSITY_DOUBT * np.sign(change) * np.sqrt(np.maximum(change**2 - scatter, 0.0)))
@@ -311,7 +348,10 @@ def _density_part(section: Section, fits: LocalFits, points: Array, influence: I
 
 
 def _excess_part(section: Section, fits: LocalFits, influence: Influence) -> Array:
-    """Square root of the covariance from residuals beyond the noise, each sample of each map independent."""
+    """Return a root of the covariance from excess residuals.
+
+    Residuals beyond the noise, each sample of each map independent.
+    """
     jacobian = influence.jacobian
     p, n = jacobian.shape[:2]
     residual = fits.residual * excess_share(section, fits, jacobian)[:, None, :]

@@ -1,4 +1,7 @@
-"""The noise of a section, from how badly neighbours agree on where they go."""
+"""Noise of a section from disagreeing neighbours.
+
+The scatter of the images of neighbours gives the noise.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,19 @@ from kapitza.orbits.in_records.section import Section
 
 Array = NDArray[np.float64]
 
-LARGEST_SAMPLE = 40_000  # points that tell the noise within a per cent
+LARGEST_SAMPLE = 40_000  # points from which the noise is known within a per cent
 WIDTHS = 2.0  # windows this many noise deviations wide no longer mistake the noise for the shape of the map
 
 
 def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
-    """Standard deviation of the measurement noise per coordinate, in scaled units (n,).
+    """Estimate the measurement noise per coordinate.
 
-    Around a point the images scatter about a local quadratic map with variances Σ + A Cov[x|z] Aᵀ, A its Jacobian. Many
+    Standard deviations (n,) in scaled units.
+    Around a point the images scatter about a local quadratic map with variances Σ + A Cov[x|z] Aᵀ, A its Jacobian.
+    Many
     neighbourhoods with different A make this a linear system for the variances in Σ, solved with non-negative least
-    squares over the third of the neighbourhoods that stretches least, where the map itself bends least. The windows are
+    squares over the third of the neighbourhoods that stretches least, where the map itself bends least. The windows
+    are
     widened until they are wider than the noise found.
     """
     rng = np.random.default_rng(seed)
@@ -31,6 +37,7 @@ def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
     while True:
         noise = np.zeros(section.dimension)
         chosen = rows[: max(100, min(len(rows), 60_000 // neighbours))]
+        # The fit itself uses the noise (calibration), so its estimate is iterated.
         for _ in range(3):
             trial = thinned.with_noise(noise)
             fits = fit_local(trial, section.unit[chosen], degree=2, neighbours=neighbours, noise_widths=0.0)
@@ -44,7 +51,10 @@ def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
 
 
 def _solve_variances(jacobian: Array, variance: Array) -> Array:
-    """σ from variance_c = σ_c² + Σ_d A_cd² σ_d², rows weighted by their own expected size and trimmed."""
+    """Solve for the noise deviations σ.
+
+    σ from variance_c = σ_c² + Σ_d A_cd² σ_d², rows weighted by their own expected size and trimmed.
+    """
     from scipy.optimize import nnls
 
     n = jacobian.shape[1]

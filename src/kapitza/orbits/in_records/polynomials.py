@@ -1,4 +1,7 @@
-"""Monomials of local coordinates, their derivatives, and their expectations under Gaussian errors."""
+"""Monomials of local coordinates and their derivatives.
+
+Also their expectations under Gaussian errors.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ Array = NDArray[np.float64]
 
 @lru_cache
 def exponents(n: int, degree: int) -> tuple[tuple[int, ...], ...]:
-    """Coordinates multiplied in each term, lowest degree first: (), (0,), (1,), (0, 0), (0, 1), …"""
+    """Return the coordinates multiplied in each term.
+
+    Lowest degree first: (), (0,), (1,), (0, 0), (0, 1), …
+    """
     return tuple(c for d in range(degree + 1) for c in itertools.combinations_with_replacement(range(n), d))
 
 
@@ -22,7 +28,10 @@ def term_count(n: int, degree: int) -> int:
 
 
 def monomials(u: Array, degree: int) -> Array:
-    """Terms 1, u_a, u_a u_b, … of (..., n) → (..., q)."""
+    """Return the terms 1, u_a, u_a u_b, ….
+
+    (..., n) → (..., q).
+    """
     products = _products(u, degree)
     return np.stack([products[term] for term in exponents(u.shape[-1], degree)], axis=-1)
 
@@ -39,7 +48,10 @@ def monomial_slopes(u: Array, degree: int) -> Array:
 
 
 def monomial_curvatures(u: Array, degree: int) -> Array:
-    """∂²/∂u∂u of `monomials`, (..., n) → (..., q, n, n)."""
+    """Return ∂²/∂u∂u of `monomials`.
+
+    (..., n) → (..., q, n, n).
+    """
     n = u.shape[-1]
     terms, products = exponents(n, degree), _products(u, degree - 2)
     curvature = np.zeros((*u.shape[:-1], len(terms), n, n))
@@ -51,7 +63,10 @@ def monomial_curvatures(u: Array, degree: int) -> Array:
 
 
 def expected_monomials(u: Array, blur: Array, degree: int) -> Array:
-    """E of `monomials` of a Gaussian with means u (C, K, n) and covariances blur (C, 1 or K, n, n)."""
+    """Return E of `monomials` of a Gaussian.
+
+    With means u (C, K, n) and covariances blur (C, 1 or K, n, n).
+    """
     if not np.any(blur):
         return monomials(u, degree)
     # E[x_a x_b …] = u_a E[x_b …] + Σ_b Cov(x_a, x_b) E[the rest] (Isserlis); terms come lowest degree first.
@@ -66,7 +81,10 @@ def expected_monomials(u: Array, blur: Array, degree: int) -> Array:
 
 
 def _products(u: Array, degree: int) -> dict[tuple[int, ...], Array]:
-    """The terms of `monomials` by the coordinates that they multiply, each from one of lower degree."""
+    """Return the terms of `monomials` by their coordinates.
+
+    Each from one of lower degree.
+    """
     found: dict[tuple[int, ...], Array] = {(): np.ones(u.shape[:-1])}
     for term in exponents(u.shape[-1], max(degree, 0))[1:]:
         found[term] = found[term[:-1]] * u[..., term[-1]]

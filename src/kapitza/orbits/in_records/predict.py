@@ -1,4 +1,7 @@
-"""Maps that predict: local polynomials, global functions orthonormal in the data's own measure (ORBITS chapter 2)."""
+"""Maps that predict the next point on a section.
+
+Local polynomials, and global functions orthonormal in the data's own measure (ORBITS chapter 2).
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,17 @@ BATCH = 4096
 
 
 class StepMap(Protocol):
-    """One step on a scaled section: points (M, n) → images (M, n)."""
+    """One step on a scaled section.
+
+    Points (M, n) → images (M, n).
+    """
 
     def __call__(self, unit: Array) -> Array: ...
 
 
 @dataclass(frozen=True)
 class FittedMap:
-    """A map fitted to a record, in the units of the record.
+    """Map fitted to a record, in its units.
 
     settings: how the section was taken (channels, phase, delay, …); records to be predicted are cut in the same way.
     """
@@ -52,7 +58,10 @@ class FittedMap:
         return self.section.physical(self.step(self._unit(points)))
 
     def forecast(self, start: Array, steps: int) -> Array:
-        """The next `steps` points (steps, n) from one start (n,)."""
+        """Return the next `steps` points from one start.
+
+        Points (steps, n) from a start (n,).
+        """
         unit = self._unit(np.atleast_2d(start))
         path = []
         for _ in range(steps):
@@ -61,22 +70,32 @@ class FittedMap:
         return self.section.physical(np.array(path))
 
     def error(self, record: Record) -> float:
-        """Root mean square error of one-step predictions of a record, relative to the size of the attractor."""
+        """Return the rms error of one-step predictions.
+
+        Of a record, relative to the size of the attractor.
+        """
         return float(np.sqrt(np.mean(self._errors(record, 1, None, 0)[0] ** 2)))
 
     def median_error(self, record: Record) -> float:
-        """Median error of one-step predictions: what a typical point sees, where a few lie on sharp folds."""
+        """Return the median error of one-step predictions.
+
+        The error of a typical point, where a few points are on sharp folds.
+        """
         return float(np.median(self._errors(record, 1, None, 0)[0]))
 
     def error_growth(self, record: Record, steps: int, starts: int = 500, seed: int = 0) -> Array:
-        """Median error (steps,) of forecasts of 1 … `steps` steps, relative to the attractor.
+        """Return the median error of forecasts by length.
 
+        Shape (steps,), of forecasts of 1 … `steps` steps, relative to the attractor.
         Errors of a good map grow by the largest Lyapunov exponent, exp(λ T) per step, until they fill the attractor.
         """
         return np.median(self._errors(record, steps, starts, seed), axis=1)
 
     def growth_table(self, record: Record, steps: int) -> pd.DataFrame:
-        """`error_growth` beside the first error times exp(λ T k), λ from maps fitted along the record's section."""
+        """Return error growth beside the Lyapunov prediction.
+
+        `error_growth` beside the first error times exp(λ T k), λ from maps fitted along the record's section.
+        """
         import pandas as pd
 
         growth = self.error_growth(record, steps)
@@ -86,7 +105,10 @@ class FittedMap:
         return pd.DataFrame({"step": ahead, "median error": growth, "by the Lyapunov exponent": expected})
 
     def _errors(self, record: Record, steps: int, starts: int | None, seed: int) -> Array:
-        """Distances (steps, M) of forecasts from M rows (all without `starts`), in sizes of the attractor."""
+        """Return the distances of forecasts from the record.
+
+        Shape (steps, M), from M rows (all without `starts`), in sizes of the attractor.
+        """
         other = self._section_of(record)
         truth = other.unit * other.scale / self.section.scale
         able = np.flatnonzero(other.run >= steps)
@@ -101,7 +123,10 @@ class FittedMap:
         return errors
 
     def _section_of(self, record: Record) -> Section:
-        """The record cut as the one that was fitted; its states must be the same."""
+        """Cut a record as the fitted one was.
+
+        Its states must be the same.
+        """
         missing = [name for name in self.settings["channels"] if name not in record.channels]
         if missing:
             raise DataError(
@@ -226,7 +251,10 @@ class GlobalMap:
 
 @dataclass(frozen=True)
 class GlobalStep:
-    """Images = basis(x) @ coefficient, angles through their cosine and sine."""
+    """One step of a global map.
+
+    Images = basis(x) @ coefficient, angles through their cosine and sine.
+    """
 
     section: Section
     basis: Any
@@ -241,7 +269,10 @@ class GlobalStep:
 
 @dataclass(frozen=True)
 class ProductBasis:
-    """Products over coordinates of Legendre polynomials or Fourier terms, of total degree up to `degree`."""
+    """Products of Legendre polynomials or Fourier terms.
+
+    One factor per coordinate, of total degree up to `degree`.
+    """
 
     low: Array
     high: Array
@@ -249,7 +280,10 @@ class ProductBasis:
     degree: int
 
     def terms(self) -> list[tuple[int, ...]]:
-        """Per coordinate the index of its function, by total degree; Fourier indices 2k-1, 2k: cosine, sine of k."""
+        """Return the function indices of each product.
+
+        Per coordinate, by total degree; Fourier indices 2k-1, 2k: cosine, sine of k.
+        """
         ranges = [range(2 * self.degree + 1) if c else range(self.degree + 1) for c in self.circle]
         every = [t for t in itertools.product(*ranges) if self.order(t) <= self.degree]
         return sorted(every, key=self.order)
@@ -278,7 +312,10 @@ class ProductBasis:
 
 @dataclass(frozen=True)
 class RadialBasis:
-    """1, the coordinates, and |x - centre|³, with angles as points on a circle."""
+    """Radial basis functions with linear terms.
+
+    1, the coordinates, and |x - centre|³, with angles as points on a circle.
+    """
 
     centres: Array
     section: Section
@@ -294,7 +331,10 @@ class RadialBasis:
 
 
 def _fit_orthonormal(section: Section, settings: GlobalMap) -> FittedMap:
-    """QR makes the basis orthonormal on the data; held-out points choose how many degrees to keep."""
+    """Fit the global map of orthonormal functions.
+
+    QR makes the basis orthonormal on the data; held-out points choose how many degrees to keep.
+    """
     rows = section.starts
     train, test = _split(len(rows), settings.hold_back)
     inputs, targets = section.unit[rows], _targets(section.unit[rows + 1], section)
@@ -309,7 +349,7 @@ def _fit_orthonormal(section: Section, settings: GlobalMap) -> FittedMap:
         degree -= 1
     table = basis(inputs[train])
     q, r = np.linalg.qr(table)  # any sign: R⁻¹ Qᵀ
-    # Functions that the data cannot tell from the others have a vanishing diagonal; they get no coefficient.
+    # Functions that are dependent on the data have a vanishing diagonal; they get no coefficient.
     weak = np.abs(np.diag(r)) < 1e-9 * np.abs(r[0, 0])
     coefficient = q.T @ targets[train]
     coefficient[weak] = 0.0
@@ -374,7 +414,10 @@ def _from_targets(targets: Array, section: Section) -> Array:
 
 
 def _section_of(record: Record, settings: dict[str, Any]) -> Section:
-    """The section of a record without an estimate of its noise: prediction does not need one."""
+    """Return the section without a noise estimate.
+
+    Prediction does not need the noise.
+    """
     if record.period is None:
         return checked(turning_section)(record, **settings)
     return checked(strobe_record)(record, **{"noise": np.zeros(len(settings["channels"])), **settings})

@@ -1,4 +1,7 @@
-"""Records made ready for a section: names checked, gaps cut, sampling even, dead sensors named, noise per channel."""
+"""Preparation of records for a section.
+
+Names checked, gaps cut, sampling even, dead sensors named, noise per channel.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ TORN = 0.2  # share of steps that are gaps beyond which a record has no sampling
 
 
 def chosen_channels(record: Record, channels: Sequence[str] | None) -> tuple[str, ...]:
-    """The channels to use, all by default; unknown and dead ones are named."""
+    """Return the channels to use, all by default.
+
+    Unknown and dead channels are refused by name.
+    """
     if not isinstance(record, Record):
         raise DataError(f"A Record is needed, not {type(record).__name__}: {RECORD}.")
     names = (channels,) if isinstance(channels, str) else tuple(channels or record.channels)
@@ -35,7 +41,10 @@ def chosen_channels(record: Record, channels: Sequence[str] | None) -> tuple[str
 
 
 def without_gaps(record: Record) -> tuple[Record, str]:
-    """The record cut wherever samples are missing inside a segment, and a sentence that says so ("" if none are)."""
+    """Cut the record at missing samples.
+
+    Wherever samples are missing inside a segment; with a sentence on the gaps ("" if there are none).
+    """
     sampling = record.sampling()
     if not sampling.gaps:
         return record, ""
@@ -52,7 +61,10 @@ def without_gaps(record: Record) -> tuple[Record, str]:
 
 
 def require_even(record: Record) -> None:
-    """Refuse steps too unequal to be counted as samples of one interval (gaps apart)."""
+    """Refuse steps too unequal for one sampling interval.
+
+    Gaps are not counted.
+    """
     inside = np.diff(record.content.segment) == 0
     steps = np.diff(record.time)[inside]
     interval = float(np.median(steps)) if steps.size else 1.0
@@ -66,8 +78,9 @@ def require_even(record: Record) -> None:
 
 
 def channel_noise(record: Record, names: tuple[str, ...], noise: Any) -> Array | None:
-    """Standard deviation of each channel (c,) in its own unit: given, else known by the record, else None.
+    """Return the noise of each channel (c,).
 
+    Standard deviation in the unit of the channel: given, else known by the record, else None.
     noise: one number, one per channel, or a mapping from channels to numbers.
     """
     if noise is None:
@@ -94,7 +107,10 @@ def channel_noise(record: Record, names: tuple[str, ...], noise: Any) -> Array |
 
 
 def require_count(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Refuse what is not a whole number of at least `least` (and at most `most`)."""
+    """Refuse values that are not counts in range.
+
+    A whole number of at least `least` (and at most `most`).
+    """
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < least or (most is not None and value > most):
         range_said = f"at least {least}" if most is None else f"between {least} and {most}"
@@ -102,7 +118,10 @@ def require_count(name: str, value: Any, least: int, most: int | None = None) ->
 
 
 def record_delay(record: Record, names: tuple[str, ...], rate: float) -> int:
-    """Delay in samples of a dense forced record from the mutual information of its channels."""
+    """Return the embedding delay of a dense forced record.
+
+    In samples, from the mutual information of its channels.
+    """
     segments = record.segments()
     longest = min(round(rate), max(piece.stop - piece.start for piece in segments) // 4)
     chosen = record.select(names).unwrapped()
@@ -114,8 +133,9 @@ def record_delay(record: Record, names: tuple[str, ...], rate: float) -> int:
 
 
 def better_period(record: Record, names: tuple[str, ...]) -> tuple[float, float] | None:
-    """Period [s] of the strongest line near the excitation's and how many periods the phase drifts meanwhile, or None.
+    """Return the period of the strongest nearby line.
 
+    Period [s] near the excitation's and the drift of the phase over the record in periods, or None.
     A forced response has a line at the frequency of its drive: |mean of z exp(-iωt)| is far above the continuous
     spectrum there. z is each channel (angles as cosine and sine) and its square, where a symmetry removes the line.
     None when the given period is within half a turn over the longest segment, or no line stands out.

@@ -1,4 +1,7 @@
-"""Time profiles of orbits from a dense record: the closest stretch, where a periodic solver can start."""
+"""Time profiles of orbits from a dense record.
+
+The closest stretch, where a periodic solver can start.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ Array = NDArray[np.float64]
 
 
 def with_profiles(orbits: OrbitSet, record: Record, channels: Sequence[str] | None = None) -> OrbitSet:
-    """The orbits with the stretch of the record that follows each best, where the record is dense enough to show it.
+    """Attach the closest stretch of the record to orbits.
 
-    Profiles hold the states of the orbits, the channels asked for and their delays, and start on the section; they are
+    Where the record is dense enough to show it.
+    Profiles hold the states of the orbits, the requested channels and their delays, and start on the section; they are
     attached when there are at least four samples per period. (Orbits of autonomous records keep the path of the
     recorded channels as `crossings.path_values` instead.)
     """
@@ -34,8 +38,9 @@ def with_profiles(orbits: OrbitSet, record: Record, channels: Sequence[str] | No
 
 
 def _with_delays(record: Record, names: tuple[str, ...], states: tuple[str, ...]) -> Record | None:
-    """The record with a column for each state, "x(t+7)" being x seven samples later; None where a state is not a delay.
+    """Return the record with one column per state.
 
+    "x(t+7)" is x seven samples later; None where a state is not a delay.
     The last samples of a segment have no later ones: they keep the last value, and no orbit ends there.
     """
     if states == names:
@@ -83,7 +88,10 @@ def _with_profile(orbit: PeriodicOrbit, record: Record) -> PeriodicOrbit:
 
 
 def _after_section(orbit: PeriodicOrbit, record: Record, sample: int) -> float:
-    """Seconds from the section to the sample that follows it; 0 where the sample lies on it."""
+    """Return the time from section to next sample.
+
+    In seconds; 0 where the sample is on the section.
+    """
     if record.period is None or orbit.section_phase is None or sample == 0:
         return 0.0
     late = float(record.time[sample]) - record.excitation_start - orbit.section_phase

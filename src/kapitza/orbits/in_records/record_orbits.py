@@ -1,4 +1,7 @@
-"""find_orbits for records: which section, which search, and arguments that do not apply named."""
+"""Search for orbits in one record.
+
+Chooses the section and the search, and refuses arguments that do not apply.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from kapitza.orbits.in_records.sheets import without_folds
 from kapitza.signal import bad_sample_warnings, cut_at_bad_runs, without_bad_samples
 
 DENSE = 10.0
-"""Samples per excitation period from which the neighbours of a sample foretell it."""
+"""Samples per excitation period from which the neighbours of a sample predict it."""
 
 SHOWN = 20_000  # points of the section kept for pictures
 CONTROLLED = "held by control: whether it is stable without is not known from this record"
@@ -44,20 +47,21 @@ def find_orbits_in_record(
     monitor: Monitor | None = None,
     **settings: Any,
 ) -> OrbitSet:
-    """Unstable periodic orbits that a record visited, with their uncertainty.
+    """Find unstable periodic orbits that a record visited.
 
+    With their uncertainty.
     record: forced (it has a period), strobed once per excitation period or denser (then cut at `phase`, a share of the
     period; each orbit keeps it in seconds as `section_phase`); or autonomous (no period): the section is then
     where the first channel turns, see `turning_section`.
     channels: the state variables to use, all by default; delay, dimension: delay coordinates of each channel. Where
-    the channels are no state by themselves (a velocity alone), delays are added, and the message says so.
+    the channels are not a state by themselves (a velocity alone), delays are added, and the message reports them.
     controlled: whether a control force held the motion during the recording (True, False), or the channel of the
     control signal. By default channels named "control" are taken for it: where they are not small beside the
-    acceleration of the motion, an orbit on which it stays is not called stable, and the message says so.
+    acceleration of the motion, an orbit on which it stays is not called stable, and the message reports this.
     noise: standard deviation per channel; known noise of the record, else estimated.
     method: `SectionSearch` (its fields may be given directly: tolerance=0.01, ...), or `ReturnSearch` for dense forced
     records whose state is too large for local maps.
-    monitor: shown the progress; cancelled, or after Ctrl-C, the orbits found so far come back, Status.INTERRUPTED.
+    monitor: shown the progress; cancelled, or after Ctrl-C, the orbits found so far are returned, Status.INTERRUPTED.
     """
     require_count("max_period", max_period, 1)
     _check_arguments(method, settings, phase=phase, delay=delay, dimension=dimension, kind=kind, noise=noise)
@@ -78,7 +82,7 @@ def find_orbits_in_record(
             orbits = _held(_with_note(method.search(record, max_period, names, task), note), control)
         else:
             if record.period is None:
-                # Turning points carry the noise of a window: such a section is never as sharp as a strobed one.
+                # Turning points carry the noise of a window: such a section is less sharp than a strobed one.
                 settings = {"tolerance": 0.02, **settings}
             search = method or SectionSearch(**settings)
             cut = best_cut(
@@ -94,9 +98,10 @@ def find_orbits_in_record(
 
 
 def _without_bad_samples(record: Record, names: tuple[str, ...]) -> tuple[Record, str]:
-    """The record with spikes bridged and cut at longer runs of bad samples, and a sentence on them.
+    """Bridge spikes and cut at longer bad runs.
 
-    Of a strobed record neighbours say nothing about a sample: it stays as it is.
+    Returns the record and a sentence on the bad samples.
+    A strobed record stays as it is: its neighbours do not predict a sample.
     """
     if record.period is not None and samples_per_period(record) < DENSE:
         return record, ""
@@ -105,7 +110,10 @@ def _without_bad_samples(record: Record, names: tuple[str, ...]) -> tuple[Record
 
 
 def _held(orbits: OrbitSet, control: Control) -> OrbitSet:
-    """Orbits of a record under control: that the motion stays says nothing of their stability without it."""
+    """Mark orbits of a record under control.
+
+    That the motion stays on an orbit says nothing about its stability without control.
+    """
     orbits = _with_note(orbits, control.words)
     if not control.held:
         return orbits
@@ -119,7 +127,7 @@ def _held(orbits: OrbitSet, control: Control) -> OrbitSet:
 def _placed(
     orbits: OrbitSet, record: Record, names: tuple[str, ...], section: Section, phase: float | None, note: str
 ) -> OrbitSet:
-    """The orbits with the phase of their section, the record they come from, and the points of the section."""
+    """Add section phase, record and section points to orbits."""
     if record.period is not None:
         when = section_phase(record, phase) * record.period
         noted = tuple(orbit.with_(section_phase=when) for orbit in orbits)
@@ -130,7 +138,10 @@ def _placed(
 
 
 def _check_arguments(method: Any, settings: dict[str, Any], **more: Any) -> None:
-    """Refuse what would be ignored: unknown settings, and settings beside a method that has its own."""
+    """Refuse settings that would be ignored.
+
+    Unknown settings, and settings beside a method that has its own.
+    """
     if method is not None and not isinstance(method, (SectionSearch, ReturnSearch)):
         raise DataError(f"method = {method!r}: pass a SectionSearch or a ReturnSearch (in Python).")
     known = [field.name for field in fields(SectionSearch)]
@@ -151,7 +162,10 @@ def _with_note(orbits: OrbitSet, note: str) -> OrbitSet:
 
 
 def _drift_note(record: Record, names: tuple[str, ...]) -> str:
-    """Where nothing was found: whether the excitation runs away from the period that was given."""
+    """Report a drift of the excitation, if any.
+
+    Where nothing was found: whether the excitation drifts from the given period.
+    """
     if samples_per_period(record) < 4:
         return ""
     better = better_period(record, names)

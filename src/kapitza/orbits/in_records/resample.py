@@ -1,8 +1,9 @@
-"""A bootstrap of one cycle: first-order propagation is trusted only where redrawn noise gives the same spread.
+"""Bootstrap of one cycle.
 
+First-order propagation is trusted only where redrawn noise gives the same spread.
 The noise of every sample and the residuals beyond it are drawn anew, the maps change with them (their coefficients are
 linear in the images of the neighbours) and the cycle is solved on the changed maps. Where few points decide a strongly
-stretching map, the solutions scatter more than the first order says.
+stretching map, the solutions scatter more than the first order predicts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ CLEARLY = 1.3  # 48 draws know this spread within some 12 %
 
 
 def widen_by_bootstrap(section: Section, fits: LocalFits, points: Array, found: Uncertainty) -> Uncertainty:
-    """The uncertainty with the deviations that a bootstrap finds clearly larger; correlations stay."""
+    """Widen deviations that a bootstrap finds larger.
+
+    Only those that are clearly larger; correlations stay.
+    """
     moved, sizes = redrawn_cycles(section, fits, points, fits.jacobian(points, section))
     results = np.concatenate([moved.reshape(len(moved), -1), sizes - np.abs(found.multipliers)], axis=1)
     first_order = np.sqrt(np.maximum(np.diag(found.joint), 1e-300))
@@ -38,7 +42,10 @@ def widen_by_bootstrap(section: Section, fits: LocalFits, points: Array, found: 
 def redrawn_cycles(
     section: Section, fits: LocalFits, points: Array, jacobian: Array, draws: int = DRAWS, seed: int = 0
 ) -> tuple[Array, Array]:
-    """Shifts of the points (D, p, n) and moduli of the multipliers (D, n), largest first, over redrawn noise."""
+    """Solve the cycle over redrawn noise.
+
+    Shifts of the points (D, p, n) and moduli of the multipliers (D, n), largest first.
+    """
     p, n = points.shape
     rng = np.random.default_rng(seed)
     samples, position = np.unique(np.concatenate([fits.rows.ravel(), fits.rows.ravel() + 1]), return_inverse=True)

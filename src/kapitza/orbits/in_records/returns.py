@@ -1,4 +1,4 @@
-"""Close returns: where a record comes back to itself after p steps."""
+"""Close returns of a record after p steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Returns:
-    """Rows of a section that come back within the tolerance after `period` steps, closest first."""
+    """Rows of a section that return, closest first.
+
+    Within the tolerance, after `period` steps.
+    """
 
     period: int
     rows: Index
@@ -29,8 +32,9 @@ class Returns:
 
 
 def close_returns(section: Section, period: int, tolerance: float) -> Returns:
-    """All rows i with |z_{i+p} - z_i| ≤ tolerance (scaled, angles on the circle) inside one segment.
+    """Find rows that return within the tolerance.
 
+    All rows i with |z_{i+p} - z_i| ≤ tolerance (scaled, angles on the circle) inside one segment.
     The rows are taken in chunks: memory beyond the record does not grow with its length.
     """
     rows, distances = [], []
@@ -49,7 +53,10 @@ def close_returns(section: Section, period: int, tolerance: float) -> Returns:
 
 
 def representatives(section: Section, returns: Returns, cell: float, limit: int) -> Index:
-    """The closest return in every cell of the section: one start per possible cycle, at most `limit` of them."""
+    """Return the closest return in every cell.
+
+    One start per possible cycle, at most `limit` of them.
+    """
     if not len(returns):
         return returns.rows
     cells = np.floor(section.unit[returns.rows] / cell).astype(np.int64)
@@ -58,20 +65,27 @@ def representatives(section: Section, returns: Returns, cell: float, limit: int)
 
 
 def return_histogram(section: Section, longest: int, tolerance: float) -> tuple[Index, Index]:
-    """How many rows return within the tolerance after 1 … `longest` steps: (steps, counts)."""
+    """Count returns after 1 … `longest` steps.
+
+    Returns (steps, counts).
+    """
     steps = np.arange(1, longest + 1)
     counts = np.array([len(close_returns(section, int(p), tolerance)) for p in steps])
     return steps, counts
 
 
 def cycle_starts(section: Section, rows: Index, period: int) -> Array:
-    """Points (C, p, n) of the record along each return."""
+    """Return the record points along each return.
+
+    Points (C, p, n).
+    """
     return section.unit[rows[:, None] + np.arange(period)]
 
 
 def count_visits(section: Section, points: Array, tolerance: float) -> tuple[int, int]:
-    """How often the record follows a cycle (p, n) for a whole period, and the row where it does so best (-1: never).
+    """Count visits of the record to a cycle.
 
+    How often the record follows a cycle (p, n) for a whole period, and the row where it does so best (-1: never).
     A visit starts near point 0 and stays within the tolerance of the next points up to and including the return.
     """
     period = len(points)

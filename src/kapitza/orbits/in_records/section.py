@@ -1,4 +1,7 @@
-"""Section: the points of a record on a Poincaré section, in units in which every coordinate has size one."""
+"""Points of a record on a Poincaré section.
+
+In units in which every coordinate has size one.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,9 @@ MANY_NEIGHBOURS = 20_000  # points times neighbours from which on a search is sh
 
 
 class SearchIndex:
-    """What is looked up in the points of a section, made when first needed; shared by copies with other noise.
+    """Search structures over the points of a section.
 
+    Made when first needed; shared by copies with other noise.
     unit: (N, n) scaled points; follows: (N,) whether a point has an image; circle: (n,) which columns are angles.
     """
 
@@ -32,7 +36,10 @@ class SearchIndex:
         self._unit, self._follows, self._circle = unit, follows, circle
 
     def belongs_to(self, unit: Array, follows: NDArray[np.bool_]) -> bool:
-        """Return whether it was made for these arrays: a changed copy of a section must not search the old points."""
+        """Return whether the index fits these arrays.
+
+        A changed copy of a section must not search the old points.
+        """
         return self._unit is unit and self._follows is follows
 
     @cached_property
@@ -56,8 +63,9 @@ class SearchIndex:
 
 @dataclass(frozen=True)
 class Section:
-    """Points once per step of a map, scaled so that the attractor spans one unit in each coordinate.
+    """Scaled points, one per step of a map.
 
+    Scaled so that the attractor spans one unit in each coordinate.
     unit: (N, n) points divided by `scale`; angles lie in [0, 1), one turn is one unit.
     follows: (N,) True where row i + 1 is the image of row i (False at the end of a segment).
     scale: (n,) size of the attractor, 2π for angles.
@@ -70,7 +78,8 @@ class Section:
     rates: (N, c) their slopes in time at the point itself.
     extent: (n,) or None: size of the whole signal in units of `scale`, where the record shows more than the section.
     noise_source: "known", "estimated", or "not estimated" (then `noise` is zero).
-    signal: (S,) or None: the longest evenly sampled stretch of the channel that makes the section (autonomous records).
+    signal: (S,) or None: the longest evenly sampled stretch of the channel that makes the section (autonomous
+    records).
     """
 
     unit: Array
@@ -116,7 +125,10 @@ class Section:
 
     @property
     def tree(self) -> KDTree:
-        """Search tree over the points that have an image; angles close on themselves."""
+        """Search tree over the points with an image.
+
+        Angles are periodic in it.
+        """
         return self._search.tree
 
     @property
@@ -130,13 +142,19 @@ class Section:
         return self._search.run
 
     def wrap(self, difference: Array) -> Array:
-        """Differences of scaled points with angles brought into [-1/2, 1/2]; works in place on its argument."""
+        """Wrap differences of scaled points.
+
+        Angles are brought into [-1/2, 1/2]; works in place on its argument.
+        """
         for column in self.turning:
             difference[..., column] -= np.round(difference[..., column])
         return difference
 
     def canonical(self, unit: Array) -> Array:
-        """Scaled points with angles in [0, 1), as the tree expects them."""
+        """Bring angles of scaled points into [0, 1).
+
+        The tree expects them so.
+        """
         unit = np.array(unit, float)
         for column in self.turning:
             unit[..., column] %= 1.0
@@ -144,15 +162,24 @@ class Section:
         return unit
 
     def physical(self, unit: Array) -> Array:
-        """Back to the units of the record, angles in [-π, π)."""
+        """Convert to the units of the record.
+
+        Angles in [-π, π).
+        """
         return wrap_states(np.asarray(unit, float) * self.scale, self.circle)
 
     def with_noise(self, noise: Array, source: str = "known") -> Section:
-        """The same points with another noise (n,), in scaled units; the search tree is shared."""
+        """Return the same points with another noise (n,).
+
+        In scaled units; the search tree is shared.
+        """
         return replace(self, noise=np.asarray(noise, float), noise_source=source, search=self._search)
 
     def thinned(self, most: int, seed: int = 0) -> Section:
-        """The section with at most `most` rows, drawn at random, that count as having an image."""
+        """Return the section with at most `most` starts.
+
+        Rows that count as having an image, drawn at random.
+        """
         if len(self.starts) <= most:
             return self
         follows = np.zeros(self.size, bool)
@@ -160,7 +187,10 @@ class Section:
         return replace(self, follows=follows)
 
     def nearest(self, centres: Array, count: int) -> tuple[Array, Index]:
-        """Distances (C, K) and rows (C, K) of the nearest points that have an image."""
+        """Return the nearest points that have an image.
+
+        Distances (C, K) and rows (C, K).
+        """
         count = min(count, len(self.starts))
         # Threads cost more than a search for few points.
         workers = -1 if len(centres) * count > MANY_NEIGHBOURS else 1
@@ -183,10 +213,11 @@ def make_section(
     scale: Array | None = None,
     extent: Array | None = None,
 ) -> Section:
-    """Scale physical points (N, n) into a `Section`; `noise` (a standard deviation) and `extent` in physical units.
+    """Scale physical points (N, n) into a `Section`.
 
-    A section on which a moving signal always stands at one place (a response with the period of the drive) is scaled by
-    a millionth of the signal's extent: what is smaller is rounding.
+    `noise` (a standard deviation) and `extent` in physical units.
+    A section on which a moving signal is always at one place (a response with the period of the drive) is scaled by
+    a millionth of the signal's extent: smaller differences are rounding.
     """
     points = np.asarray(points, float)
     circle = np.asarray(angles, bool)

@@ -1,8 +1,10 @@
-"""Do delay coordinates tell the whole state? What the record shows a moment later must follow from them.
+"""Test whether delay coordinates determine the state.
 
-Where two sheets of the attractor lie over each other, neighbours agree in all coordinates and are different states. A
-return is then none, and a cycle located there is none either. On one sheet the reading after the last delay is a
-smooth function of the coordinates; over two it takes two values.
+The value that the record shows a moment later must follow from them.
+Where two sheets of the attractor overlap, neighbours agree in all coordinates and are different states. A return or a
+cycle located there is false. On one sheet the sample after the last delay is a smooth function of the coordinates;
+over
+two it takes two values.
 """
 
 from __future__ import annotations
@@ -21,22 +23,23 @@ from kapitza.orbits.in_records.section import Section
 Array = NDArray[np.float64]
 
 APART = 0.05
-"""Scatter of the next reading about a smooth function, as a share of its range, from which there are two sheets."""
+"""Scatter of the next sample about a smooth function, as a share of its range, from which there are two sheets."""
 
 CLOSE = 0.02
 """The same where other coordinates may be better."""
 
 LOOKED_AT = 300
-"""Points of a section at which it is asked whether its coordinates are a state."""
+"""Points of a section at which its coordinates are tested for being a state."""
 
 FOLDED = 0.05
-"""Share of them with two sheets from which the coordinates are none."""
+"""Share of these points with two sheets from which the coordinates are not a state."""
 
 
 def scatter_ahead(section: Section, record: Record, names: tuple[str, ...], delay: int, points: Array) -> Array:
-    """How far (P,) readings after the last delay lie beside a smooth function of the coordinates, near points (P, n).
+    """Return the scatter (P,) of the next samples.
 
-    In ranges of the channel, the largest over channels; noise is taken off. NaN where the record ends before.
+    How far samples after the last delay deviate from a smooth function of the coordinates, near points (P, n).
+    In ranges of the channel, the largest over channels; noise is subtracted. NaN where the record ends before.
     """
     later = delay * (section.dimension // len(names))
     terms = term_count(section.dimension, 2)
@@ -63,14 +66,17 @@ def scatter_ahead(section: Section, record: Record, names: tuple[str, ...], dela
 
 
 def is_folded(section: Section, record: Record, names: tuple[str, ...], delay: int) -> bool:
-    """Whether the coordinates of a section leave two sheets over each other on much of it."""
+    """Test whether sheets overlap on much of a section."""
     rows = section.starts[np.linspace(0, len(section.starts) - 1, min(LOOKED_AT, len(section.starts))).astype(int)]
     found = scatter_ahead(section, record, names, delay, section.unit[rows])
     return bool(np.nanmean(found > CLOSE) > FOLDED) if np.isfinite(found).any() else False
 
 
 def without_folds(orbits: OrbitSet, section: Section, record: Record, names: tuple[str, ...], delay: int) -> OrbitSet:
-    """The orbits that lie on one sheet; the others are refused, with the reason."""
+    """Refuse orbits where two sheets overlap.
+
+    The others are kept; refused ones are listed with the reason.
+    """
     kept, refused = [], list(orbits.rejected)
     for orbit in orbits:
         points = section.canonical(np.asarray(orbit.points, float) / section.scale)

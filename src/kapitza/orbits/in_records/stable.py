@@ -15,14 +15,16 @@ from kapitza.orbits.in_records.section import Section
 from kapitza.signal import MEDIAN_TO_DEVIATION
 
 FEWEST_PASSES = 4
-"""Of a free motion, from which its channels have means with errors."""
+"""Passes of a free motion from which its channels have means with errors."""
 
 
 def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | None = None) -> PeriodicOrbit:
-    """The orbit that a periodic record repeats every `period` steps: mean of its passes, covariance of the mean.
+    """Return the orbit that a periodic record repeats.
 
-    The passes are those of the longest stretch without interruption, its second half where that holds ten passes: what
-    is left of a transient dies out. Their scatter counts as the error of one pass, independent of the next.
+    Every `period` steps: mean of its passes, covariance of the mean.
+    The passes are those of the longest stretch without interruption, its second half where that holds ten passes, so
+    that
+    a transient dies out. Their scatter counts as the error of one pass, independent of the next.
     """
     longest = int(np.argmax(section.run))
     length = int(section.run[longest]) + 1
@@ -32,7 +34,7 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
     base = section.unit[rows[0] : rows[0] + period]
     path = section.wrap(section.unit[rows[:, None] + np.arange(period)] - base)
     passes = path.reshape(len(rows), -1)
-    # Noise adds a false turning point now and then: passes far outside the rest are not of this orbit.
+    # Noise occasionally adds a false turning point: passes far from the others do not belong to this orbit.
     centre = np.median(passes, axis=0)
     width = MEDIAN_TO_DEVIATION * np.median(np.abs(passes - centre), axis=0)
     usual = np.all(np.abs(passes - centre) <= 6.0 * width + 1e-12, axis=1)
@@ -71,7 +73,10 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
 
 
 def _crossings(section: Section, rows: NDArray[np.intp], period: int) -> Crossings | None:
-    """The recorded channels along the orbit of a free motion, means over its passes (R,); None for forced records."""
+    """Return the channels along a free motion's orbit.
+
+    Means over its passes (R,); None for forced records.
+    """
     if section.paths is None or section.rates is None or section.duration is None:
         return None
     steps = rows[:, None] + np.arange(period)

@@ -1,7 +1,9 @@
-"""Periodic orbits of recordings beyond memory: searched part by part, the same orbit of several parts made one.
+"""Periodic orbits of recordings beyond memory.
 
+Searched part by part; the same orbit of several parts is made one.
 Forced flows are first brought to one point per excitation period, a part at a time: 10^8 samples of 100 per period are
-10^6 points. Of an orbit that several parts visit, the points are the mean weighted by their inverse covariances. What a
+10^6 points. Of an orbit that several parts visit, the points are the mean weighted by their inverse covariances. What
+a
 part's covariance holds that more points do not reduce (`Influence.common`) stays in that of the whole.
 """
 
@@ -50,8 +52,9 @@ def find_orbits_in_parts(
     monitor: Monitor | None = None,
     **settings: Any,
 ) -> OrbitSet:
-    """Orbits of a stored recording: `part` points of the section are searched at a time, with `settings` as in
-    `find_orbits_in_record`.
+    """Find orbits of a stored recording.
+
+    `part` points of the section are searched at a time, with `settings` as in `find_orbits_in_record`.
     """
     dense = stored.period is not None and samples_per_period(stored.rows(0, min(part, stored.size))) > 1.5
     if dense and any(settings.get(name) is not None for name in ("delay", "dimension", "method")):
@@ -93,7 +96,10 @@ def find_orbits_in_parts(
 
 
 def _strobed(stored: StoredRecord, part: int, phase: float | None, channels: Sequence[str] | None) -> Iterator[Record]:
-    """Records of one sample per period from a dense recording, of about `part` points each."""
+    """Strobe a dense recording part by part.
+
+    Records of one sample per period, of about `part` points each.
+    """
     gathered: list[tuple[Array, NDArray[np.bool_]]] = []
     example = None
     for record in stored.parts(part):
@@ -137,7 +143,10 @@ class Seen:
 
 
 def _seen(orbit: PeriodicOrbit, rows: int | None) -> Seen:
-    """The orbit with the rows of its stretch counted from the start of the recording; unknown in strobed flows."""
+    """Return the orbit with rows of the whole recording.
+
+    The rows of its stretch count from the start of the recording; they are unknown in strobed flows.
+    """
     influence = orbit.influence
     common = of_multipliers = None
     if isinstance(influence, Influence):
@@ -157,7 +166,10 @@ def _scale(found: OrbitSet, known: Array | None) -> Array | None:
 
 
 def _sort_in(kept: list[list[Seen]], seen: Seen, angles: Sequence[bool], scale: Array | None) -> None:
-    """Put the orbit to those it equals, turned so that its points stand in their order."""
+    """Add an orbit to the group it equals.
+
+    Its points are rotated into the order of the group.
+    """
     orbit = seen.orbit
     size = np.ones(orbit.points.shape[1]) if scale is None else scale
     best, place, turned = np.inf, None, 0
@@ -202,7 +214,10 @@ def _rolled(seen: Seen, shift: int) -> Seen:
 
 
 def _joined(seen: list[Seen], angles: Sequence[bool]) -> PeriodicOrbit:
-    """One orbit from those of several parts; its covariance is widened by what they disagree in beyond it."""
+    """Join the orbits of several parts into one.
+
+    Its covariance is widened by their disagreement beyond it.
+    """
     group = [s.orbit for s in seen]
     first = max(group, key=lambda orbit: orbit.visits)
     visits = sum(orbit.visits for orbit in group)
@@ -233,19 +248,25 @@ def _joined(seen: list[Seen], angles: Sequence[bool]) -> PeriodicOrbit:
 
 
 def _multiplier_deviation(seen: list[Seen]) -> Array | None:
-    """Deviations (n,) of |μ| from all parts: what each has of its own is averaged, what they have in common stays."""
-    told = [s for s in seen if s.orbit.multiplier_deviation is not None]
-    if not told:
+    """Return deviations (n,) of |μ| from all parts.
+
+    Independent parts of the variances are averaged, the common part stays.
+    """
+    known = [s for s in seen if s.orbit.multiplier_deviation is not None]
+    if not known:
         return None
-    variances = np.array([s.orbit.multiplier_deviation for s in told]) ** 2
+    variances = np.array([s.orbit.multiplier_deviation for s in known]) ** 2
     common = np.array([np.zeros_like(v) if s.of_multipliers is None else s.of_multipliers
-                       for s, v in zip(told, variances, strict=True)])  # fmt: skip
+                       for s, v in zip(known, variances, strict=True)])  # fmt: skip
     own = np.maximum(variances - common, ROUNDING * variances)
     return np.sqrt(1.0 / (1.0 / own).sum(axis=0) + common.mean(axis=0))
 
 
 def _weights(seen: list[Seen]) -> list[NDArray[Any]]:
-    """Inverse covariances without what all parts have in common; numbers of visits where one is lacking or singular."""
+    """Return inverse covariances without the common part.
+
+    Numbers of visits where a covariance is missing or singular.
+    """
     size = seen[0].orbit.points.size
     try:
         return [
@@ -261,7 +282,10 @@ def _weights(seen: list[Seen]) -> list[NDArray[Any]]:
 def inspect_stored(
     stored: StoredRecord, channels: Sequence[str] | None, max_period: int, monitor: Monitor | None, part: int = PART
 ) -> Inspection:
-    """The first part looked at in full; gaps, interruptions and channels that stand still over all parts."""
+    """Inspect a stored recording.
+
+    The first part in full; gaps, interruptions and constant channels over all parts.
+    """
     found = inspect(stored.rows(0, min(part, stored.size)), channels, max_period, monitor)
     segments, low, high = 0, {}, {}
     last = None

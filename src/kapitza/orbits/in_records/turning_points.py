@@ -1,5 +1,6 @@
-"""Sections of autonomous records: the turning points of a channel, in coordinates smoothed over a window.
+"""Sections of autonomous records at turning points.
 
+The turning points of a channel, in coordinates smoothed over a window.
 The section x' = 0 is crossed once per oscillation whatever the system, needs no knowledge of the state space, and its
 coordinates (value, curvature, …) come from the same window as the crossing itself. The time between crossings is kept,
 so that the period of a cycle, unknown for autonomous systems, comes out of the fitted maps as well.
@@ -38,8 +39,9 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Crossings:
-    """Turning points of one segment: samples before them, times, coordinates (M, n), and which are maxima.
+    """Turning points of one segment.
 
+    Samples before them, times, coordinates (M, n), and which are maxima.
     slip (M, n): change of each coordinate with the slope, along the motion: an error of the slope moves the crossing.
     low, high (n,): range of the coordinates over all samples, not at the turning points only.
     """
@@ -63,8 +65,9 @@ def turning_section(
     noise: Any = None,
     paths: bool = True,
 ) -> Section:
-    """Points where the first of the `channels` turns, each with the time to the next.
+    """Make a section where the first channel turns.
 
+    Each point with the time to the next.
     dimension: coordinates of the first channel before the section takes one (3: value and curvature remain); other
     channels add their smoothed value; coordinates that are functions of the others are left out. delay: half width of
     the smoothing window in samples, by default the first minimum of the mutual information. kind: "maxima", "minima",
@@ -124,8 +127,10 @@ def turning_section(
 
 
 def _continuous(record: Record, names: tuple[str, ...]) -> Record:
-    """Angles made continuous; one that oscillates across ±π is fine, one that keeps turning is not a coordinate
-    here."""
+    """Make angles continuous.
+
+    An angle that oscillates across ±π is allowed, one that keeps turning is not a coordinate here.
+    """
     smooth = record.unwrapped()
     for name in names:
         angle = bool(smooth.content.channels[name].attrs.get("angle", False))
@@ -143,8 +148,9 @@ def _continuous(record: Record, names: tuple[str, ...]) -> Record:
 
 
 def coordinate_noise(deviation: Array, slip: Array, half: int, dimension: int) -> Array:
-    """Noise (n,) of the section's coordinates from that of the samples of each channel (c,).
+    """Return the noise (n,) of the section's coordinates.
 
+    From that of the samples of each channel (c,).
     A window of 2 h + 1 samples divides it by the square root of their number. The slope of the first channel has that
     noise as well and moves the crossing along the motion: the other coordinates move with it, by `slip` (M, n).
     """
@@ -153,7 +159,10 @@ def coordinate_noise(deviation: Array, slip: Array, half: int, dimension: int) -
 
 
 def window_half_width(values: Array, segments: list[slice]) -> int:
-    """Half width of the smoothing window: the delay of the channel, but at most a twelfth of its main oscillation."""
+    """Return the half width of the smoothing window.
+
+    The delay of the channel, but at most a twelfth of its main oscillation.
+    """
     longest = max(piece.stop - piece.start for piece in segments)
     reach = int(np.clip(longest // 10, 4, 400))
     delay = mutual_information(values, reach, segments=segments).delay
@@ -164,7 +173,10 @@ def window_half_width(values: Array, segments: list[slice]) -> int:
 
 
 def turning_points(record: Record, names: tuple[str, ...], piece: slice, half: int, dimension: int) -> Crossings:
-    """Zero crossings of the smoothed slope of the first channel, with all coordinates interpolated to them."""
+    """Find zero crossings of the smoothed slope.
+
+    Of the first channel, with all coordinates interpolated to them.
+    """
     root = np.sqrt(2 * half + 1.0)
     coordinates = smoothing_coordinates(record[names[0]][piece], half, dimension) / root
     others = [smoothing_coordinates(record[name][piece], half, 1) / root for name in names[1:]]
@@ -183,7 +195,11 @@ def turning_points(record: Record, names: tuple[str, ...], piece: slice, half: i
 
 
 def section_kind(crossings: list[Crossings], middle: float, half: int) -> str:
-    """ "outward" when two outward turns on one side often follow each other (the signal circles two centres)."""
+    """Choose the kind of turning section.
+
+    "outward" when two outward turns on one side often follow each other (the signal circles two centres), else
+    "maxima".
+    """
     same = total = 0
     for crossing in crossings:
         outward = choose(crossing, "outward", middle, half)
@@ -193,7 +209,10 @@ def section_kind(crossings: list[Crossings], middle: float, half: int) -> str:
 
 
 def choose(crossing: Crossings, kind: str, middle: float, half: int) -> Crossings:
-    """The turning points of one kind; of several within a smoothing window only the first, the rest is noise."""
+    """Select the turning points of one kind.
+
+    Of several within a smoothing window only the first: the others are noise.
+    """
     value = crossing.points[:, 0]
     wanted = {
         "maxima": crossing.maximum,
