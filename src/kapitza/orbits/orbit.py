@@ -224,7 +224,7 @@ class PeriodicOrbit(Shown):
     given by name when it is made or changed: ``orbit.with_(covariance=...)``.
 
     Of an orbit that `solve_orbit` found, winding, multipliers, closure, code, stability, profile, certificate,
-    sensitivity and solver are computed when one of them is first asked for, and kept; saved and pickled orbits have
+    sensitivity and solver are computed when one of them is first used, and kept; saved and pickled orbits have
     them.
 
     Examples

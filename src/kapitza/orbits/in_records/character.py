@@ -23,7 +23,7 @@ ENOUGH = 300  # steps below which a few wide windows make a chaotic map look lik
 ENOUGH_FOR_SPREAD = 200_000  # rows from which the spread of a long section is taken
 CLOUD = (
     " One cloud about one point may also be a response with the period of the drive, with noise: record more samples "
-    "per period to tell."
+    "per period to distinguish the two."
 )
 LINEAR = 0.6  # gain of neighbours over a linear recursion: linear processes 0.87 and more, chaos with 5 % noise 0.38
 WALK = 0.6  # share of the steps the position does not predict: random walk 1, damped rotation about a point 0.5
@@ -71,7 +71,7 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
             "quasi-periodic",
             f"All of the record comes back close to itself after {almost} steps ({almost * section.step:.6g} s), as "
             "chaotic motion never does: it is quasi-periodic (several frequencies), periodic with a period longer than "
-            "asked for, or decays slowly. There are no unstable orbits in it; fit a model to the series itself.",
+            "requested, or decays slowly. There are no unstable orbits in it; fit a model to the series itself.",
         )
     decay = decay_factor(section)
     if decay >= 0.5 and (said := _said_lines(section)) and not noisy_period(section, 2 * max_period):
@@ -103,8 +103,8 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
     if len(section.starts) < needed:
         return Character(
             "short",
-            f"The record has {len(section.starts)} steps with an image, too few to tell motion from noise; local maps "
-            f"of degree {degree} in {section.dimension} coordinates need at least {needed}. Record longer, or use "
+            f"The record has {len(section.starts)} steps with an image, too few to separate motion from noise; local "
+            f"maps of degree {degree} in {section.dimension} coordinates need at least {needed}. Record longer, or use "
             "fewer coordinates.",
         )
     if share > UNPREDICTED:
@@ -156,7 +156,7 @@ def _said_lines(section: Section) -> str:
     return (
         f"{len(found.turns)} sinusoids fitted to the first half of the record predict the second to "
         f"{100 * found.error:.2g} % of its spread, as they never do for chaotic motion: it is quasi-periodic (several "
-        "frequencies) or periodic with a period longer than asked for. There are no unstable orbits in it; fit a model "
+        "frequencies) or periodic with a period longer than requested. There are no unstable orbits in it; fit a model "
         "to the series itself."
     )
 

@@ -68,6 +68,7 @@ def section_from_chunks(
         rows.append(first - len(tail) + np.flatnonzero(keep))
         points.append(block[keep])
         first += len(chunk)
+        # A return after max_period steps may span two chunks.
         tail = block[-(max_period + 1) :]
     if first != total:
         raise DataError(f"The chunks held {total} points at the first pass and {first} at the second: start them anew.")

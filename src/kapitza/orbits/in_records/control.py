@@ -37,7 +37,7 @@ class Control:
 def control_of(record: Record, channels: Sequence[str] | None, controlled: bool | str | None) -> Control:
     """Return the control in a record.
 
-    As the user says (True, False, name of the channel), else from channels with such a name.
+    As the user states (True, False, name of the channel), else from channels with such a name.
     The signal is compared with the acceleration a ω² of the first other channel, ω that of the drive, or of the
     strongest line where there is none.
     """

@@ -1,6 +1,6 @@
 """Tests that cycles of a section must pass.
 
-Besides being closed, a cycle must be unstable, move, and be listed once.
+A cycle must be closed, unstable, moving, and listed once.
 """
 
 from __future__ import annotations

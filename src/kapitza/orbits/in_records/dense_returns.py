@@ -49,8 +49,8 @@ class ReturnSearch:
     delay, dimension: the return must hold for (dimension - 1) delays; the delay is in samples, by default from the
     mutual information of the channels. candidates: returns looked at per period, closest first.
     chance: a return counts when, of those that stay together as long, at most this share is what unrelated stretches
-    give: the same record compared with itself at lags that are no multiple of the drive, and signals with its spectra
-    but random phases at the same lag.
+    give: the same record compared with itself at lags that are not a multiple of the drive, and signals with its
+    spectra but random phases at the same lag.
 
     Examples
     --------

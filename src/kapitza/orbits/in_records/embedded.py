@@ -123,6 +123,7 @@ def make_cut(record: Record, names: tuple[str, ...], settings: CutSettings, dime
 
 def _dimensions(record: Record, names: tuple[str, ...]) -> Iterator[int]:
     if record.period is None:
+        # The usual dimension, 3, was tried before.
         yield from (4, 5)
         return
     most = LARGEST // len(names) if samples_per_period(record) > 1.5 else min(LARGEST // len(names), 3)

@@ -36,6 +36,7 @@ def section_exponent(section: Section, divergence: Lyapunov | None = None) -> Ly
     """
     rows = _stretches(section)
     step = section.step if section.duration is None else float(np.nanmean(section.duration[section.starts]))
+    # (degree, neighbours per term): quadratic, linear, and quadratic in wide windows.
     settings = ((2, 8), (1, 8), (2, 16))
     found = [_mean_stretch(section, rows, *setting) for setting in settings]
     means = found[0][2]

@@ -310,6 +310,7 @@ def _judge(
     Cheap tests come first. `final`: no finer maps follow; `doubt`: see `propagate`.
     """
     points = cycles.points[index]
+    # Solutions of one cycle from different starts agree far better than its returns.
     close = 0.1 * settings.tolerance
     gaps = cycle_gaps(section, [other for other, _ in ledger.kept], points)
     if (gaps < close).any():
@@ -347,6 +348,7 @@ def _judge(
     if blurred:
         ledger.refuse(_bare_orbit(section, points), f"within its uncertainty it may be an orbit of period {blurred}")
         return
+    # The visit is compared with noisy samples, so their deviations add to the tolerance.
     reach = settings.tolerance + 3.0 * float(np.linalg.norm(section.noise))
     visits, row = count_visits(section, points, reach)
     if visits == 0:

@@ -128,7 +128,7 @@ def inspect(
     max_period: int = 8,
     monitor: Monitor | None = None,
 ) -> Inspection:
-    """Describe a record and say what to do.
+    """Describe a record and suggest the next step.
 
     Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent.
 
@@ -146,7 +146,7 @@ def inspect(
     Returns
     -------
     Inspection
-        The findings; `print` shows them in words.
+        The findings; `print` shows them as text.
 
     Examples
     --------
@@ -384,7 +384,7 @@ def suggest(character: Character | None, lyapunov: Lyapunov | None, dimension: D
     if dimension is not None and dimension.false_share[-1] > 0.01:
         return (
             f"{dimension.dimensions[-1]} delays do not hold the state: the system has an input or states that were not "
-            f"measured. Give the input as a channel and fit the series ({IDENTIFY}), rather than seek orbits."
+            f"measured. Give the input as a channel and fit the series ({IDENTIFY}), rather than search for orbits."
         )
     if lyapunov is not None and lyapunov.low > 0:
         return f"the record is chaotic: {FIND_ORBITS}, then {IDENTIFY}."

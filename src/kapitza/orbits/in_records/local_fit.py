@@ -132,6 +132,7 @@ def fit_windows(
     residual = image - terms @ coefficient
     # Weighted residuals lose the degrees of freedom that the fit used: trace of the weighted hat matrix.
     used = np.einsum("cqk,cqk->c", weighted, influence)
+    # The floor bounds the correction where the fit uses nearly all degrees of freedom.
     spread = np.sqrt(np.einsum("ck,ckn->cn", weight, residual**2) / np.maximum(1.0 - used, 0.05)[:, None])
     mean_blur = blur[:, 0] if blur.shape[1] == 1 else np.einsum("ck,ckab->cab", weight, blur)
     return LocalFits(

@@ -2,7 +2,7 @@
 
 Newton on the cycle equations, covariance by propagation.
 A cycle x_0 … x_{p-1} solves F_k(x_k) = x_{k+1} (indices modulo p) for the local maps F_k fitted around its points. The
-equations are solved for all points together, so that long unstable cycles are no worse conditioned than short ones.
+equations are solved for all points together, so that long unstable cycles are as well conditioned as short ones.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def refine_cycles(
 
     From `start` (C, p, n); the maps are fitted anew around the points after every step.
     A candidate is `settled` when the last step was far below the width of its windows and it stayed within `reach` of
-    its start. Steps are cut at two window widths: a local map says nothing beyond its window.
+    its start. Steps are cut at two window widths: a local map is not valid beyond its window.
     """
     cycles, p, n = start.shape
 

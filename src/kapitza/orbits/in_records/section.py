@@ -194,6 +194,7 @@ class Section:
         count = min(count, len(self.starts))
         # Threads cost more than a search for few points.
         workers = -1 if len(centres) * count > MANY_NEIGHBOURS else 1
+        # k = 1 would drop the axis of the neighbours.
         found = self.tree.query(self.canonical(centres), k=max(count, 2), workers=workers)
         distance = np.asarray(found[0], float)[:, :count]
         return distance, self.starts[np.asarray(found[1], np.intp)[:, :count]]

@@ -232,6 +232,7 @@ def _joined(seen: list[Seen], angles: Sequence[bool]) -> PeriodicOrbit:
     covariance = None
     if first.covariance is not None:
         common = [s.common for s in seen if s.common is not None]
+        # A chi-squared above its degrees of freedom: the parts disagree beyond their covariances.
         covariance = total * max(1.0, spread / freedom) + (np.mean(common, axis=0) if common else 0.0)
     shares = np.array([max(orbit.visits, 1) for orbit in group], float)
     multipliers = first.multipliers

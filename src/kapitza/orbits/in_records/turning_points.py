@@ -205,6 +205,7 @@ def section_kind(crossings: list[Crossings], middle: float, half: int) -> str:
         outward = choose(crossing, "outward", middle, half)
         same += int(np.count_nonzero(outward.maximum[1:] == outward.maximum[:-1]))
         total += max(len(outward.time) - 1, 0)
+    # Oscillation about one centre alternates sides: the share of repeated sides is then near 0.
     return "outward" if total and 0.05 < same / total < 0.95 else "maxima"
 
 

@@ -1,4 +1,7 @@
-"""Periodic orbits of a model, by every solver, with multipliers one can trust."""
+"""Periodic orbits of a model, by every solver.
+
+Multipliers come with a certificate.
+"""
 
 from kapitza.orbits import Loop, Sensitivity
 from kapitza.orbits.of_models.basins import Attractor, Basins, basins

@@ -1,5 +1,6 @@
-"""Basins of attraction: where starts of a forced model end, found by following a whole grid of them.
+"""Basins of attraction of forced models and maps.
 
+A whole grid of starts is followed to where it ends.
 A few starts are followed until they repeat: they show the attractors. Around every point a of a stable one there is an
 ellipsoid yᵀ P y <= c, y = x - a, that the return map takes into itself. P is from Mᵀ P M / q - P = -I for the linear
 return map M and a share q between its squared spectral radius and 1; how large c may be is tried out on shells of the
@@ -36,11 +37,11 @@ Array = NDArray[np.float64]
 DIVERGED, UNSETTLED, UNTRIED = -1, -2, -3
 
 STARTS_PER_PART = 4096
-"""Starts that are followed together; the answer does not depend on who follows which."""
+"""Starts that are followed together; the result does not depend on how parts are distributed."""
 
 SPIRAL = 100.0
 """The period is the first after which a settled motion returns to so many tolerances: one that still spirals in comes
-closest to itself after some turns of the spiral, which are no period."""
+closest to itself after some turns of the spiral, which are not a period."""
 
 EXTENSIONS = 3
 """How often starts that have not settled are followed for twice as long."""
@@ -77,7 +78,10 @@ SMALLEST = 1e-3
 
 @dataclass(frozen=True)
 class Attractor:
-    """A periodic attractor: period in excitation periods, states (period, n) at the phase of the strobe."""
+    """Periodic attractor.
+
+    period: in excitation periods; states: (period, n) at the phase of the strobe.
+    """
 
     period: int
     states: Array
@@ -88,7 +92,7 @@ class Basins:
     """Where every start of a grid ends.
 
     axes: the two states varied, with their values; labels: (first, second) number of the attractor, -1 where the motion
-    diverges, -2 where it has not become periodic (chaos, or a period longer than asked for), -3 where the work was
+    diverges, -2 where it has not become periodic (chaos, or a period longer than max_period), -3 where the work was
     stopped before (status INTERRUPTED). attractors: in the order of their numbers. followed: starts that a device
     handed back and the processor followed.
 
@@ -109,7 +113,10 @@ class Basins:
     followed: int = 0
 
     def shares(self) -> pd.Series:
-        """Share of the starts that each attractor draws, by its number."""
+        """Return the share of starts of each attractor.
+
+        By the number of the attractor.
+        """
         import pandas as pd
 
         return pd.Series(self.labels.ravel()).value_counts(normalize=True).sort_index()
@@ -191,13 +198,13 @@ def basins(
     prepared = None if device is None else prepare_nets(_Returns(model).task(1))
     with watch(monitor, f"basins of {model.name}", total=count) as task:
         for chosen, size in ((scouts, SCOUTS_PER_PART), (rest, STARTS_PER_PART)):
-            # The same nets and the same parts whoever works: answers do not depend on it.
+            # The same nets and parts for every executor, so that results do not depend on it.
             nets = _nets(model, attractors, ranges) if chosen is rest and rest.size else ()
             if chosen is rest and prepared is not None:
-                prepared.result()  # without a card nothing is followed here instead
+                prepared.result()  # raises without a card: the processor does not replace it
             here = device if chosen is rest and nets else None
             if here:
-                # Scouts once more: views of all starts, where the rest alone would be a copy of most of them.
+                # Follow the scouts again: slices of all starts are views, the other starts alone would be a copy.
                 cuts = range(0, count, STARTS_ON_DEVICE)
                 members = [slice(first, min(first + STARTS_ON_DEVICE, count)) for first in cuts]
             else:
@@ -214,7 +221,10 @@ def basins(
 
 
 class _Returns:
-    """The return map of a model: a period of a forced flow, an iteration of a map."""
+    """Return map of a model.
+
+    A period of a forced flow, an iteration of a map.
+    """
 
     def __init__(self, model: Model):
         self.model, self.angles = model, np.array(model.angles, bool)
@@ -223,7 +233,10 @@ class _Returns:
         self.period = 1.0 if model.is_map else float(model.period or np.nan)
 
     def advance(self, states: Array, count: int) -> Array:
-        """States (B, n) after some returns; NaN where a motion diverges."""
+        """Advance states (B, n) by some returns.
+
+        NaN where a motion diverges.
+        """
         if self._flow is not None:
             return self._flow.propagate_many(states, 0.0, count * self.period, throw=False).state
         assert self._steps is not None
@@ -250,7 +263,10 @@ class _Returns:
     def on_device(
         self, states: Array, transient: int, nets: tuple[_Net, ...]
     ) -> tuple[NDArray[np.int32], Array, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Labels of the nets that starts come into, states, which diverged and which are handed back; on the card."""
+        """Follow starts into the nets on the card.
+
+        Returns the labels of the nets that starts enter, states, which diverged and which are handed back.
+        """
         rows = [np.concatenate((net.centre, net.weight.ravel(), [float(net.number)])) for net in nets]
         return nets_on_device(self.task(len(states)), states, self.period, transient, LOOKS, np.array(rows))
 
@@ -266,7 +282,10 @@ class _Returns:
 
 @dataclass(frozen=True)
 class _Net:
-    """(x - centre)ᵀ weight (x - centre) <= 1: from here the motion goes to the attractor of this number."""
+    """Ellipsoid from which motions go to an attractor.
+
+    (x - centre)ᵀ weight (x - centre) <= 1; number: of the attractor.
+    """
 
     number: int
     centre: Array
@@ -275,7 +294,9 @@ class _Net:
 
 @dataclass(frozen=True)
 class _Followed:
-    """labels (B,) of starts that came into a net; of the others, `open`, periods (0: unsettled, -1: diverged) and
+    """End of each followed start.
+
+    labels (B,) of starts that entered a net; of the others, `open`, periods (0: unsettled, -1: diverged) and
     states (open, longest, n).
     """
 
@@ -287,7 +308,10 @@ class _Followed:
 
 
 def _nets(model: Model, attractors: list[Attractor], ranges: Array) -> tuple[_Net, ...]:
-    """Ellipsoids around the points of the attractors; none where one is not stable to first order."""
+    """Return ellipsoids around the points of attractors.
+
+    None around an attractor that is not stable to first order.
+    """
     returns = _Returns(model)
     generator = np.random.default_rng(0)
     directions = generator.standard_normal((DIRECTIONS, len(model.states)))
@@ -341,7 +365,10 @@ def _axes(model: Model, region: Mapping[str, tuple[float, float]], grid: int | t
 
 
 def _starts(model: Model, axes: dict[str, Array], others: dict[str, float]) -> Array:
-    """Return the states (count, n) of the grid, stored state by state as a device reads them."""
+    """Return the states (count, n) of the grid.
+
+    Stored state by state, as a device reads them.
+    """
     shape = tuple(len(values) for values in axes.values())
     starts = np.empty((len(model.states), *shape))
     for start, value in zip(starts, model.state(others), strict=True):
@@ -354,7 +381,10 @@ def _starts(model: Model, axes: dict[str, Array], others: dict[str, float]) -> A
 def _follow(
     shared: Shared[tuple[Model, int, int, float]], starts: Array, nets: tuple[_Net, ...], device: str | None = None
 ) -> _Followed:
-    """Where each start ends: in a net, or in a motion that repeats, or neither."""
+    """Follow each start to its end.
+
+    In a net, or in a motion that repeats, or neither.
+    """
     model, transient, longest, tolerance = shared.value
     returns = _Returns(model)
     if device is not None:
@@ -375,7 +405,10 @@ def _follow(
 def _into_nets(
     returns: _Returns, starts: Array, nets: tuple[_Net, ...], transient: int
 ) -> tuple[NDArray[np.int32], Array, int]:
-    """Labels (B,) of the nets that starts come into, where they are then, and after how many returns at most."""
+    """Follow starts until they enter a net.
+
+    Labels (B,) of the nets, the states then, and after how many returns at most.
+    """
     labels = np.full(len(starts), UNSETTLED, np.int32)
     states, left, gone = starts.copy(), np.arange(len(starts)), 0
     while nets and left.size and gone < transient:
@@ -396,8 +429,9 @@ def _into_nets(
 def _settle(
     returns: _Returns, states: Array, first: int, transient: int, longest: int, tolerance: float
 ) -> tuple[NDArray[np.intp], Array]:
-    """Period (B,) of the motion each state ends in (0: unsettled, -1: diverged) and its states (B, longest, n).
+    """Find the period each motion settles to.
 
+    Period (B,) of the motion each state ends in (0: unsettled, -1: diverged) and its states (B, longest, n).
     first: returns before the first look; later looks come after twice as many, and twice that.
     """
     angles = returns.angles
@@ -430,7 +464,10 @@ def _settle(
 def _sorted(
     attractors: list[Attractor], periods: Array, orbits: Array, model: Model, tolerance: float
 ) -> NDArray[np.int32]:
-    """Numbers of the attractors that the motions are; new ones are added to the list."""
+    """Number the motions by attractor.
+
+    New attractors are added to the list.
+    """
     labels = np.where(periods < 0, DIVERGED, UNSETTLED).astype(np.int32)
     angles = np.array(model.angles, bool)
     open_ = np.flatnonzero(periods > 0)
@@ -438,6 +475,7 @@ def _sorted(
         for number, known in enumerate(attractors):
             same = open_[periods[open_] == known.period]
             gap = difference(orbits[same, :1], known.states[None], angles)
+            # Ten times the gap that a settled motion may still have (SPIRAL).
             near = 1e3 * tolerance * (1.0 + np.abs(known.states).max())
             close = np.abs(gap).max(axis=2).min(axis=1) <= near
             labels[same[close]] = number

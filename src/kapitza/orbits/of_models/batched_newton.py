@@ -1,4 +1,7 @@
-"""Damped Newton iterations for many periodic orbits of a return map at once."""
+"""Damped Newton iterations for many cycles at once.
+
+The cycles are periodic orbits of a return map.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """radius: first limit of a step, relative to the size of the region; steps that worsen the gaps are halved."""
+    """Settings of the batched Newton iteration.
+
+    radius: first limit of a step, relative to the size of the region; steps that worsen the gaps are halved.
+    """
 
     max_iterations: int = 30
     tolerance: float = 1e-8
@@ -25,7 +31,9 @@ class BatchSettings:
 
 
 def batched_newton(step: Return, nodes: Array, scale: Array, settings: BatchSettings | None = None) -> Array:
-    """Solve F(x_k) = x_{k+1} around cycles of p points for B starts (B, p, n) at once; returns those that converged.
+    """Solve for many cycles of a return map.
+
+    F(x_k) = x_{k+1} around cycles of p points for B starts (B, p, n) at once; returns those that converged.
 
     Each cycle is a multiple-shooting problem with one node per return, so that long unstable cycles converge from
     starts that a single node could not use. Cycles leave the batch as they converge or fail.
@@ -62,7 +70,10 @@ def batched_newton(step: Return, nodes: Array, scale: Array, settings: BatchSett
 
 
 def _evaluate(step: Return, nodes: Array, scale: Array) -> tuple[Array, Array]:
-    """Scaled gaps (B, p, n) and Jacobians (B, p, n, n); failures are infinite."""
+    """Return scaled gaps and Jacobians of all cycles.
+
+    Gaps (B, p, n) and Jacobians (B, p, n, n); failures are infinite.
+    """
     count, points, n = nodes.shape
     after, slopes = step(wrap_states(nodes.reshape(-1, n), step.angles), True)
     assert slopes is not None
@@ -77,7 +88,10 @@ def _evaluate(step: Return, nodes: Array, scale: Array) -> tuple[Array, Array]:
 
 
 def _steps(gaps: Array, slopes: Array, scale: Array) -> Array:
-    """Newton steps of all cycles: dense block-cyclic systems, small enough to be solved in one stack."""
+    """Return the Newton steps of all cycles.
+
+    Dense block-cyclic systems, small enough to be solved in one stack.
+    """
     count, points, n = gaps.shape
     matrix = np.zeros((count, points, n, points, n))
     index = np.arange(points)
@@ -93,5 +107,8 @@ def _steps(gaps: Array, slopes: Array, scale: Array) -> Array:
 
 
 def cycles_from(step: Return, starts: Array, points: int) -> Array:
-    """Start cycles (B, p, n): p points of the trajectory from each start (B, n)."""
+    """Return start cycles (B, p, n).
+
+    p points of the trajectory from each start (B, n).
+    """
     return np.moveaxis(iterate(step, starts, points - 1), 0, 1)

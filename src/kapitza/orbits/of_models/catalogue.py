@@ -9,8 +9,9 @@ Array = NDArray[np.float64]
 
 
 class Catalogue:
-    """Cycles (p, n) by period; two are the same when a cyclic shift brings them within `tolerance` of each other.
+    """Distinct cycles (p, n) by period.
 
+    Two are the same when a cyclic shift brings them within `tolerance` of each other.
     Sums over the points of a cycle do not change when it is shifted: they sort the candidates, and only cycles with
     equal sums are compared point by point.
     """
@@ -21,7 +22,10 @@ class Catalogue:
         self._sums: dict[int, list[Array]] = {}
 
     def _coordinates(self, cycle: Array) -> Array:
-        """Angles as points on the circle, so that no cut can separate neighbours."""
+        """Return angles as points on the circle.
+
+        No cut then separates neighbours.
+        """
         flat = cycle[:, ~self.angles] / self.scale[~self.angles]
         turned = cycle[:, self.angles]
         return np.concatenate([flat, np.cos(turned), np.sin(turned)], axis=1)
@@ -33,6 +37,8 @@ class Catalogue:
         points = self._coordinates(cycle)
         total = np.concatenate([points.sum(axis=0), (points**2).sum(axis=0)])
         if known:
+            # Sums of p points that differ by at most the tolerance each, and of their squares, differ by a few p
+            # times it.
             near = np.flatnonzero(np.abs(np.array(sums) - total).max(axis=1) < 4 * period * self.tolerance)
             if any(self._same(points, self._coordinates(known[i])) for i in near):
                 return False

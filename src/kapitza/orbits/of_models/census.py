@@ -1,4 +1,7 @@
-"""Census: all periodic orbits of a model in a region, by Newton iterations from many starts."""
+"""Census of all periodic orbits in a region.
+
+By Newton iterations from many starts.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ CHAOS = 4000
 """Returns of the trajectory whose close returns serve as starts."""
 
 PART = 64
-"""Starts that travel to a worker together."""
+"""Starts that are sent to a worker together."""
 
 SHAKEN = 0.05
 """Of the region, by which points of known orbits are moved to be starts: long orbits pass near short ones."""
@@ -46,12 +49,15 @@ WIDENED = 0.25
 """Of what trajectories visit, by which the region is widened: unstable orbits may lie around it."""
 
 CYCLES = 8
-"""Cycles that travel to a worker together to be polished."""
+"""Cycles that are sent to a worker together to be polished."""
 
 
 @dataclass(frozen=True)
 class CensusReport:
-    """How the count grew: for each period the number of starts and of distinct orbits after each round."""
+    """Growth of the count of orbits.
+
+    For each period the number of starts and of distinct orbits after each round.
+    """
 
     starts: Mapping[int, tuple[int, ...]]
     counts: Mapping[int, tuple[int, ...]]
@@ -79,18 +85,20 @@ def find_orbits_of_model(
     monitor: Monitor | None = None,
     details: bool = True,
 ) -> OrbitSet:
-    """All periodic orbits with periods min_period … max_period found from `starts` starts per period.
+    """Find all periodic orbits of a model.
 
-    Forced models and maps: period counts returns. A third of the starts are spread evenly over `region` (by state name;
+    With periods min_period … max_period, from `starts` starts per period.
+    Forced models and maps: period counts returns. A third of the starts are spread evenly over `region` (by state
+    name;
     by default the box that a few trajectories visit, widened), the others are the closest returns of a long
     trajectory and neighbours of orbits already found. Each start is a cycle of p nodes corrected by a batched Newton
-    iteration; what converges is reduced to its primitive period, compared with what is known by `orbit.distance`,
+    iteration. Cycles that converge are reduced to their primitive period, compared with known ones by
+    `orbit.distance`,
     completed by the model's symmetries, polished, and given multipliers, certificate and code.
-
     Autonomous models: period counts crossings of `section` (an expression in the states; by default the last state at
     its mean) from below to above, and codes have one letter per crossing where the model has a partition.
 
-    executor: shares the starts among its workers, with the same answer. details=False skips profiles and certificates.
+    executor: shares the starts among its workers, with the same result. details=False skips profiles and certificates.
     The OrbitSet's `source` is a CensusReport with the saturation of the counts. Cancelled or stopped by Ctrl-C, it
     returns what was found, with Status.INTERRUPTED.
     """
@@ -170,7 +178,10 @@ def _region(model: Model, region: Mapping[str, tuple[float, float]] | None) -> A
 
 
 def _visited(model: Model) -> Array:
-    """What a few trajectories from around the model's start visit, transients included, widened by a quarter."""
+    """Return the box that a few trajectories visit.
+
+    From around the model's start, transients included, widened by a quarter.
+    """
     start = np.array([float(model.start.get(name, 0.0)) for name in model.states])
     rng = np.random.default_rng(0)
     spread = start + rng.normal(size=(64, start.size)) * np.maximum(np.abs(start), 1.0)
@@ -189,7 +200,10 @@ def _visited(model: Model) -> Array:
 
 
 class _Search:
-    """The state of a census: what is known, and the source of starts."""
+    """State of a census.
+
+    The known cycles, and the source of starts.
+    """
 
     def __init__(self, model: Model, box: Array, seed: int, batch: int, rounds: int, executor: Executor | None):
         self.model, self.box, self.batch, self.rounds, self.executor = model, box, batch, rounds, executor
@@ -203,7 +217,10 @@ class _Search:
         self._chaos = self._trajectory()
 
     def _trajectory(self) -> Array:
-        """Segments of 64 members that have settled, (returns, members, n)."""
+        """Return settled segments of 64 trajectories.
+
+        Shape (returns, members, n).
+        """
         members = 64
         first = self.rng.uniform(self.box[:, 0], self.box[:, 1], (members, self.step.size))
         path = iterate(self.step, first, 20 + CHAOS // members)
@@ -231,7 +248,10 @@ class _Search:
             task.advance(1, f"period {period}: {self.counts[period][-1]} orbits")
 
     def _level(self, period: int) -> bool:
-        """Half of the rounds, and at least three, have added nothing: more starts would not either."""
+        """Return whether the count has stopped growing.
+
+        Half of the rounds, and at least three, have added nothing.
+        """
         counts, patience = self.counts[period], max(3, self.rounds // 2)
         return len(counts) > patience and counts[-1] == counts[-1 - patience]
 
@@ -239,7 +259,10 @@ class _Search:
         return self.rng.uniform(self.box[:, 0], self.box[:, 1], (max(count, 1), self.step.size))
 
     def _closest_returns(self, period: int, count: int) -> Array:
-        """Stretches of the trajectories that come back closest after `period` returns, (count, period, n)."""
+        """Return the stretches that come back closest.
+
+        After `period` returns, (count, period, n).
+        """
         path = self._chaos
         gap = difference(path[period:], path[:-period], self.step.angles)
         size = np.linalg.norm(gap / self.scale, axis=2)
@@ -251,7 +274,10 @@ class _Search:
         return self.rng.permutation(stretches)
 
     def _neighbours(self, period: int, count: int) -> Array:
-        """Known shorter orbits joined and shaken: long orbits shadow short ones."""
+        """Return starts near points of known orbits.
+
+        Long orbits shadow short ones.
+        """
         known = [point for cycles in self.catalogue.cycles.values() for cycle in cycles for point in cycle]
         if not known or count < 1:
             return np.zeros((0, period, self.step.size))
@@ -260,7 +286,7 @@ class _Search:
         return cycles_from(self.step, wrap_states(shaken, self.step.angles), period)
 
     def _solve(self, starts: Array) -> Array:
-        # The same parts whoever works: the order of the finds decides the next starts.
+        # The same parts for every executor: the order of the cycles found decides the next starts.
         parts = [(self._shared, starts[i : i + PART], self.scale) for i in range(0, len(starts), PART)]
         return np.concatenate(list(in_order(self.executor, _solve_there, parts)))
 
@@ -272,14 +298,20 @@ class _Search:
                     self.catalogue.add(partner)
 
     def _partners(self, cycle: Array) -> list[Array]:
-        """Images under the model's symmetries, corrected so that they are orbits to full accuracy."""
+        """Return images under the model's symmetries.
+
+        Corrected so that they are orbits to full accuracy.
+        """
         images = [symmetry_image(self.model, self.step, cycle, symmetry) for symmetry in self.model.symmetries]
         corrected = [batched_newton(self.step, image[None], self.scale) for image in images if image is not None]
         return [c[0] for c in corrected if len(c)]
 
 
 def symmetry_image(model: Model, step: Return, cycle: Array, symmetry: Any) -> Array | None:
-    """S x(t + shift·period) on the section: rows (p, n), or None when the shift is not resolved by a map."""
+    """Return the symmetric image of a cycle.
+
+    S x(t + shift·period) on the section: rows (p, n), or None when the shift is not resolved by a map.
+    """
     points = cycle
     if symmetry.shift and not model.is_map:
         from kapitza.flow import Flow

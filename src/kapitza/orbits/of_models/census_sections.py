@@ -1,4 +1,7 @@
-"""Census of autonomous models: close returns to a section, joined into cycles and corrected."""
+"""Census of autonomous models.
+
+Close returns to a section are joined into cycles and corrected.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SectionReport:
-    """The section used, the crossings recorded, and how many returns were tried for each number of crossings."""
+    """Report of a census on a section.
+
+    The section used, the crossings recorded, and how many returns were tried for each number of crossings.
+    """
 
     section: str
     crossings: int
@@ -35,7 +41,10 @@ class SectionReport:
 
 @dataclass(frozen=True)
 class _Record:
-    """Crossings of a long trajectory: times (N,), states (N, n), letters (N,)."""
+    """Crossings of a long trajectory.
+
+    times (N,), states (N, n), letters (N,).
+    """
 
     times: Array
     states: Array
@@ -98,7 +107,10 @@ def _surface(model: Model, section: str | None, seed: int) -> sp.Expr:
 
 
 def _settled(model: Model, seed: int) -> Array:
-    """Samples of a trajectory from the model's start, the first half dropped."""
+    """Return samples of a settled trajectory.
+
+    From the model's start, the first half dropped.
+    """
     rng = np.random.default_rng(seed)
     start = np.array([float(model.start.get(name, 0.0)) for name in model.states])
     start = start + 0.1 * rng.normal(size=start.size) * np.maximum(np.abs(start), 0.1)
@@ -119,13 +131,17 @@ def _long_record(model: Model, surface: sp.Expr, starts: int, seed: int) -> _Rec
 
 
 def _stretches(record: _Record, count: int) -> dict[str, list[int]]:
-    """Where stretches of `count` crossings begin, by their word, those that return closest first."""
+    """Return starts of stretches by their word.
+
+    Stretches of `count` crossings; those that return closest come first.
+    """
     scale = np.maximum(np.ptp(record.states, axis=0), 1e-9)
     gaps = np.linalg.norm((record.states[count:] - record.states[:-count]) / scale, axis=1)
     by_word: dict[str, list[int]] = {}
     for i in np.argsort(gaps, kind="stable"):
         word = canonical(record.letters[i : i + count]) if record.letters else ""
         group = by_word.setdefault(word, [])
+        # Without letters all stretches of one length share a group, which then needs more candidates.
         if len(group) < (12 if record.letters else 60):
             group.append(int(i))
     return by_word
@@ -134,7 +150,10 @@ def _stretches(record: _Record, count: int) -> dict[str, list[int]]:
 def _search(
     shared: Shared[tuple[Model, sp.Expr, _Record]], count: int, word: str, places: list[int]
 ) -> tuple[list[PeriodicOrbit], int]:
-    """Orbits from the stretches of one word, up to the first that has this word itself, and how many were tried."""
+    """Search orbits from the stretches of one word.
+
+    Up to the first orbit that has this word itself; also returns how many were tried.
+    """
     model, surface, record = shared.value
     found: list[PeriodicOrbit] = []
     for tried, i in enumerate(places, 1):
@@ -149,7 +168,10 @@ def _search(
 
 
 def _own_word(model: Model, surface: sp.Expr, orbit: PeriodicOrbit) -> str:
-    """The letters of the orbit where it rises through the section; empty without a partition."""
+    """Return the word of an orbit.
+
+    Its letters where it rises through the section; empty without a partition.
+    """
     loop = orbit.loop
     assert loop is not None
     fractions = np.linspace(0.0, 1.0, 4001)
@@ -160,7 +182,10 @@ def _own_word(model: Model, surface: sp.Expr, orbit: PeriodicOrbit) -> str:
 
 
 def _repeats(word: str) -> bool:
-    """True for words that are a shorter word several times over: their orbits were met before."""
+    """Test whether a word repeats a shorter one.
+
+    Its orbits were found before.
+    """
     return any(len(word) % k == 0 and word == word[:k] * (len(word) // k) for k in range(1, len(word)))
 
 
@@ -173,12 +198,16 @@ def _correct(model: Model, states: Array, times: Array) -> PeriodicOrbit | None:
         orbit = solve_orbit(model, loop, period, MultipleShooting(), throw=False)
     except FlowError:
         return None
+    # A period far from that of the stretch belongs to another orbit.
     near = abs(orbit.period - period) < 0.2 * period
     return orbit if orbit.status is Status.CONVERGED and near else None
 
 
 def _keep(orbit: PeriodicOrbit, found: list[PeriodicOrbit]) -> None:
-    """Add unless an orbit of the same period, word and extent is known."""
+    """Add an orbit unless it is known.
+
+    Known: same period, word and extent.
+    """
 
     def extent(o: PeriodicOrbit) -> Array:
         assert o.profile is not None

@@ -19,7 +19,7 @@ def certify(model: Model, orbit: PeriodicOrbit, method: Method | None = None) ->
 
     Returns the orbit with `certificate.agreement`, the largest relative difference.
 
-    Stability is judged anew: it is "unknown" where the largest multiplier is within the defect of the unit circle.
+    Stability is evaluated anew: it is "unknown" where the largest multiplier is within the defect of the unit circle.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""Symbolic codes: one letter per section point, from the cells of the model's partition."""
+"""Symbolic codes from the model's partition.
+
+One letter per section point, from the cells of the partition.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,20 @@ Array = NDArray[np.float64]
 
 
 def symbolic_code(model: Model, points: Array) -> str:
-    """Letters of the section points (p, n), shifted to come first in the alphabet; '' without a partition."""
+    """Return the code of section points (p, n).
+
+    Letters shifted to come first in the alphabet; '' without a partition.
+    """
     if not (model.partition and model.letters) or model.period is None:
         return ""
     return canonical(spelled(model, points))
 
 
 def spelled(model: Model, points: Array) -> str:
-    """One letter per point (N, n), in order; a point on the border of two cells, to rounding, counts as positive."""
+    """Return one letter per point (N, n).
+
+    In order; a point on the border of two cells, to rounding, counts as positive.
+    """
     evaluate = compile_expressions(model.partition, model.states, model.names)
     values = evaluate(np.ascontiguousarray(points.T), model.vector)
     signs = values < -1e-9 * np.maximum(np.abs(values).max(axis=1, keepdims=True), 1e-3)
@@ -27,5 +36,5 @@ def spelled(model: Model, points: Array) -> str:
 
 
 def canonical(word: str) -> str:
-    """The first in the alphabet among the cyclic shifts of a word."""
+    """Return the alphabetically first cyclic shift of a word."""
     return min((word[i:] + word[:i] for i in range(len(word))), default="")

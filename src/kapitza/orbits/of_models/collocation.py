@@ -1,4 +1,7 @@
-"""Orthogonal collocation with an adaptive mesh and switching times as unknowns."""
+"""Orthogonal collocation with an adaptive mesh.
+
+Switching times are unknowns.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Collocation:
     The equations hold at the Gauss points of each mesh element.
 
     degree: m = 2 … 7 points per element; the error is O(h^(m+1)) between the nodes and O(h^2m) at them.
-    elements: first mesh, per excitation period. tolerance: of the section points, relative to the orbit, judged by
+    elements: first mesh, per excitation period. tolerance: of the section points, relative to the orbit, estimated by
     the change from one mesh to a finer one; adapt=False keeps the first mesh (equidistant in each arc).
     max_elements: per excitation period, where refining ends; max_iterations: of Newton on each mesh.
     Jumps in the equations and impacts become nodes whose times are unknowns; the sequence of events is checked after
@@ -63,6 +66,7 @@ class Collocation:
         state = self._first(problem, guess, wanted)
         change = float("inf")
         while state.result.status.ok:
+            # The change from one mesh to a finer one estimates the error, so every refinement adds elements.
             wanted = int(1.6 * state.layout.arc.size)
             if wanted > self.max_elements:
                 break
@@ -80,7 +84,10 @@ class Collocation:
         return self._finish(state, change, resolved)
 
     def _first(self, problem: Problem, guess: Loop, wanted: int) -> _State:
-        """A solution on a first mesh, without kinks as nodes where there are any, then with them."""
+        """Solve on a first mesh.
+
+        Without kinks as nodes where there are any, then with them.
+        """
         arcs = find_arcs(problem, guess, kinks=False)
         state = self._on_mesh(problem, guess, lay_out(problem, arcs, guess, wanted, self.degree), kinks=False)
         if not state.result.status.ok or not any(s.continuous for s in problem.field.switches):
@@ -89,7 +96,10 @@ class Collocation:
         return self._on_mesh(problem, state.loop, lay_out(problem, arcs, state.loop, wanted, self.degree))
 
     def _on_mesh(self, problem: Problem, guess: Loop, layout: Layout, kinks: bool = True) -> _State:
-        """Solve on one mesh, changing the event sequence until it agrees with the solution."""
+        """Solve on one mesh with a consistent event sequence.
+
+        The event sequence is changed until it agrees with the solution.
+        """
         settings = NewtonSettings(1e-11, self.max_iterations, reuse=True)
         state, flown = _State(problem, self.degree, layout, guess), False
         for _ in range(12):
@@ -140,7 +150,10 @@ class Collocation:
 
 
 def element_defects(equations: CollocationEquations, u: Unknowns, size: Array) -> tuple[Array, Array]:
-    """(J,) defect of the equations at the end of each element, h |K - f| over the sizes (n,), and the lengths (J,)."""
+    """Return the defect and length of each element.
+
+    Defect (J,) of the equations at the end of each element, h |K - f| over the sizes (n,), and the lengths (J,).
+    """
     start, length = equations.layout.times(u.boundaries)
     modes = equations.layout.modes[equations.layout.arc] if equations.field.switches else None
     exact = equations.field.rates(equations.ends(u), start + length * (1 - 1e-12), equations.values(u), modes)
@@ -149,7 +162,10 @@ def element_defects(equations: CollocationEquations, u: Unknowns, size: Array) -
 
 
 def mesh_density(equations: CollocationEquations, defect: Array, length: Array) -> list[tuple[Array, Array]]:
-    """Per arc: the edges of its elements as fractions, and defect^(1/(m+1)) per length in each."""
+    """Return the mesh density of each arc.
+
+    The edges of its elements as fractions, and defect^(1/(m+1)) per length in each.
+    """
     layout = equations.layout
     need = (defect + 1e-16) ** (1 / (equations.rule.degree + 1)) / length
     need = np.maximum(need, 0.05 * (need * length).sum() / length.sum())
@@ -161,7 +177,7 @@ def mesh_density(equations: CollocationEquations, defect: Array, length: Array) 
 
 
 class _State:
-    """One mesh with its equations, the iterate on it, and the loop it stands for."""
+    """One mesh with equations, iterate and loop."""
 
     def __init__(self, problem: Problem, degree: int, layout: Layout, guess: Loop):
         self.problem, self.layout = problem, layout
@@ -208,7 +224,7 @@ class _State:
         return mesh_density(self.equations, defect, length)
 
     def contradiction(self) -> str:
-        """Why the sequence of events cannot be right, or ''."""
+        """Return why the event sequence is wrong, or ''."""
         if not self.result.status.ok:
             return self.result.status.value
         states, times, _ = self.equations.stages(self.unknowns)
@@ -216,6 +232,7 @@ class _State:
         given = np.repeat(self.layout.modes[self.layout.arc], self.equations.rule.degree, axis=0)
         for i, switch in enumerate(field.switches):
             value = field.surface(i, states, times, parameters).value
+            # A stage next to an event may be on the wrong side by rounding.
             slack = 1e-9 * (np.abs(value).max() + 1e-3)
             if (given[:, i] * value < -slack).any():
                 return f"{switch.function} has the wrong sign on an arc"
@@ -226,7 +243,10 @@ class _State:
         return ""
 
     def contraction_per_element(self) -> float:
-        """Largest |trace|·h: far above 1 the fastest decay is not resolved, only passed over."""
+        """Return the largest |trace|·h.
+
+        Far above 1 the fastest decay is not resolved.
+        """
         states, times, length = self.equations.stages(self.unknowns)
         degree = self.equations.rule.degree
         modes = np.repeat(self.layout.modes[self.layout.arc], degree, axis=0) if self.problem.field.switches else None
@@ -234,8 +254,9 @@ class _State:
         return float((np.abs(trace).reshape(-1, degree).max(axis=1) * length).max())
 
     def touching(self, inside: bool) -> str:
-        """A sentence when two crossings of one surface have all but met: the orbit only touches it.
+        """Report a grazing contact, if any.
 
+        A sentence when two crossings of one surface have nearly met: the orbit only touches it.
         inside: leave out those near t = 0 and t = T, through which an event may be on its way out.
         """
         events, boundaries = self.layout.events, self.unknowns.boundaries
@@ -249,7 +270,10 @@ class _State:
         return ""
 
     def sensitivity(self, at: LinearisedElements) -> tuple[Array, Array]:
-        """Section points (p, n, k) and period (k,) by the parameters (PERIODIC 5.9)."""
+        """Return derivatives of section points and period.
+
+        By the parameters: (p, n, k) and (k,) (PERIODIC 5.9).
+        """
         problem, names = self.problem, self.problem.wrt
         count = problem.repeats or 1
         slope = np.zeros(len(names)) if problem.autonomous else count * period_gradient(problem.model, names)

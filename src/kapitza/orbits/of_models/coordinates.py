@@ -1,4 +1,7 @@
-"""The equations u'' = f or u' = f at sampled times, for methods whose unknowns are the coordinates alone."""
+"""Equations of the coordinates at sampled times.
+
+u'' = f or u' = f, for methods whose unknowns are the coordinates alone.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CoordinateRates:
-    """The residual (N, c) at N times, by u (N, c, c), by u' (N, c, c), by T (N, c), by θ (N, c, k)."""
+    """Residual and its derivatives at N times.
+
+    The residual (N, c), by u (N, c, c), by u' (N, c, c), by T (N, c), by θ (N, c, k).
+    """
 
     residual: Array
     by_position: Array
@@ -28,8 +34,9 @@ class CoordinateRates:
 
 
 class CoordinateForm:
-    """Residuals r_i = u_i'' - f_i (second-order coordinates) or u_i' - f_i (first-order) at fractions s (N,).
+    """Residuals of the coordinates at fractions s (N,).
 
+    r_i = u_i'' - f_i (second-order coordinates) or u_i' - f_i (first-order).
     Derivatives by time are those by s over T: u' = U_s/T, u'' = U_ss/T².
     """
 
@@ -43,7 +50,10 @@ class CoordinateForm:
         self.rows = np.where(self.second, self.count + place, np.arange(self.count))
 
     def states(self, u: Array, slope: Array, period: float) -> Array:
-        """States (N, n) from coordinates and their derivative by s."""
+        """Return states (N, n) from coordinates.
+
+        And from their derivative by s.
+        """
         return np.concatenate([u, slope[:, self.second] / period], axis=1)
 
     def residual(self, fractions: Array, u: Array, slope: Array, curve: Array, period: float) -> Array:
@@ -52,7 +62,10 @@ class CoordinateForm:
         return np.where(self.second, curve / period**2, slope / period) - rates
 
     def linearised(self, fractions: Array, u: Array, slope: Array, curve: Array, period: float) -> CoordinateRates:
-        """The residual with derivatives; those of u'' and u' themselves are left to the method."""
+        """Return the residual with derivatives.
+
+        The derivatives of u'' and u' themselves are left to the method.
+        """
         states = self.states(u, slope, period)
         rates = self.problem.field.derivatives(states, fractions * period, self.problem.parameters)
         residual = np.where(self.second, curve / period**2, slope / period) - rates.rates[:, self.rows]
@@ -67,7 +80,10 @@ class CoordinateForm:
         )
 
     def phase(self, reference: Loop, fractions: Array) -> PhaseRow | None:
-        """The problem's phase condition, as far as it concerns the coordinates."""
+        """Return the phase condition on the coordinates.
+
+        The part of the problem's phase condition that concerns them.
+        """
         problem = self.problem
         if not problem.autonomous:
             return None
@@ -82,7 +98,10 @@ class CoordinateForm:
 
 
 def tangent_segments(problem: Problem, loop: Loop, elements: int, degree: int = 5) -> Array:
-    """Propagators (J, n, n) of the linearised equations along a loop, by Gauss collocation on equal elements."""
+    """Return propagators (J, n, n) along a loop.
+
+    Of the linearised equations, by Gauss collocation on equal elements.
+    """
     rule = gauss_rule(degree)
     n, length = len(problem.model.states), loop.period / elements
     fractions = ((np.arange(elements)[:, None] + rule.points) / elements).ravel()

@@ -1,4 +1,7 @@
-"""Finite differences on an equidistant grid: the time discretisation of the source document."""
+"""Finite differences on an equidistant grid.
+
+The time discretisation of the source document.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ SECOND = {2: np.array([1.0, -2.0, 1.0]), 4: np.array([-1.0, 16.0, -30.0, 16.0, -
 
 
 class DifferenceEquations:
-    """Residuals at N grid points with u' and u'' by central differences of order 2 or 4 around the circle.
+    """Residuals by central differences on a circle.
 
+    At N grid points, with u' and u'' by central differences of order 2 or 4.
     Unknowns: u (N, c), then T for autonomous models, then the parameters named in `free` (those of problem.wrt). The
     closed stencil becomes a band by folding the circle.
     """
@@ -47,7 +51,10 @@ class DifferenceEquations:
         self.winding = winding[: self.form.count]
 
     def derivatives(self, u: Array) -> tuple[Array, Array]:
-        """u_s and u_ss on the grid; the linear growth of winding angles is differenced exactly."""
+        """Return u_s and u_ss on the grid.
+
+        The linear growth of winding angles is differenced exactly.
+        """
         straight = u - 2 * np.pi * np.multiply.outer(self.fractions, self.winding)
         first, second = np.zeros_like(u), np.zeros_like(u)
         for offset in range(-self.reach, self.reach + 1):
@@ -86,9 +93,10 @@ class DifferenceEquations:
 
 
 class LinearisedDifferences:
-    """The band of the folded circle; for autonomous orbits one equation and one unknown move to the border.
+    """Band matrix of the folded circle.
 
-    The band alone is singular there (the phase is free); without one row and column it is not.
+    For autonomous orbits one equation and one unknown move to the border.
+    The band alone is singular there (the phase is free); without one row and column it is regular.
     """
 
     def __init__(
@@ -115,7 +123,10 @@ class LinearisedDifferences:
         return band, width
 
     def by_parameter(self) -> Array:
-        """(N c, k), the law of a forced period included."""
+        """Return the derivative by the parameters, (N c, k).
+
+        The law of a forced period is included.
+        """
         eq = self.equations
         samples = -self.rates.by_parameter
         if eq.phase is None and eq.problem.law.varies:
@@ -124,7 +135,10 @@ class LinearisedDifferences:
         return samples.reshape(-1, len(eq.problem.wrt))
 
     def bordered(self, rows: Array) -> _PinnedBand:
-        """The square system with one more row for each free parameter, factorised."""
+        """Factorise the square system with border rows.
+
+        One more row for each free parameter.
+        """
         eq = self.equations
         size = eq.points * eq.form.count
         columns, border, corner = [], [], np.zeros((0, eq.unknowns - size))
@@ -173,8 +187,9 @@ class LinearisedDifferences:
 
 
 class _PinnedBand:
-    """The band with a border, one of its own equations and unknowns moved there so that the rest is regular.
+    """Bordered band with one pinned unknown.
 
+    One of its own equations and unknowns moves to the border, so that the remaining band is regular.
     columns: (N c, k), rows: (k, N c) and corner: (k, k) in the order of the unknowns.
     """
 
@@ -210,7 +225,10 @@ class _PinnedBand:
 
 
 def extrapolated(coarse: SampledLoop, fine: SampledLoop, order: int) -> SampledLoop:
-    """The fine loop with the leading error h^order removed by comparison with the coarse one (Richardson)."""
+    """Remove the leading error by Richardson extrapolation.
+
+    The fine loop without its error h^order, by comparison with the coarse one.
+    """
     many, few = fine.fractions.size, coarse.fractions.size
     straight = coarse.states - 2 * np.pi * np.multiply.outer(coarse.fractions, coarse.winding)
     spectrum = np.fft.rfft(straight, axis=0)
@@ -268,7 +286,7 @@ class Differences:
             before, change = change, float((np.abs(better(at) - best(at)) / problem.scale(finer)).max())
             loop = finer
             if before < 1e-9 and change > before:
-                # Differences of ever closer points lose digits: the coarser pair was better.
+                # Differences of close points lose digits to rounding: the coarser pair was better.
                 change = before
                 break
             best = better
@@ -277,7 +295,10 @@ class Differences:
         return self._finish(problem, equations, result, change, best)
 
     def _odd(self, points: int, repeats: int) -> int:
-        """An odd number per excitation period: on even grids a sawtooth solves first-order equations."""
+        """Return an odd number of points per excitation period.
+
+        On even grids a sawtooth solves first-order equations.
+        """
         share = -(-points // repeats)
         return (share + 1 - share % 2) * repeats
 
@@ -286,6 +307,7 @@ class Differences:
         fractions = np.arange(points) / points
         states = guess(fractions)
         rates = problem.field.rates(states, fractions * guess.period, problem.parameters)[:, : form.count]
+        # The unknown that moves fastest determines the phase best.
         pin = int(np.argmax(np.abs(rates / problem.scale(guess)[: form.count])))
         phase = form.phase(guess, fractions)
         equations = DifferenceEquations(problem, points, self.order, guess.winding, phase, pin)

@@ -1,6 +1,9 @@
-"""The collocation equations of an orbit, arc by arc, and their linearisation in O(number of elements).
+"""Collocation equations of an orbit, arc by arc.
 
-The orbit is cut at boundaries 0 = b_0 < b_1 < … < b_E = T. A boundary is fixed (a knot of a measured signal), free with
+With their linearisation in O(number of elements).
+
+The orbit is cut at boundaries 0 = b_0 < b_1 < … < b_E = T. A boundary is fixed (a knot of a measured signal), free
+with
 an event (a switching function vanishes, or a wall is met and the state is reset), or the unknown end of an autonomous
 orbit. Arcs between boundaries are divided into elements; on each the orbit is a polynomial whose slope K satisfies the
 equations at Gauss points:
@@ -34,7 +37,10 @@ _NO_CONDITIONS = np.zeros(0)
 
 @dataclass(frozen=True)
 class Crossing:
-    """An event at a boundary: which surface (switches first, then walls), and the wall whose reset applies, if any."""
+    """Event at a boundary.
+
+    surface: switches first, then walls; wall: the one whose reset applies, if any.
+    """
 
     surface: int
     wall: int | None = None
@@ -80,7 +86,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Unknowns:
-    """nodes (J, n), slopes (J, m, n), boundaries (E + 1,), values (npar,) of the parameters (None: the given ones)."""
+    """Unknowns of the collocation equations.
+
+    nodes (J, n), slopes (J, m, n), boundaries (E + 1,), values (npar,) of the parameters (None: the given ones).
+    """
 
     nodes: Array
     slopes: Array
@@ -89,8 +98,9 @@ class Unknowns:
 
 
 class CollocationEquations:
-    """The equations as a `kapitza.solve.newton` system; unknowns are packed as nodes, slopes, free boundaries.
+    """Collocation equations as a `kapitza.solve.newton` system.
 
+    Unknowns are packed as nodes, slopes, free boundaries.
     free: parameters among the unknowns, packed last; they are those of field.wrt. law: the excitation period as a
     function of the parameters with its slopes by `free`, for boundaries that move with it; span: how many of them.
     """
@@ -146,13 +156,19 @@ class CollocationEquations:
         return Unknowns(x[: j * n].reshape(j, n), x[j * n : j * n * (m + 1)].reshape(j, m, n), boundaries, values)
 
     def stages(self, u: Unknowns) -> tuple[Array, Array, Array]:
-        """Stage states (J m, n), their times (J m,), and the element lengths (J,)."""
+        """Return the stage states, their times, element lengths.
+
+        States (J m, n), times (J m,), lengths (J,).
+        """
         times, length = self._cut(u.boundaries)
         states = u.nodes[:, None, :] + length[:, None, None] * (self.rule.matrix @ u.slopes)
         return states.reshape(-1, self.size), times, length
 
     def _cut(self, boundaries: Array) -> tuple[Array, Array]:
-        """Times (J m,) of the stages and lengths (J,) of the elements, kept while the boundaries stay."""
+        """Return stage times (J m,) and element lengths (J,).
+
+        Cached while the boundaries stay.
+        """
         if boundaries is self._kept[0]:
             return self._kept[1:]
         start, length = self.layout.times(boundaries)
@@ -184,7 +200,10 @@ class CollocationEquations:
         return residual
 
     def _arrivals(self, u: Unknowns, ends: Array) -> tuple[Array, Array]:
-        """The states after resets (J, n), and the values of the event conditions."""
+        """Return states after resets and event conditions.
+
+        States (J, n), and the values of the event conditions.
+        """
         if not self.layout.events:
             return ends, _NO_CONDITIONS
         arrivals, conditions = ends.copy(), []
@@ -202,7 +221,7 @@ class CollocationEquations:
 
 @dataclass
 class _Joint:
-    """How one event enters: derivatives of its condition and of the reset."""
+    """Derivatives of one event's condition and reset."""
 
     element: int
     boundary: int
@@ -214,7 +233,10 @@ class _Joint:
 
 @dataclass
 class LinearisedElements:
-    """The equations at one iterate, condensed element by element and factorised."""
+    """Linearised equations, condensed and factorised.
+
+    At one iterate, condensed element by element.
+    """
 
     equations: CollocationEquations
     unknowns: Unknowns
@@ -248,7 +270,10 @@ class LinearisedElements:
         return joints
 
     def _condense(self, rates: Rates, times: Array) -> None:
-        """Eliminate the slopes: δK = by_node δx + by_left δb_l + by_right δb_r + by_parameter δθ - S⁻¹ r."""
+        """Eliminate the slopes of each element.
+
+        δK = by_node δx + by_left δb_l + by_right δb_r + by_parameter δθ - S⁻¹ r.
+        """
         eq, u, rule = self.equations, self.unknowns, self.equations.rule
         j, m, n = u.slopes.shape
         by_state = rates.by_state.reshape(j, m, n, n)
@@ -275,11 +300,17 @@ class LinearisedElements:
 
     @property
     def propagators(self) -> Array:
-        """(J, n, n) derivative of each element's end by its start, boundaries held; resets not included."""
+        """Derivative of each element's end by its start.
+
+        (J, n, n), boundaries held; resets not included.
+        """
         return self.ends_by[:, :, : self.equations.size]
 
     def _boundary_columns(self) -> Array:
-        """Derivatives of all arrivals by all boundaries, (J, n, E + 1)."""
+        """Return derivatives of all arrivals by boundaries.
+
+        Shape (J, n, E + 1).
+        """
         eq, n = self.equations, self.equations.size
         columns = np.zeros((eq.elements, n, eq.layout.boundaries.size))
         elements = np.arange(eq.elements)
@@ -288,7 +319,10 @@ class LinearisedElements:
         return columns
 
     def _assemble(self) -> tuple[Array, Array, Array, Array, Array, Array]:
-        """Arrivals by nodes (J, n, n), boundaries (J, n, E+1), parameters (J, n, k); the same of the conditions."""
+        """Assemble the derivatives of arrivals and conditions.
+
+        Arrivals by nodes (J, n, n), boundaries (J, n, E+1), parameters (J, n, k); the same of the conditions.
+        """
         eq, n = self.equations, self.equations.size
         left, columns = self.propagators.copy(), self._boundary_columns()
         by_parameter = self.ends_by[:, :, n + 2 :].copy()
@@ -313,12 +347,15 @@ class LinearisedElements:
     def _factorised(self) -> CyclicSystem | MarchedChain:
         if self._system is None:
             if self.equations.free:
-                raise ValueError(f"{len(self.equations.free)} free parameters want as many border rows.")
+                raise ValueError(f"{len(self.equations.free)} free parameters need as many border rows.")
             self._system = self._with_rows(np.zeros((0, self.equations.unknowns)))
         return self._system
 
     def _with_rows(self, given: Array) -> CyclicSystem | MarchedChain:
-        """The chain bordered by events, phase and the caller's rows, which must not touch the slopes."""
+        """Border the chain by events, phase and given rows.
+
+        The caller's rows must not touch the slopes.
+        """
         eq = self.equations
         left, columns, self._by_parameter, rows, corner, self._corner_parameter = self._assemble()
         self._columns, self._corner = columns, corner
@@ -342,7 +379,10 @@ class LinearisedElements:
         return closed_chain(left, border, rows, corner)
 
     def boundary_slopes(self) -> Array:
-        """(E + 1, k) derivatives of the fixed boundaries by the free parameters: those of the excitation period."""
+        """Return derivatives of the fixed boundaries.
+
+        (E + 1, k), by the free parameters: those of the excitation period.
+        """
         eq, u = self.equations, self.unknowns
         moving = np.zeros((u.boundaries.size, len(eq.free)))
         if eq.law is not None and eq.law.varies:
@@ -352,7 +392,10 @@ class LinearisedElements:
         return moving
 
     def bordered(self, rows: Array) -> _BorderedElements:
-        """The square system with one more row for each free parameter, factorised."""
+        """Factorise the square system with border rows.
+
+        One more row for each free parameter.
+        """
         return _BorderedElements(self, self._with_rows(rows))
 
     def solve(self, residual: Array) -> Array:
@@ -386,8 +429,9 @@ class LinearisedElements:
         return np.concatenate([nodes.ravel(), slopes.ravel(), free])
 
     def sensitivity(self, given: Array) -> tuple[Array, Array]:
-        """Derivatives of nodes (J, n, k) and boundaries (E + 1, k) by the parameters.
+        """Return derivatives by the parameters.
 
+        Of nodes (J, n, k) and boundaries (E + 1, k).
         given: (E + 1, k) derivatives of the boundaries that are not unknown, such as those of an excitation period.
         """
         eq = self.equations
@@ -403,8 +447,9 @@ class LinearisedElements:
         return nodes, boundaries
 
     def segments(self) -> Array:
-        """Propagators (J, n, n) with events moving freely: resets and saltation included.
+        """Return propagators (J, n, n) with events moving freely.
 
+        Resets and saltation are included.
         S = P_x + (f⁺ - P_x f⁻ - P_t) s_x / (s_x f⁻ + s_t).
         """
         eq, u = self.equations, self.unknowns
@@ -427,7 +472,10 @@ class LinearisedElements:
 
 @dataclass(frozen=True)
 class _BorderedElements:
-    """The condensed system with the caller's rows, seen as one vector of unknowns."""
+    """Condensed system with the caller's rows.
+
+    Seen as one vector of unknowns.
+    """
 
     at: LinearisedElements
     system: CyclicSystem | MarchedChain

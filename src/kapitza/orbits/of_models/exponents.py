@@ -1,11 +1,14 @@
-"""Lyapunov exponents of a model, with standard errors; over one or two parameters for charts.
+"""Lyapunov exponents of a model, with standard errors.
+
+Of one model, or over one or two parameters for charts.
 
 A frame of orthonormal vectors is carried along the motion by the tangents and made orthonormal again after every step
-(Benettin et al., Meccanica 15, 9 (1980)): the mean ln of what is divided out are the exponents. Tangents pass events by
-their saltation matrices.
+(Benettin et al., Meccanica 15, 9 (1980)): the mean logarithms of the factors divided out are the exponents. Tangents
+pass events by their saltation matrices.
 
-The motion of one model is cut into blocks that are followed side by side: the states at their borders come from one run
-without tangents, each block has a frame of its own, and the growth of one frame carried through all of them follows
+The motion of one model is cut into blocks that are followed side by side: the states at their borders come from one
+run
+without tangents, each block has a separate frame, and the growth of one frame carried through all of them follows
 from their triangular factors (`joined_logs`).
 """
 
@@ -60,7 +63,7 @@ AHEAD = 0.25
 """Share of a block over which its own frame is turned in before it."""
 
 POINTS_PER_PART = 512
-"""Points of a plane that are followed together; the answer does not depend on who follows which."""
+"""Points of a plane that are followed together; the result does not depend on how parts are distributed."""
 
 BLOCKS_PER_PART = 8
 """The same for blocks of one motion: the members of a SIMD batch."""
@@ -119,7 +122,7 @@ def exponents(
         Pieces of the motion from which the errors come.
     executor, monitor
         As everywhere; the answer does not depend on the executor. Cancelled, or after Ctrl-C, points that were not
-        followed are NaN, and the spectrum of one motion rests on the blocks that were.
+        followed are NaN, and the spectrum of one motion uses the blocks that were.
     device : "cuda", optional
         Follow the points of a plane on an NVIDIA card (extra `[cuda]`); those that it hands back are followed here and
         counted in `followed`.
@@ -160,7 +163,7 @@ def exponents(
     before = int(np.ceil((TRANSIENT * whole) if transient is None else transient / unit - 1e-9))
     plan = Plan(whole // blocks, blocks, before)
     followed, n = 0, len(x0)
-    # A stop ends the block below at any place: what it filled until then is the answer.
+    # A stop may end the block below at any line: the result is what it filled until then.
     found, parts = _no_spectra(len(vectors), n), list[Block]()
     with watch(monitor, f"exponents of {model.name}", total=int(np.prod(shape)) if axes else blocks) as task:
         if axes:
@@ -200,7 +203,7 @@ def exponents(
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps of a block, blocks, and steps before the first."""
+    """Steps of a block, blocks, and transient steps."""
 
     steps: int
     blocks: int
@@ -213,7 +216,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Block:
-    """Growth of a block's own frame: logs (n,) and unit_upper (n, n) of its factor; its first and last frame (n, n)."""
+    """Growth of the separate frame of a block.
+
+    logs (n,) and unit_upper (n, n) of its factor; its first and last frame (n, n).
+    """
 
     logs: Array
     unit_upper: Array
@@ -222,7 +228,10 @@ class Block:
 
 
 def _no_spectra(count: int, n: int) -> tuple[Array, ...]:
-    """Return what `spectra` gives, for points that were not followed."""
+    """Return NaN spectra for points not followed.
+
+    In the form that `spectra` returns.
+    """
     return tuple(np.full((count, *tail), np.nan) for tail in ((n,), (n,), (), (), ()))
 
 
@@ -232,8 +241,9 @@ def _fill(found: tuple[Array, ...], rows: slice | NDArray[np.intp], part: tuple[
 
 
 def spectra(growth: Array, lengths: Array) -> tuple[Array, ...]:
-    """Return exponents, errors (B, n), dimensions, their errors and divergences (B,) from growth (B, blocks, n).
+    """Return exponents, errors, dimensions from block growth.
 
+    Exponents and errors (B, n), dimensions, their errors and divergences (B,) from growth (B, blocks, n).
     lengths: (B,) of the blocks.
     """
     rates = np.moveaxis(growth, 1, 0) / lengths[:, None]
@@ -284,7 +294,10 @@ def _vectors(model: Model, axes: dict[str, Array]) -> Array:
 
 
 def _samples(vectors: Array, x0: Array) -> tuple[Array, Array]:
-    """Some points of the plane, its corners among them, and their starts."""
+    """Return some points of the plane with starts.
+
+    Its corners are among them.
+    """
     chosen = np.unique(np.linspace(0, len(vectors) - 1, 9).astype(int))
     return vectors[chosen], np.tile(x0, (chosen.size, 1))
 
@@ -301,8 +314,9 @@ def _over_plane(
 def _on_device(
     steps: FlowSteps | MapSteps, plan: Plan, x0: Array, vectors: Array
 ) -> Iterator[tuple[slice, tuple[Array, ...], NDArray[np.bool_]]]:
-    """Yield rows of the plane, their spectra, and which of them the device hands back.
+    """Follow the points of a plane on the device.
 
+    Yields rows of the plane, their spectra, and which of them the device hands back.
     Parts of the plane are prepared and evaluated by threads, while the device follows another part.
     """
     launches = -(-len(vectors) // rows_per_launch(plan.total, (plan.blocks, len(x0))))
@@ -333,7 +347,10 @@ def _part_on_device(
 
 
 def _follow_points(shared: Shared[tuple[Steps, Plan]], states: Array, vectors: Array) -> Array:
-    """Growth (B, blocks, n) of the frames at some points."""
+    """Return the growth of frames at some points.
+
+    Shape (B, blocks, n).
+    """
     steps, plan = shared.value
     turning = int(np.ceil(TURNED_IN * plan.transient))
     states = steps.advance(states, plan.transient - turning, vectors)
@@ -361,7 +378,10 @@ def _along_one(steps: Steps, plan: Plan, x0: Array, vector: Array, executor: Exe
 
 
 def random_frames(count: int, n: int) -> Array:
-    """Orthonormal frames (count, n, n), always the same: one along an axis might never turn in."""
+    """Return fixed random orthonormal frames (count, n, n).
+
+    A frame along an axis might never turn into the growing directions.
+    """
     return orthonormal(np.random.default_rng(0).standard_normal((count, n, n)))[0]
 
 

@@ -1,4 +1,7 @@
-"""Right-hand sides and their derivatives on arrays of points, for the methods that discretise an orbit."""
+"""Right-hand sides and derivatives on arrays of points.
+
+For the methods that discretise an orbit.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Rates:
-    """At N points: rates (N, n), by_state (N, n, n), by_time (N, n), by_parameter (N, n, k)."""
+    """Rates and derivatives at N points.
+
+    rates (N, n), by_state (N, n, n), by_time (N, n), by_parameter (N, n, k).
+    """
 
     rates: Array
     by_state: Array
@@ -28,7 +34,10 @@ class Rates:
 
 @dataclass(frozen=True)
 class Surface:
-    """At N points: value (N,), by_state (N, n), by_time (N,), by_parameter (N, k) of a switching function or wall."""
+    """Switching function or wall at N points.
+
+    value (N,), by_state (N, n), by_time (N,), by_parameter (N, k).
+    """
 
     value: Array
     by_state: Array
@@ -37,8 +46,9 @@ class Surface:
 
 
 class VectorField:
-    """x' = f(x, t, θ) and its first derivatives at many points at once, from the structure of a model.
+    """x' = f(x, t, θ) with first derivatives.
 
+    At many points at once, from the structure of a model.
     Jumps (sign, Abs, …) are modes m_i = sign s_i(x, t), see `kapitza.model.switches`. They are taken from the points,
     or given per point when a method knows on which side an arc runs (NaN: taken from the point).
     wrt: names of the parameters by which to differentiate.
@@ -75,7 +85,10 @@ class VectorField:
         return np.concatenate(rows)
 
     def modes(self, states: Array, times: Array, parameters: Array | None = None) -> Array:
-        """Signs (N, number of switches) of the switching functions, +1 at zero, 0 for those that may vanish there."""
+        """Return the signs of the switching functions.
+
+        (N, number of switches), +1 at zero, 0 for those that may vanish there.
+        """
         inputs, count = self._inputs(states, times), len(self.switches)
         result = np.ones((states.shape[0], count))
         for i, surface in enumerate(self._code.switches):
@@ -96,18 +109,27 @@ class VectorField:
         return np.concatenate([inputs, np.broadcast_to(modes, (states.shape[0], len(self.switches))).T])
 
     def rates(self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None) -> Array:
-        """f at states (N, n) and times (N,), as (N, n)."""
+        """Return f at states (N, n).
+
+        At times (N,); the result has shape (N, n).
+        """
         return self._code.rates(self._with_modes(states, times, parameters, modes), self.values(parameters)).T
 
     def derivatives(
         self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None
     ) -> Rates:
-        """f, f_x, f_t and f_θ at states (N, n) and times (N,)."""
+        """Return f, f_x, f_t and f_θ.
+
+        At states (N, n) and times (N,).
+        """
         inputs = self._with_modes(states, times, parameters, modes)
         return self._unpack(self._code.derivatives(inputs, self.values(parameters)).T, inputs, self.size)
 
     def _unpack(self, flat: Array, inputs: Array, count: int) -> Rates:
-        """Values and derivatives (N, count · (1 + n + 1 + signals + k)) as the code gives them, apart."""
+        """Split the flat array of values and derivatives.
+
+        (N, count · (1 + n + 1 + signals + k)) as the compiled code returns them.
+        """
         n, signals = self.size, len(self.signals)
         table = flat[:, count:].reshape(len(flat), count, n + 1 + signals + len(self.wrt))
         by_time = table[:, :, n]
@@ -125,21 +147,28 @@ class VectorField:
         return np.trace(self.derivatives(states, times, parameters, modes).by_state, axis1=1, axis2=2)
 
     def surface(self, index: int, states: Array, times: Array, parameters: Array | None = None) -> Surface:
-        """Switching function `index` (switches first, then walls) with its derivatives."""
+        """Evaluate switching function `index` with derivatives.
+
+        Switches first, then walls.
+        """
         inputs = self._with_modes(states, times, parameters, None)
         found = self._unpack(self._code.surfaces[index](inputs, self.values(parameters)).T, inputs, 1)
         return Surface(found.rates[:, 0], found.by_state[:, 0], found.by_time[:, 0], found.by_parameter[:, 0])
 
     def reset(self, wall: int, states: Array, times: Array, parameters: Array | None = None) -> Rates:
-        """The reset map of a wall with its derivatives, in the same layout as the rates."""
+        """Evaluate the reset map of a wall.
+
+        With its derivatives, in the same layout as the rates.
+        """
         inputs = self._with_modes(states, times, parameters, None)
         return self._unpack(self._code.resets[wall](inputs, self.values(parameters)).T, inputs, self.size)
 
 
 @dataclass(frozen=True)
 class _Code:
-    """Compiled functions of one structure, each made when it is first needed.
+    """Compiled functions of one structure.
 
+    Each is made when it is first needed.
     The rates of signals are extra inputs because time acts through them too. wrt: names of parameters.
     """
 
@@ -174,7 +203,10 @@ class _Code:
 
     @cached_property
     def divergence(self) -> Any:
-        """Σ ∂f_i/∂x_i of rates that are written out; the other derivatives are not needed for it."""
+        """Compile Σ ∂f_i/∂x_i of explicit rates.
+
+        The other derivatives are not needed for it.
+        """
         own = [derivative(f, symbol(s)) for f, s in zip(self.rhs, self.states, strict=True) if f.has(symbol(s))]
         return compile_expressions([sp.Add(*own)], self._inputs, self.names, self.steps)
 
@@ -198,7 +230,10 @@ def _code(*parts: Any) -> _Code:
 
 
 def period_gradient(model: Model, names: Sequence[str]) -> Array:
-    """d(excitation period)/dθ for the named parameters, (k,); zeros for autonomous models."""
+    """Return d(excitation period)/dθ, (k,).
+
+    For the named parameters; zeros for autonomous models.
+    """
     if model.excitation is None or model.excitation.period is None:
         return np.zeros(len(names))
     expression = in_base(model, model.excitation.period)

@@ -1,4 +1,7 @@
-"""Floquet multipliers of an orbit from the propagators of its segments, and how far to trust them."""
+"""Floquet multipliers from the propagators of segments.
+
+With defects that bound how far to trust them.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ PLAIN_GROWTH = 1e3
 
 @dataclass(frozen=True)
 class Monodromy:
-    """Multipliers (n,), largest modulus first, with right and left eigenvectors at the first node (columns).
+    """Multipliers (n,) with eigenvectors.
 
+    Largest modulus first, with right and left eigenvectors at the first node (columns).
     Eigenvectors are scaled so that leftᴴ right = I; they are NaN where two multipliers coincide.
     """
 
@@ -31,11 +35,13 @@ class Monodromy:
 
 
 def monodromy(segments: Array) -> Monodromy:
-    """Eigenvalues of the product G_{J-1} … G_1 G_0 of segment propagators (J, n, n).
+    """Return multipliers from segment propagators (J, n, n).
 
+    Eigenvalues of the product G_{J-1} … G_1 G_0.
     Forming the product in doubles loses every multiplier smaller than the largest one times the rounding unit. When
-    growth makes that a danger, the product of several is formed in multiple precision, with as many digits as their
-    condition numbers ask for: its eigenvalues are then exactly those of the given factors, the same backward error
+    growth is large enough for that, the product of several is formed in multiple precision, with as many digits as
+    their
+    condition numbers require: its eigenvalues are then exactly those of the given factors, the same backward error
     that a periodic Schur decomposition has, and singular factors (stick, lasting contact) do no harm.
     """
     segments = np.asarray(segments, float)
@@ -61,8 +67,9 @@ def _plain(matrix: Array) -> Monodromy:
 
 
 def _refined(matrix: Array, found: Monodromy) -> Monodromy:
-    """Multipliers of one factor by the two-sided Rayleigh quotient yᴴ M x, whose error is that of the vectors squared.
+    """Refine multipliers of one factor by Rayleigh quotients.
 
+    The two-sided Rayleigh quotient yᴴ M x, whose error is that of the vectors squared.
     In long doubles, so that a multiplier far below the largest one has the digits that the factor itself holds.
     """
     right, left = found.right.astype(np.clongdouble), found.left.astype(np.clongdouble)
@@ -77,11 +84,15 @@ def _refined(matrix: Array, found: Monodromy) -> Monodromy:
 
 
 def _merged(segments: Array) -> Array:
-    """Neighbouring factors multiplied in pairs wherever the product stays well conditioned."""
+    """Multiply neighbouring factors in pairs.
+
+    Wherever the product stays well conditioned.
+    """
     while len(segments) > 1:
         pairs = len(segments) // 2
         product = segments[1 : 2 * pairs : 2] @ segments[0 : 2 * pairs : 2]
         spread = np.linalg.svd(product, compute_uv=False)
+        # A product of condition number below 1e4 keeps 12 digits of every action.
         fine = spread[:, 0] <= 1e4 * spread[:, -1]
         if fine.sum() < max(1, pairs // 8):
             break
@@ -113,12 +124,18 @@ def _with_left(values: Complex, right: Complex) -> Monodromy:
 
 
 def _without_stray_parts(values: Complex) -> Complex:
-    """Multipliers of real matrices come in conjugate pairs: rounding must not leave stray imaginary parts."""
+    """Remove imaginary parts from rounding.
+
+    Multipliers of real matrices come in conjugate pairs.
+    """
     return np.where(np.abs(values.imag) <= 1e-14 * np.abs(values), values.real, values)
 
 
 def log_determinant(segments: Array) -> float:
-    """Σ log|det G_j|: the determinant of the product would lose digits."""
+    """Return Σ log|det G_j|.
+
+    The determinant of the product would lose digits.
+    """
     spread = np.linalg.svd(segments, compute_uv=False)
     if (spread[:, -1] <= 1e-14 * spread[:, 0]).any():
         # Contracted below rounding: the determinant holds no digit to compare.
@@ -129,7 +146,10 @@ def log_determinant(segments: Array) -> float:
 def certificate(
     multipliers: Complex, log_det: float, trace_integral: float, trivial: bool, agreement: float = float("nan")
 ) -> Certificate:
-    """Defects of the multipliers: the distance of the trivial one from 1, and Σ log|det| against ∫ trace f_x dt."""
+    """Return the defects of the multipliers.
+
+    The distance of the trivial one from 1, and Σ log|det| against ∫ trace f_x dt.
+    """
     from_one = float(np.abs(multipliers - 1).min()) if trivial and np.isfinite(multipliers).all() else float("nan")
     gap = abs(log_det - trace_integral) / max(1.0, abs(trace_integral))
     determinant = gap if np.isfinite(gap) else float("nan")
@@ -137,7 +157,10 @@ def certificate(
 
 
 def stability(multipliers: Complex, defect: float, trivial: bool) -> str:
-    """ "stable", "unstable" or "unknown" when the largest multiplier that counts is within the defect of the circle."""
+    """Classify stability by the multipliers.
+
+    "stable", "unstable", or "unknown" when the largest non-trivial multiplier is within the defect of the unit circle.
+    """
     if not np.isfinite(multipliers).all():
         return "unknown"
     remaining = np.delete(multipliers, np.argmin(np.abs(multipliers - 1))) if trivial else multipliers
@@ -151,7 +174,10 @@ def stability(multipliers: Complex, defect: float, trivial: bool) -> str:
 
 
 def match(first: Complex, second: Complex) -> float:
-    """Largest relative distance between two sets of multipliers, paired to make it small."""
+    """Return the largest distance between sets of multipliers.
+
+    Relative, for the pairing that makes it small.
+    """
     from scipy.optimize import linear_sum_assignment
 
     scale = np.maximum(np.maximum(np.abs(first)[:, None], np.abs(second)[None, :]), 1e-8)

@@ -1,4 +1,7 @@
-"""From whatever the user has to a closed curve: an orbit, a record, samples, a Fourier series, a point, or nothing."""
+"""Conversion of any guess to a closed curve.
+
+A guess is an orbit, a record, samples, a Fourier series, a point, or nothing.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,14 @@ TRANSIENT = 300
 
 
 Guess = Annotated[Any, Check("an orbit, a Record, a state or states", lambda value: True, lambda what, value: value)]
-"""A start for an orbit; `loop_from` says what may be one."""
+"""A start for an orbit; `loop_from` lists the types."""
 
 
 def loop_from(problem: Problem, guess: Guess) -> Loop:
-    """A loop with the period of the problem (forced) or of the guess (autonomous)."""
+    """Return a loop from a guess.
+
+    With the period of the problem (forced) or of the guess (autonomous).
+    """
     if guess is None:
         return _from_nothing(problem)
     if isinstance(guess, PeriodicOrbit):
@@ -70,7 +76,10 @@ def loop_from(problem: Problem, guess: Guess) -> Loop:
 
 
 def _from_points(problem: Problem, points: Array) -> FlowLoop:
-    """Section points joined by the flow; angles are made continuous along it."""
+    """Join section points by the flow.
+
+    Angles are made continuous along it.
+    """
     count = points.shape[0]
     if count == 1:
         return _from_point(problem, points)
@@ -90,11 +99,14 @@ def _from_points(problem: Problem, points: Array) -> FlowLoop:
 
 
 def _from_point(problem: Problem, point: Array) -> FlowLoop:
-    """The flow from one point (1, n); its turns are counted when a method wants to know them."""
+    """Return the flow from one point (1, n).
+
+    Its turns are counted when a method needs them.
+    """
 
     def counted() -> Array:
         try:
-            # One run also gives the sizes, which the same methods ask for.
+            # One run also gives the sizes, which the same methods need.
             loop.visit(np.append(SIZE_GRID, 1.0))
         except FlowError:
             return np.zeros(point.size)
@@ -133,14 +145,15 @@ def _from_orbit(problem: Problem, orbit: PeriodicOrbit) -> Loop:
         points = _at_phase_zero(problem, orbit)
         return _from_points(problem, np.tile(points, (problem.repeats // orbit.repeats, 1)))
     raise DataError(
-        f"The guess repeats after {orbit.repeats} excitation periods, the orbit asked for after {problem.repeats}."
+        f"The guess repeats after {orbit.repeats} excitation periods, the requested orbit after {problem.repeats}."
     )
 
 
 def _at_phase_zero(problem: Problem, orbit: PeriodicOrbit) -> Array:
-    """Points of an orbit at the start of the excitation period; orbits found in data may lie on another section.
+    """Return points at the start of the excitation period.
 
-    `orbit.section_phase` says where. The model carries the points to the nearer start of a period.
+    Orbits found in data may be on another section; `orbit.section_phase` gives its phase.
+    The model carries the points to the nearer start of a period.
     """
     points = np.asarray(orbit.points, float)
     late = orbit.section_phase or 0.0
@@ -161,7 +174,10 @@ def _at_phase_zero(problem: Problem, orbit: PeriodicOrbit) -> Array:
 
 
 def _from_measured_path(problem: Problem, orbit: PeriodicOrbit) -> Loop:
-    """The path of the recorded channels along an orbit of an autonomous record; its section has its own coordinates."""
+    """Return the measured path along an orbit.
+
+    Of the recorded channels of an autonomous record; its section has separate coordinates.
+    """
     states = problem.model.states
     known = list(orbit.crossings.channels) if orbit.crossings else []
     if orbit.crossings is None or not problem.autonomous or not set(states) <= set(known):
@@ -181,7 +197,10 @@ def _at_period(problem: Problem, period: float) -> Problem:
 
 
 def with_period(loop: Loop, problem: Problem, period: float) -> Loop:
-    """The same curve run through in the problem's period, with its flow where it has one."""
+    """Return the same curve in the problem's period.
+
+    With its flow where it has one.
+    """
     wanted = period if problem.autonomous else problem.period
     if isinstance(loop, FlowLoop):
         return FlowLoop(problem.flow, loop.fractions, loop.nodes, wanted, problem.parameters, loop.winding)
@@ -193,7 +212,10 @@ def with_period(loop: Loop, problem: Problem, period: float) -> Loop:
 
 
 def _from_record(problem: Problem, record: Record) -> Loop:
-    """Samples of one period, resampled; a missing rate is the derivative of its coordinate."""
+    """Return samples of one period, resampled.
+
+    A missing rate is the derivative of its coordinate.
+    """
     states, angles = problem.model.states, problem.angles
     known = [name for name in states if name in record.channels]
     if not known:
@@ -223,7 +245,10 @@ def _from_record(problem: Problem, record: Record) -> Loop:
 
 
 def _from_nothing(problem: Problem) -> Loop:
-    """Let the motion settle from the model's own start and take the best return; finds attractors only."""
+    """Settle from the model's start to a return.
+
+    Takes the best return; finds attractors only.
+    """
     start = as_point(problem.model.states, {k: v for k, v in problem.model.start.items() if k in problem.model.states})
     if problem.autonomous:
         return _settled_autonomous(problem, start)
@@ -231,6 +256,7 @@ def _from_nothing(problem: Problem) -> Loop:
     path = problem.flow.strobe(start, TRANSIENT * repeats + repeats, parameters=problem.parameters)
     states = np.asarray(path.states)
     gaps = difference(states[repeats:], states[:-repeats], problem.angles)
+    # Only the second half of the run: the first still holds the transient.
     size = np.linalg.norm(gaps[-TRANSIENT * repeats // 2 :], axis=1)
     best = states.shape[0] - repeats - size.size + int(np.argmin(size))
     return _from_points(problem, states[best : best + repeats])
@@ -242,6 +268,7 @@ def _settled_autonomous(problem: Problem, start: Array) -> Loop:
     states = problem.flow.trajectory(settled, times, problem.parameters)
     gaps = difference(states, states[:1], problem.angles) / np.maximum(np.ptp(states, axis=0), 1e-12)
     distance = np.linalg.norm(gaps, axis=1)
+    # The given period is a guess: take the best return between half of it and one and a half.
     window = (times > 0.5 * problem.period) & (times < 1.5 * problem.period)
     if np.ptp(states, axis=0).max() <= 1e-9 * (1 + np.abs(states).max()):
         raise ConvergenceError(

@@ -1,4 +1,7 @@
-"""Harmonic balance: the orbit as a Fourier series, nonlinear terms evaluated in time."""
+"""Harmonic balance with a Fourier series.
+
+Nonlinear terms are evaluated in time.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,9 @@ OVERSAMPLING = 4
 
 
 class HarmonicEquations:
-    """Fourier coefficients of the residual, by sampling in time and projecting back (alternating frequency/time).
+    """Fourier coefficients of the residual.
 
+    By sampling in time and projecting back (alternating frequency/time).
     Unknowns: coefficients (2H + 1, c) of u in the order mean, cosines, sines, then T for autonomous models, then the
     parameters named in `free` (those of problem.wrt).
     """
@@ -105,16 +109,22 @@ class LinearisedHarmonics:
     def _factorised(self) -> tuple:
         if self._lu is None:
             if self.equations.free:
-                raise ValueError(f"{len(self.equations.free)} free parameters want as many border rows.")
+                raise ValueError(f"{len(self.equations.free)} free parameters need as many border rows.")
             self._lu = lu_factor(self.jacobian())
         return self._lu
 
     def bordered(self, rows: Array) -> DenseSolver:
-        """The square system with one more row for each free parameter, factorised."""
+        """Factorise the square system with border rows.
+
+        One more row for each free parameter.
+        """
         return DenseSolver(np.vstack([self.jacobian(), rows]))
 
     def by_parameter(self) -> Array:
-        """((2H + 1) c, k) of the projected residual, the law of a forced period included."""
+        """Return the derivative by the parameters.
+
+        ((2H + 1) c, k) of the projected residual, the law of a forced period included.
+        """
         eq = self.equations
         samples = -self.rates.by_parameter
         if eq.phase is None and eq.problem.law.varies:
@@ -123,7 +133,10 @@ class LinearisedHarmonics:
         return np.einsum("hq,qck->hck", eq.project, samples).reshape(-1, len(eq.problem.wrt))
 
     def jacobian(self) -> Array:
-        """By the coefficients, then T for autonomous models, then the free parameters."""
+        """Return the Jacobian of the projected residual.
+
+        By the coefficients, then T for autonomous models, then the free parameters.
+        """
         eq, c = self.equations, self.equations.form.count
         size = 2 * eq.harmonics + 1
         matrix = np.empty((size, c, size, c))
@@ -149,7 +162,10 @@ class LinearisedHarmonics:
         return lu_solve(self._factorised(), residual)
 
     def sensitivity(self) -> tuple[Array, Array]:
-        """Derivatives of the coefficients (2H + 1, c, k) and of the period (k,)."""
+        """Return derivatives of coefficients and period.
+
+        Coefficients (2H + 1, c, k) and period (k,).
+        """
         eq = self.equations
         given = eq.form.period_slope() if eq.phase is None else np.zeros(len(eq.problem.wrt))
         samples = -self.rates.by_parameter + self.rates.by_period[:, :, None] * given
@@ -162,10 +178,11 @@ class LinearisedHarmonics:
 
 
 def telling_harmonics(harmonics: int, repeats: int | None) -> int:
-    """How many of the last harmonics tell whether there are enough: an eighth of them.
+    """Return how many last harmonics decide convergence.
 
+    An eighth of them.
     Few of them must not be those that vanish anyway: symmetric orbits have no even harmonics, and next to a doubling
-    hardly others than multiples of the period's number.
+    hardly any but multiples of the period's number.
     """
     return max(1, harmonics // 8, min(3 * (repeats or 1), harmonics // 2))
 
@@ -229,7 +246,10 @@ class HarmonicBalance:
         return self.series(equations, result.x)
 
     def series(self, equations: HarmonicEquations, x: Array) -> FourierSeries:
-        """All states: the rates are the derivatives of their coordinates, exactly."""
+        """Return the Fourier series of all states.
+
+        The rates are the exact derivatives of their coordinates.
+        """
         coefficients, period = equations.unpack(x)
         cosines, sines = coefficients[: equations.harmonics + 1], coefficients[equations.harmonics + 1 :]
         order = 2 * np.pi * np.arange(1, equations.harmonics + 1)[:, None] / period

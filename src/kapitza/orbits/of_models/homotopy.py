@@ -1,4 +1,7 @@
-"""Homotopy: reach a hard parameter value from an easy one, each orbit being the guess of the next."""
+"""Homotopy from an easy parameter value.
+
+Each orbit is the guess of the next.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ class Homotopy:
     """Solve at another parameter value first.
 
     At `parameter` = start, then by continuation to the model's own value.
-
     Steps are geometric when both ends have one sign, otherwise even; a step that fails is halved, one that succeeds
-    lets the next grow. steps: at first; smallest: share of the way below which it is given up. method: the solver used
-    at every value. Such a walk is what a friction law with a steep slope needs in collocation:
+    lets the next grow. steps: at first; smallest: share of the path below which it is given up. method: the solver
+    used
+    at every value. A friction law with a steep slope needs such a continuation in collocation:
     Homotopy("theta9", 10.0, Collocation()).
 
     Examples
@@ -87,6 +90,6 @@ class Homotopy:
         return Problem(model, problem.repeats, period, problem.phase, problem.wrt)
 
     def _failed(self, solution: Solution, value: float) -> Solution:
-        message = f"The walk stopped at {self.parameter} = {value:.6g}. {solution.message}"
+        message = f"The homotopy stopped at {self.parameter} = {value:.6g}. {solution.message}"
         status = Status.STALLED if solution.status.ok or np.isnan(value) else solution.status
         return replace(solution, status=status, message=message)

@@ -1,7 +1,7 @@
-"""Closed curves in state space: the common currency of guesses and solutions.
+"""Closed curves in state space: guesses and solutions.
 
 A loop gives the state at any fraction of its period, angles continuous: x(s + 1) = x(s) + 2π·winding. Each solver has
-its own exact representation; all of them are loops, so one solver's answer is the other's guess without loss.
+its own exact representation; all of them are loops, so the result of one solver is a guess for another without loss.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FourierSeries:
-    """x(s) = 2π w s + a_0 + Σ_h [a_h cos 2πhs + b_h sin 2πhs].
+    """Fourier series of an orbit.
 
+    x(s) = 2π w s + a_0 + Σ_h [a_h cos 2πhs + b_h sin 2πhs].
     cosines: (H + 1, n) with the mean first; sines: (H, n); winding: (n,).
     """
 
@@ -49,7 +50,10 @@ class FourierSeries:
         return series
 
     def resized(self, harmonics: int) -> FourierSeries:
-        """The same curve with more harmonics (zeros), or cut to fewer."""
+        """Return the same curve with other harmonics.
+
+        More harmonics (zeros), or cut to fewer.
+        """
         cosines = np.zeros((harmonics + 1, self.cosines.shape[1]))
         sines = np.zeros((harmonics, self.cosines.shape[1]))
         kept = min(harmonics, self.harmonics)
@@ -58,7 +62,10 @@ class FourierSeries:
 
 
 def fourier_series(samples: Array, period: float, winding: Array, harmonics: int | None = None) -> FourierSeries:
-    """The series through N equidistant samples (N, n) from s = 0, exact for up to (N - 1) // 2 harmonics."""
+    """Return the series through equidistant samples.
+
+    N samples (N, n) from s = 0, exact for up to (N - 1) // 2 harmonics.
+    """
     count = samples.shape[0]
     most = (count - 1) // 2
     kept = most if harmonics is None else min(harmonics, most)
@@ -73,7 +80,10 @@ def fourier_series(samples: Array, period: float, winding: Array, harmonics: int
 
 @dataclass(frozen=True)
 class SampledLoop:
-    """A periodic cubic spline through samples; `jumps` closes the gap linearly when samples do not meet."""
+    """Periodic cubic spline through samples.
+
+    The linear growth of winding angles is added to the spline.
+    """
 
     fractions: Array
     states: Array
@@ -96,8 +106,9 @@ class SampledLoop:
 
 @dataclass(frozen=True)
 class PiecewiseLoop:
-    """Polynomials on a mesh that may jump between pieces (impacts), as a collocation solution is.
+    """Polynomials on a mesh, as from collocation.
 
+    They may jump between pieces (impacts).
     mesh: (J + 1,) fractions from 0 to 1; values: (J, m + 1, n) at the points `knots` (m + 1,) of each element.
     """
 
@@ -119,7 +130,10 @@ class PiecewiseLoop:
 
 
 def lagrange_weights(knots: Array, points: Array) -> Array:
-    """Values (M, m) of the Lagrange polynomials on `knots` (m,) at points (M,)."""
+    """Evaluate the Lagrange polynomials on `knots`.
+
+    Values (M, m) for knots (m,) at points (M,).
+    """
     gaps = knots[:, None] - knots[None, :] + np.eye(knots.size)
     offsets = points[:, None, None] - knots[None, None, :]
     factors = np.where(np.eye(knots.size, dtype=bool), 1.0, offsets / gaps)
@@ -132,9 +146,9 @@ FEW_PARTS = 8
 
 @dataclass(frozen=True)
 class FlowLoop:
-    """Nodes joined by trajectories of the model itself: what shooting finds.
+    """Nodes joined by trajectories, as from shooting.
 
-    nodes: (J, n) at fractions (J,) from 0; angles continuous. The winding may be counted when it is first asked for.
+    nodes: (J, n) at fractions (J,) from 0; angles continuous. The winding may be counted when it is first needed.
     """
 
     flow: Any
@@ -147,11 +161,14 @@ class FlowLoop:
     _visited: list[tuple[Array, Array]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Recorded stretches hold compiled code, which does not travel to other processes; they are made again there.
+        # Recorded stretches hold compiled code, which cannot be pickled; another process makes them again.
         return {**as_computed(self), "_recorded": {}, "_visited": []}
 
     def visit(self, fractions: Array) -> None:
-        """Run once along the loop for all the fractions at which it will be asked for its states."""
+        """Compute the states at all fractions in one run.
+
+        Those at which the loop will be evaluated.
+        """
         wanted = np.asarray(fractions, float)
         if not (wanted[1:] > wanted[:-1]).all():
             wanted = np.unique(wanted)
@@ -182,7 +199,10 @@ class FlowLoop:
         return result + 2 * np.pi * np.multiply.outer(turns, self.winding) if turns.any() else result
 
     def _from_node(self, j: int, times: Array) -> Array:
-        """States at increasing times after node j; a few times are reached from checkpoints that are kept."""
+        """Return states at increasing times after node j.
+
+        A few times are reached from checkpoints that are kept.
+        """
         begin = self.fractions[j] * self.period
         if (times == begin).all():
             return np.repeat(self.nodes[j : j + 1], times.size, axis=0)
@@ -198,7 +218,10 @@ class FlowLoop:
 
 
 def as_point(states: tuple[str, ...], guess: Mapping[str, float]) -> Array:
-    """A state from values by name; states left out are zero, unknown names are refused."""
+    """Return a state from values by name.
+
+    States left out are zero, unknown names are refused.
+    """
     unknown = set(guess) - set(states)
     if unknown:
         raise DataError(f"The guess names {', '.join(sorted(unknown))}; the states are {', '.join(states)}.")

@@ -1,4 +1,7 @@
-"""The noun of `exponents`: a Lyapunov spectrum, or one at every point of a plane of parameters."""
+"""Result of `exponents`: a Lyapunov spectrum.
+
+Of one model, or at every point of a plane of parameters.
+"""
 
 from __future__ import annotations
 
@@ -63,12 +66,18 @@ class LyapunovSpectrum:
 
     @property
     def chaotic(self) -> Any:
-        """Whether the largest exponent exceeds zero by more than three standard errors."""
+        """Whether the largest exponent is positive.
+
+        It must exceed zero by more than three standard errors.
+        """
         found = self.values[..., 0] > 3.0 * self.errors[..., 0]
         return found if self.axes else bool(found)
 
     def table(self) -> pd.DataFrame:
-        """One row per exponent; over a plane one row per point."""
+        """Return a table of the exponents.
+
+        One row per exponent; over a plane one row per point.
+        """
         import pandas as pd
 
         names = [f"lambda{i + 1}" for i in range(self.values.shape[-1])]
@@ -83,7 +92,10 @@ class LyapunovSpectrum:
         return pd.DataFrame(columns)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """The exponents with error bars; over one parameter curves, over two a chart of the largest."""
+        """Plot the exponents with error bars.
+
+        Over one parameter curves, over two a chart of the largest.
+        """
         from kapitza.report import plot_exponents
 
         return drawn(plot_exponents(self), path)
@@ -116,8 +128,9 @@ def _range(values: Array) -> str:
 
 
 def standard_error(series: Array) -> Array:
-    """Standard error (...) of the mean of block values (blocks, ...).
+    """Return the standard error of correlated block values.
 
+    Error (...) of the mean of block values (blocks, ...).
     The largest of the errors from single blocks, pairs and fours of them: blocks that are correlated, as in
     intermittent motion, show in the longer ones.
     """
@@ -134,8 +147,9 @@ def standard_error(series: Array) -> Array:
 
 
 def kaplan_yorke(values: Array, errors: Array, series: Array) -> tuple[Array, Array]:
-    """Kaplan-Yorke dimension D = k + Σ_{i<=k} λ_i / |λ_{k+1}| and its standard error, (...) each.
+    """Return the Kaplan-Yorke dimension and its error.
 
+    D = k + Σ_{i<=k} λ_i / |λ_{k+1}| and its standard error, (...) each.
     values, errors: (..., n) in descending order; series: (blocks, ..., n). k is the largest number with Σ_{i<=k} λ_i
     >= 0. Exponents within `CERTAIN` errors of zero count as zero, or D of a limit cycle would be 0 by rounding.
     """

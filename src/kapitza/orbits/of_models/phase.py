@@ -1,4 +1,7 @@
-"""Phase conditions: which of the shifted copies of an autonomous orbit is meant."""
+"""Phase conditions of autonomous orbits.
+
+They select one of the shifted copies of an orbit.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PhaseRow:
-    """One linear equation on the nodes: Σ_j weights[j]·x_j = target."""
+    """One linear equation on the nodes.
+
+    Σ_j weights[j]·x_j = target.
+    """
 
     weights: Array
     target: float
@@ -28,14 +34,20 @@ class PhaseRow:
 
 @runtime_checkable
 class PhaseCondition(Protocol):
-    """Gives its equation on nodes at the given fractions (J,), for a reference loop near the solution."""
+    """Phase condition as an equation on nodes.
+
+    At the given fractions (J,), for a reference loop near the solution.
+    """
 
     def row(self, reference: Loop, field: VectorField, fractions: Array) -> PhaseRow: ...
 
 
 @dataclass(frozen=True)
 class OrthogonalPhase:
-    """The first node stays in the plane through the reference, across its flow: f(x̂_0)·(x_0 - x̂_0) = 0."""
+    """First node in the plane across the flow.
+
+    The plane goes through the reference: f(x̂_0)·(x_0 - x̂_0) = 0.
+    """
 
     def row(self, reference: Loop, field: VectorField, fractions: Array) -> PhaseRow:
         start = reference(np.zeros(1))
@@ -50,9 +62,10 @@ class OrthogonalPhase:
 
 @dataclass(frozen=True)
 class IntegralPhase:
-    """The whole orbit stays as close to the reference as a shift in time can bring it: ∫ x̂'·(x - x̂) ds = 0.
+    """Integral phase condition of E. J. Doedel.
 
-    The condition that lets a mesh stay where it is during continuation (E. J. Doedel).
+    The whole orbit stays as close to the reference as a shift in time can bring it: ∫ x̂'·(x - x̂) ds = 0.
+    The condition lets a mesh stay where it is during continuation.
     """
 
     def row(self, reference: Loop, field: VectorField, fractions: Array) -> PhaseRow:
@@ -69,7 +82,10 @@ class IntegralPhase:
 
 @dataclass(frozen=True)
 class FixedState:
-    """The orbit starts where the named state has the given value (a Poincaré section)."""
+    """Start where a state has a value.
+
+    The named state has the given value (a Poincaré section).
+    """
 
     state: str
     value: float

@@ -1,4 +1,4 @@
-"""From a cycle of section points to a polished orbit."""
+"""Polished orbits from cycles of section points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Array = NDArray[np.float64]
 
 
 def polished_cycle(model: Model, cycle: Array, details: bool) -> tuple[PeriodicOrbit, str]:
-    """The orbit through the points of `cycle` (p, n), and why it is rejected ('' when it is not)."""
+    """Return the orbit through a cycle (p, n).
+
+    And why it is rejected ('' when it is not).
+    """
     if model.is_map:
         return _map_orbit(model, cycle), ""
     orbit = solve_orbit(model, cycle, len(cycle), MultipleShooting(nodes=1), throw=False, profile=details)
@@ -50,5 +53,5 @@ def _map_orbit(model: Model, cycle: Array) -> PeriodicOrbit:
 
 
 def polished_cycles(model: Shared[Model], cycles: list[Array], details: bool) -> list[tuple[PeriodicOrbit, str]]:
-    """The same for several cycles, here or in a worker."""
+    """Polish several cycles, here or in a worker."""
     return [polished_cycle(model.value, cycle, details) for cycle in cycles]

@@ -1,4 +1,7 @@
-"""What follows from a periodic orbit that was found: each part is computed once, when it is first asked for."""
+"""Derived properties of an orbit, computed on demand.
+
+Each part is computed once, when it is first needed.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ TELLING = np.array([0.0, 1 / 5, 1 / 3, 1 / 2])
 
 
 class Portrait:
-    """The parts of a `PeriodicOrbit` that a sweep may not want, as fields to come."""
+    """Deferred parts of a `PeriodicOrbit`.
+
+    A sweep may not need them.
+    """
 
     def __init__(self, problem: Problem, solution: Solution, profile: bool):
         self._problem, self._solution, self._with_profile = problem, solution, profile
@@ -49,7 +55,10 @@ class Portrait:
         return self._solution.loop(self._problem.section_fractions)
 
     def look_for_checks(self) -> None:
-        """One run along the orbit for the checks that cannot wait; models with events look everywhere."""
+        """Run along the orbit for the immediate checks.
+
+        One run; models with events need all grids.
+        """
         problem = self._problem
         if not problem.smooth:
             self._seen()
@@ -92,7 +101,10 @@ class Portrait:
         return Sensitivity(problem.wrt, solution.sensitivity, solution.period_sensitivity, by_parameter)
 
     def _closure(self) -> float:
-        """Largest gap, relative to the orbit, when the flow runs from node to node: a check of any method."""
+        """Return the largest gap relative to the orbit.
+
+        The flow runs from node to node: a check of any method.
+        """
         self._seen()
         problem, loop, gap = self._problem, self._solution.loop, self._solution.report.gap
         size = problem.scale(loop)

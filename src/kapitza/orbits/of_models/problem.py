@@ -1,4 +1,4 @@
-"""The question that every periodic solver answers, and what they share in answering it."""
+"""Problem, solution and method of periodic solvers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ MOST_PERIODS = 10_000
 
 
 class Compiled:
-    """The compiled equations of a problem, made on demand unless given, and shared between problems.
+    """Compiled equations of a problem.
 
+    Made on demand unless given, and shared between problems.
     law: the excitation period as a function of the parameters, `law(vector)`, with `slopes` by those in `wrt`.
     """
 
@@ -56,8 +57,9 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Problem:
-    """A periodic orbit that closes after `repeats` excitation periods, or after an unknown time near `period`.
+    """Periodic orbit problem.
 
+    The orbit closes after `repeats` excitation periods, or after an unknown time near `period`.
     compiled, values: the compiled equations and the parameters (npar,), where they are not those of the model.
     """
 
@@ -83,7 +85,10 @@ class Problem:
 
     @cached_property
     def smooth(self) -> bool:
-        """Whether the model has no walls and no jumps at these values: nothing can graze."""
+        """Whether the model is smooth at these values.
+
+        Without walls and jumps no orbit can graze.
+        """
         return self.flow.core.is_smooth_at(self.parameters)
 
     @property
@@ -99,7 +104,10 @@ class Problem:
         return self.model.vector if self.values is None else self.values
 
     def at(self, parameters: Array, period: float) -> Problem:
-        """The same problem at other values (npar,), sharing what is compiled; the model keeps its own values."""
+        """Return the same problem at other values (npar,).
+
+        It shares the compiled equations; the model keeps its own values.
+        """
         values = np.asarray(parameters, float)
         return Problem(self.model, self.repeats, period, self.phase, self.wrt, self._parts, values)
 
@@ -109,17 +117,26 @@ class Problem:
 
     @property
     def section_fractions(self) -> Array:
-        """Where the section points lie: at every excitation period, or at the start."""
+        """Fractions of the section points.
+
+        At every excitation period, or at the start.
+        """
         return np.arange(self.repeats or 1) / (self.repeats or 1)
 
     def sizes_at(self, point: Array) -> Array:
-        """Size of each state as one point (n,) shows it, never zero."""
+        """Return the size of each state at one point.
+
+        From a point (n,); never zero.
+        """
         size = np.maximum(np.abs(point), max(1e-3 * np.abs(point).max(), 1e-3))
         size[self.angles] = np.maximum(size[self.angles], 1.0)
         return size
 
     def scale(self, loop: Loop) -> Array:
-        """Size of each state on the loop, never zero: what relative errors are relative to."""
+        """Return the size of each state on the loop.
+
+        Never zero; relative errors refer to it.
+        """
         straight = loop(SIZE_GRID) - 2 * np.pi * np.multiply.outer(SIZE_GRID, loop.winding)
         size = np.abs(straight).max(axis=0)
         size[self.angles] = np.maximum(size[self.angles], 1.0)
@@ -129,7 +146,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class FreeParameters:
-    """Parameters `names` that are unknowns of a discretisation: the last entries of its vector x."""
+    """Parameters that are unknowns of a discretisation.
+
+    `names` are the last entries of its vector x.
+    """
 
     problem: Problem
     names: tuple[str, ...] = ()
@@ -142,7 +162,10 @@ class FreeParameters:
         return [self.problem.model.names.index(name) for name in self.names]
 
     def vector(self, x: Array) -> Array:
-        """All parameters (npar,), the free ones taken from the unknowns."""
+        """Return all parameters (npar,).
+
+        The free ones are taken from the unknowns.
+        """
         if not self.names:
             return self.problem.parameters
         vector = self.problem.parameters.copy()
@@ -150,14 +173,17 @@ class FreeParameters:
         return vector
 
     def forced_period(self, x: Array) -> float:
-        """The period of a forced orbit at the values in x."""
+        """Return the forced period at the values in x."""
         if not self.names:
             return self.problem.period
         return (self.problem.repeats or 1) * float(self.problem.law(self.vector(x)) or self.problem.period)
 
 
 def _period_of(guess: Any) -> float | None:
-    """The period [s] that a guess brings along: of a loop, or of a record that states one."""
+    """Return the period [s] of a guess.
+
+    Of a loop, or of a record that states one.
+    """
     if isinstance(guess, Loop):
         return float(guess.period)
     if guess is None or isinstance(guess, (np.ndarray, list, tuple, Mapping)):
@@ -169,7 +195,10 @@ def _period_of(guess: Any) -> float | None:
 
 
 def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition | None, wrt: tuple[str, ...]) -> Problem:
-    """Make a problem from what the user gave, refusing what contradicts."""
+    """Make a problem from the user's arguments.
+
+    Contradicting arguments are refused.
+    """
     if model.is_map:
         raise ModelError(f'"{model.name}" is a map: use find_orbits, or Map.iterate and Map.jacobian.')
     if model.delays:
@@ -203,10 +232,11 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
 
 @dataclass(frozen=True)
 class Solution:
-    """What a method hands back before multipliers and checks are added.
+    """Result of a method before multipliers and checks.
 
-    loop: the curve; segments: (J, n, n) propagators from node to node around the orbit. Both they and the report may be
-    computed when they are first asked for.
+    loop: the curve; segments: (J, n, n) propagators from node to node around the orbit. Both they and the report may
+    be
+    computed when they are first needed.
     sensitivity: (p, n, k) derivative of the section points by `wrt`, and period_sensitivity (k,).
     """
 
@@ -223,6 +253,9 @@ class Solution:
 
 @runtime_checkable
 class Method(Protocol):
-    """A periodic solver: settings in a frozen dataclass, one verb."""
+    """Periodic solver.
+
+    Settings in a frozen dataclass, one verb.
+    """
 
     def solve(self, problem: Problem, guess: Loop) -> Solution: ...

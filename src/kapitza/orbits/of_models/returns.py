@@ -1,4 +1,7 @@
-"""Return maps evaluated for many states at once: one excitation period of a flow, or one step of a map."""
+"""Return maps for many states at once.
+
+One excitation period of a flow, or one step of a map.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ Array = NDArray[np.float64]
 
 
 class PeriodReturn:
-    """x(0) → x(T) of a forced model, wrapped angles in, continuous angles out.
+    """Return map x(0) → x(T) of a forced model.
 
+    Wrapped angles in, continuous angles out.
     The engine is called directly: every member runs over the same single period, so nothing has to be planned per
     member. tolerance: 1e-10 suffices for a search, whose finds are polished afterwards.
     """
@@ -31,7 +35,10 @@ class PeriodReturn:
         self._direct = not any(s.kind == "polynomial" for s in model.excitation.signals) if model.excitation else False
 
     def __call__(self, states: Array, tangents: bool) -> tuple[Array, Array | None]:
-        """States (B, n) → (B, n) and Jacobians (B, n, n); rows that fail are NaN."""
+        """Advance states (B, n) by one period.
+
+        States (B, n) → (B, n) and Jacobians (B, n, n); rows that fail are NaN.
+        """
         count = states.shape[0]
         if not self._direct:
             run = self._flow.propagate_many(states, 0.0, self.period, self.vector, tangents, throw=False)
@@ -46,7 +53,7 @@ class PeriodReturn:
 
 
 class StepReturn:
-    """x → F(x) of a map model with its Jacobian."""
+    """Step x → F(x) of a map, with Jacobian."""
 
     def __init__(self, model: Model):
         self.model, self.size = model, len(model.states)
@@ -73,7 +80,10 @@ def return_map(model: Model) -> Return:
 
 
 def iterate(step: Return, states: Array, times: int) -> Array:
-    """(times + 1, B, n) with wrapped angles; members that fail stay NaN."""
+    """Iterate a return map.
+
+    (times + 1, B, n) with wrapped angles; members that fail stay NaN.
+    """
     path = np.empty((times + 1, *states.shape))
     path[0] = wrap_states(states, step.angles)
     for k in range(times):

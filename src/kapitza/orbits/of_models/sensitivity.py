@@ -1,4 +1,4 @@
-"""How an orbit and its multipliers move with the parameters."""
+"""Derivatives of multipliers by the parameters."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ Array = NDArray[np.float64]
 def multiplier_sensitivity(
     problem: Problem, loop: Loop, floquet: Monodromy, solution: Solution
 ) -> NDArray[np.complex128]:
-    """dμ/dθ (n, k) along the family of orbits, by central differences of the multipliers.
+    """Return dμ/dθ (n, k) along the orbit family.
 
+    By central differences of the multipliers.
     The orbit's own shift dx/dθ and dT/dθ are exact; only the second derivatives of the flow are differenced.
     """
     assert solution.sensitivity is not None
@@ -25,6 +26,7 @@ def multiplier_sensitivity(
     result = np.full((floquet.multipliers.size, len(names)), np.nan, complex)
     for column, name in enumerate(names):
         value = problem.model.values[name]
+        # The truncation error of central differences is of the order of the squared relative step, 1e-8.
         step = 1e-4 * max(abs(value), 1e-2)
         matrices = []
         for sign in (1.0, -1.0):
@@ -49,7 +51,10 @@ def _columns(solution: Solution, count: int) -> Array:
 
 
 def _paired_difference(centre: NDArray, above: NDArray, below: NDArray) -> NDArray:
-    """above - below, each multiplier paired with the nearest one at the centre; NaN where that is not one to one."""
+    """Return the difference of paired multipliers.
+
+    above - below, each multiplier paired with the nearest one at the centre; NaN where that is not one to one.
+    """
     first = np.abs(centre[:, None] - above[None, :]).argmin(axis=1)
     second = np.abs(centre[:, None] - below[None, :]).argmin(axis=1)
     unique = np.array([np.sum(first == first[i]) == 1 and np.sum(second == second[i]) == 1 for i in range(centre.size)])

@@ -1,4 +1,7 @@
-"""The sequence of arcs of an orbit: where it switches or hits, and how its mesh is laid out."""
+"""Sequence of arcs of an orbit, and its mesh.
+
+Where the orbit switches or hits, and how its mesh is laid out.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,15 @@ from kapitza.orbits.of_models.surfaces import crossings, signal_knots
 Array = NDArray[np.float64]
 
 SILENT = 1e-9
-"""A switching function that stays below this, relative to the state, is not followed: the orbit lies in its surface."""
+"""A switching function that stays below this, relative to the state, is left out: the orbit lies in its surface."""
 
 
 @dataclass(frozen=True)
 class Arcs:
-    """boundaries (E + 1,) times with their events, modes (E, switches) of the arcs between."""
+    """Arcs of an orbit between events.
+
+    boundaries (E + 1,) times with their events, modes (E, switches) of the arcs between.
+    """
 
     boundaries: Array
     crossings: tuple[Crossing | None, ...]
@@ -31,8 +37,9 @@ class Arcs:
 
 
 def find_arcs(problem: Problem, loop: Loop, kinks: bool = True) -> Arcs:
-    """Cut a loop at its switches and impacts, at the knots of measured signals and at the section points.
+    """Cut a loop into arcs.
 
+    At its switches and impacts, at the knots of measured signals and at the section points.
     kinks=False leaves out the switches across which the rates are continuous: first iterates cross them at random.
     """
     followed = [kinks or not switch.continuous for switch in problem.field.switches]
@@ -63,7 +70,7 @@ def find_arcs(problem: Problem, loop: Loop, kinks: bool = True) -> Arcs:
 
 
 def flow_through(problem: Problem, loop: Loop) -> FlowLoop:
-    """Trajectories of the model from the section points of a loop."""
+    """Return trajectories from the section points of a loop."""
     fractions = problem.section_fractions
     return FlowLoop(problem.flow, fractions, loop(fractions), loop.period, problem.parameters, loop.winding)
 
@@ -76,7 +83,10 @@ def _silent(problem: Problem, loop: Loop, index: int) -> bool:
 
 
 def _impacts(problem: Problem, loop: Loop) -> list[tuple[float, Crossing]]:
-    """Impacts along the flow that starts on the loop, as fractions of its period."""
+    """Return the impacts along the flow.
+
+    It starts on the loop; times are fractions of its period.
+    """
     if not problem.model.impacts:
         return []
     start = loop.nodes if isinstance(loop, FlowLoop) else loop(np.zeros(1))
@@ -92,8 +102,9 @@ def _impacts(problem: Problem, loop: Loop) -> list[tuple[float, Crossing]]:
 
 
 def lay_out(problem: Problem, arcs: Arcs, loop: Loop, elements: int, degree: int) -> Layout:
-    """A mesh of at least `elements` elements on which the loop's slope is a polynomial to about 1e-3.
+    """Lay out a mesh that resolves the loop.
 
+    At least `elements` elements, on which the loop's slope is a polynomial to about 1e-3.
     Elements that are too coarse are halved until they are not (or are 2⁻²⁴ of their arc): layers a million times
     thinner than the period are found in a few passes when the guess has them.
     """
@@ -106,6 +117,7 @@ def lay_out(problem: Problem, arcs: Arcs, loop: Loop, elements: int, degree: int
         rough = np.flatnonzero(~settled)
         if rough.size == 0 or layout.arc.size > 3000:
             break
+        # The polynomial through the Gauss points is compared between and beyond them, where it is not fitted.
         points = np.append(rule.points, [1e-6, 0.5, 1 - 1e-6])
         times = start[rough, None] + length[rough, None] * points
         modes = np.repeat(layout.modes[layout.arc[rough]], points.size, axis=0) if problem.field.switches else None
@@ -133,13 +145,19 @@ def _halved(layout: Layout, coarse: NDArray[np.bool_], settled: NDArray[np.bool_
 
 
 def even_mesh(problem: Problem, arcs: Arcs, elements: int) -> Layout:
-    """Elements of nearly equal length, at least two to an arc that ends in an event."""
+    """Lay out elements of nearly equal length.
+
+    At least two to an arc that ends in an event.
+    """
     unit = np.array([0.0, 1.0])
     return distribute(problem, arcs, [(unit, np.ones(1))] * (arcs.boundaries.size - 1), elements)
 
 
 def distribute(problem: Problem, arcs: Arcs, density: list[tuple[Array, Array]], elements: int) -> Layout:
-    """Elements in proportion to the integral of a density, given per arc on cells: edges (c + 1,), values (c,)."""
+    """Distribute elements in proportion to a density.
+
+    To its integral, given per arc on cells: edges (c + 1,), values (c,).
+    """
     lengths = np.diff(arcs.boundaries)
     mass = np.array([(np.diff(edges) * values).sum() for edges, values in density]) * lengths
     event = np.array([crossing is not None for crossing in arcs.crossings])

@@ -1,4 +1,7 @@
-"""Shooting: the orbit as a fixed point of the flow, from one node or from many."""
+"""Shooting from one node or from many.
+
+The orbit is a fixed point of the flow.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,9 @@ Array = NDArray[np.float64]
 
 
 class ShootingEquations:
-    """Φ(x_j; t_j → t_{j+1}) - x_{j+1} = 0 around the orbit, plus a phase condition when T is unknown.
+    """Shooting equations around the orbit.
 
+    Φ(x_j; t_j → t_{j+1}) - x_{j+1} = 0, plus a phase condition when T is unknown.
     Unknowns: nodes (J, n), then T for autonomous models, then the parameters named in `free`, whose sensitivities the
     flow must carry (flow.wrt == free). Node j is at t_j = (offset + s_j) T with s_j = fractions[j]; T is `span`
     excitation periods (problem.repeats by default) for forced models, and moves with the parameters in its law.
@@ -60,7 +64,10 @@ class ShootingEquations:
         return self.count * self.size + (self.phase is not None) + len(self.free)
 
     def values(self, x: Array) -> Array:
-        """The parameter vector, with the free ones from the unknowns."""
+        """Return the parameter vector.
+
+        The free parameters are taken from the unknowns.
+        """
         return self.free.vector(x)
 
     def pack(self, nodes: Array, period: float, values: Array | None = None) -> Array:
@@ -84,7 +91,10 @@ class ShootingEquations:
         return self.span * float(self.flow.core.period_law(vector) or self.problem.period)
 
     def _usable(self, x: Array) -> tuple[Array, float]:
-        """Nodes and period of an iterate that can be run."""
+        """Return nodes and period of a usable iterate.
+
+        Refuses an iterate that cannot be propagated.
+        """
         nodes, period = self.unpack(x)
         if not (isfinite(x @ x) and period > 0):
             raise FlowError(f"The iterate is not usable: period {period}.")
@@ -112,7 +122,10 @@ class ShootingEquations:
         return begins, np.append(begins[1:], (self.offset + 1.0) * period)
 
     def gaps(self, nodes: Array, arrivals: Array) -> Array:
-        """Return the residual of nodes (J, n) whose segments end at arrivals (J, n)."""
+        """Return the residual of the nodes.
+
+        Nodes (J, n) whose segments end at arrivals (J, n).
+        """
         if self.closing is not None:
             arrivals = arrivals.copy()
             arrivals[-1] = self.closing @ arrivals[-1]
@@ -126,16 +139,24 @@ class ShootingEquations:
 
     @cached_property
     def _shots(self) -> Any:
-        """The map of a single node of a forced model, prepared for the values of `free`; None where it cannot be."""
+        """Prepared map of a single forced node.
+
+        Prepared for the values of `free`; None where it cannot be.
+        """
         if self.count > 1 or self.phase is not None or not self.free or self.flow.wrt != self.free.names:
             return None
+
+        # A period that depends on the free parameters would change the ends of the prepared run.
         if self.flow.core.period_law.varies:
             return None
         period = self._forced_period(self.problem.parameters)
         return self.flow.core.shots(self.problem.parameters, self.offset * period, (self.offset + 1.0) * period)
 
     def _gap(self, start: Array, end: Array) -> Array:
-        """How far the end (n,) of a single node's segment is from the start."""
+        """Return the gap of a single node's segment.
+
+        How far its end (n,) is from the start.
+        """
         gap = (end if self.closing is None else self.closing @ end) - start
         for i in self._turning:
             if abs(gap[i]) >= pi:
@@ -178,7 +199,10 @@ class ShootingEquations:
 
 @dataclass
 class LinearisedShooting:
-    """Gaps with the propagators (J, n, n) of the segments, the symmetry of `closing` not applied to them."""
+    """Gaps with the propagators (J, n, n) of segments.
+
+    The symmetry of `closing` is not applied to them.
+    """
 
     equations: ShootingEquations
     residual: Array
@@ -194,11 +218,17 @@ class LinearisedShooting:
     _mirrored: Array | None = field(default=None, repr=False)
 
     def seen_by(self, equations: ShootingEquations) -> LinearisedShooting:
-        """The same orbit as a linearisation of other equations (another phase condition) on the same nodes."""
+        """Return the linearisation for other equations.
+
+        The same orbit on the same nodes, with another phase condition.
+        """
         return replace(self, equations=equations, _closed=None, _jacobian=None, _mirrored=None)
 
     def closed_segments(self) -> Array:
-        """Propagators with the symmetry applied at the end: their product is the linearised (half) map."""
+        """Return propagators with the symmetry applied.
+
+        At the end: their product is the linearised (half) map.
+        """
         if self.equations.closing is None:
             return self.segments
         if self._mirrored is None:
@@ -207,7 +237,10 @@ class LinearisedShooting:
         return self._mirrored
 
     def by_period(self) -> Array:
-        """(J, n) derivative of the gaps by T, fractions held: f(end) s_{j+1} - Φ_x f(start) s_j for forced models."""
+        """Return the derivative (J, n) of gaps by T.
+
+        Fractions held: f(end) s_{j+1} - Φ_x f(start) s_j for forced models.
+        """
         eq = self.equations
         rates = eq.problem.field.rates
         if eq.problem.autonomous:
@@ -222,7 +255,10 @@ class LinearisedShooting:
         return columns
 
     def by_parameter(self) -> Array:
-        """(J, n, k) derivative of the gaps by the parameters of the flow, the law of a forced period included."""
+        """Return the derivative (J, n, k) by the parameters.
+
+        Of the gaps, by the parameters of the flow, the law of a forced period included.
+        """
         eq = self.equations
         chain = self.sensitivities
         if eq.closing is not None:
@@ -234,7 +270,10 @@ class LinearisedShooting:
         return chain + self.by_period()[:, :, None] * (law.slopes(self.vector) * eq.span)
 
     def jacobian(self) -> Array:
-        """(n [+ 1], n [+ 1] + k) of a single node: M - I, bordered by the flow, the phase and the parameters."""
+        """Return the Jacobian of a single node.
+
+        (n [+ 1], n [+ 1] + k): M - I, bordered by the flow, the phase and the parameters.
+        """
         if self._jacobian is not None:
             return self._jacobian
         eq, n = self.equations, self.equations.size
@@ -245,13 +284,16 @@ class LinearisedShooting:
             matrix[:n, n], matrix[n, :n] = self.by_period()[0], eq.phase.weights[0]
         if eq.free:
             matrix[:n, n + tail :] = self.by_parameter()[0]
-        # Steps, test functions and the predictor's matrix all ask for it.
+        # Steps, test functions and the predictor's matrix share it, so it must not be changed.
         matrix.flags.writeable = False
         self._jacobian = matrix
         return matrix
 
     def bordered(self, rows: Array) -> Solver:
-        """The square system with one more row for each free parameter, factorised."""
+        """Factorise the square system with border rows.
+
+        One more row for each free parameter.
+        """
         eq = self.equations
         if eq.count == 1:
             return DenseSolver(np.concatenate((self.jacobian(), rows)))
@@ -273,7 +315,7 @@ class LinearisedShooting:
         if self._closed is None:
             eq = self.equations
             if eq.free:
-                raise ValueError(f"{len(eq.free)} free parameters want as many border rows: use bordered(rows).")
+                raise ValueError(f"{len(eq.free)} free parameters need as many border rows: use bordered(rows).")
             self._closed = self.bordered(np.zeros((0, eq.unknowns)))
         return self._closed
 
@@ -281,8 +323,9 @@ class LinearisedShooting:
         return self._square().solve(residual)
 
     def sensitivity(self) -> tuple[Array, Array]:
-        """Derivatives of the nodes (J, n, k) and the period (k,) by the parameters of the flow.
+        """Return derivatives of the nodes and the period.
 
+        Nodes (J, n, k) and period (k,), by the parameters of the flow.
         With fixed fractions s_j and T(θ): Φ_x δx_j + Φ_θ + (f(end) s_{j+1} - Φ_x f(start) s_j) T_θ = δx_{j+1}.
         """
         eq, problem = self.equations, self.equations.problem
@@ -300,7 +343,10 @@ class LinearisedShooting:
 
 @dataclass(frozen=True)
 class _ChainSolver:
-    """A cyclic chain and its border, seen as one vector of unknowns."""
+    """Solver of a cyclic chain with its border.
+
+    Seen as one vector of unknowns.
+    """
 
     system: CyclicSystem
 
@@ -312,7 +358,10 @@ class _ChainSolver:
 
 
 def total_winding(nodes: Array, arrivals: Array, angles: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Nodes with angles continuous along the flow, and the turns per period."""
+    """Return continuous nodes and turns per period.
+
+    Angles are continuous along the flow.
+    """
     if not angles.any():
         return nodes, np.zeros(nodes.shape[1])
     gaps = difference(np.roll(nodes, -1, axis=0), arrivals, angles)
@@ -332,7 +381,7 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
     # The last step moved the nodes: multipliers and sensitivities are taken where it ended.
     end = Later(lambda: equations.linearise(result.x) if result.status.ok else at)
     if not problem.smooth:
-        # Between events it may fail, which is said while the orbit is being solved for.
+        # With events the linearisation may fail, which must be reported here and not on first use.
         end()
     continuous, winding = nodes, to_come(lambda: total_winding(nodes, at.arrivals, problem.angles)[1])
     if equations.count > 1:
@@ -423,7 +472,10 @@ def even_nodes(problem: Problem, count: int) -> Array:
 
 
 def place_nodes(problem: Problem, guess: Loop, growth: float) -> Array:
-    """Fractions between which the tangents of the guess grow by at most about `growth`."""
+    """Place nodes by the growth of tangents.
+
+    Fractions between which the tangents of the guess grow by at most about `growth`.
+    """
     pieces = 16 * (problem.repeats or 1)
     fine = np.arange(pieces) / pieces
     step = guess.period / pieces

@@ -1,4 +1,7 @@
-"""The verb: a periodic orbit of a model, by any method, with multipliers and a certificate."""
+"""Solution for a periodic orbit of a model.
+
+By any method, with multipliers and a certificate.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from kapitza.orbits.of_models.surfaces import grazing_note
 Array = NDArray[np.float64]
 
 CLOSED = 1e-6
-"""Gap, relative to the orbit, below which Newton stopped for want of a Jacobian, not of an orbit."""
+"""Gap, relative to the orbit, below which Newton stopped because a Jacobian was missing, not an orbit."""
 
 DIFFERENT = 1e-3
 """Of the size of a state: section points this far apart are surely two."""
@@ -113,14 +116,17 @@ def _said(problem: Problem) -> str:
 
 
 def described(problem: Problem, solution: Solution, method: str, profile: bool = True) -> PeriodicOrbit:
-    """What a method found as an orbit: checked for grazing and shorter periods; the rest is computed when asked for."""
+    """Make an orbit from a method's solution.
+
+    Checked for grazing and shorter periods; other properties are computed on demand.
+    """
     model, loop, status, notes = problem.model, solution.loop, solution.status, list(solution.notes)
     portrait = Portrait(problem, solution, profile)
     if status.ok:
         portrait.look_for_checks()
     points = portrait.points
     if not status.ok and solution.report.gap < CLOSED * problem.scale(loop).max():
-        # It closes, yet Newton stopped: where the orbit grazes there is no Jacobian to go on with.
+        # It closes, yet Newton stopped: where the orbit grazes there is no Jacobian for another step.
         graze = grazing_note(problem, loop)
         if graze:
             status, solution = Status.GRAZING, replace(solution, message=graze)
@@ -162,7 +168,10 @@ def _turns(loop: Loop) -> tuple[int, ...]:
 
 
 def _clearly_minimal(problem: Problem, loop: Loop, points: Array) -> bool:
-    """Whether a few states show it already, and the sizes along the orbit need not be known."""
+    """Test by a few states for a minimal period.
+
+    Then the sizes along the orbit need not be known.
+    """
     different = DIFFERENT * float(problem.sizes_at(points[0]).max())
     if not problem.autonomous:
         return minimal_period(points, tuple(problem.angles), different) == problem.repeats
@@ -171,7 +180,10 @@ def _clearly_minimal(problem: Problem, loop: Loop, points: Array) -> bool:
 
 
 def _shorter_period(problem: Problem, loop: Loop, points: Array) -> str:
-    """A sentence when the orbit found closes earlier than asked for."""
+    """Report that the orbit closes early, if so.
+
+    A sentence when the orbit found closes earlier than requested.
+    """
     if _clearly_minimal(problem, loop, points):
         return ""
     size = problem.scale(loop)
@@ -179,7 +191,7 @@ def _shorter_period(problem: Problem, loop: Loop, points: Array) -> str:
         least = minimal_period(points, tuple(problem.angles), SAME * float(size.max()))
         if least < (problem.repeats or 1):
             return (
-                f"The orbit found repeats after {least} excitation periods already, {problem.repeats} were asked for."
+                f"The orbit found repeats after {least} excitation periods already, {problem.repeats} were requested."
             )
         return ""
     states = loop(MINIMAL_GRID)
@@ -189,6 +201,6 @@ def _shorter_period(problem: Problem, loop: Loop, points: Array) -> str:
         gaps = difference(states[60 // parts :][: 60 // parts], states[: 60 // parts], problem.angles)
         if np.abs(gaps / size).max() < SAME:
             return (
-                f"The orbit found repeats after {loop.period / parts:.9g} s already, 1/{parts} of what was asked for."
+                f"The orbit found repeats after {loop.period / parts:.9g} s already, 1/{parts} of the requested period."
             )
     return ""

@@ -1,4 +1,7 @@
-"""The low-level call for sweeps: one compiled model, many orbits, nothing around them."""
+"""Low-level orbit solver for sweeps.
+
+One compiled model, many orbits, without checks around them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ClosedOrbit:
-    """point (n,), period, monodromy (n, n), multipliers (n,), the gap |x(T) - x(0)|, and how Newton ended."""
+    """Result of the low-level solver.
+
+    point (n,), period, monodromy (n, n), multipliers (n,), the gap |x(T) - x(0)|, and how Newton ended.
+    """
 
     point: Array
     period: float
@@ -33,8 +39,9 @@ class ClosedOrbit:
 
 
 class OrbitSolver:
-    """Single shooting with everything that can be prepared prepared; use `solve_orbit` unless you sweep.
+    """Single shooting with compiled, reusable parts.
 
+    Use `solve_orbit` unless you sweep.
     model: gives the structure and default values; period: excitation periods, or an approximate time when autonomous.
     Parameters are values of the call: a sweep compiles once.
     """
@@ -46,8 +53,9 @@ class OrbitSolver:
         self._start = np.zeros(1)
 
     def solve(self, point: Array, period: float | None = None, parameters: Parameters = None) -> ClosedOrbit:
-        """The orbit near `point` (n,); period: a guess for autonomous models.
+        """Solve for the orbit near `point` (n,).
 
+        period: a guess for autonomous models.
         parameters: None (those of the model), a mapping of changes, or a vector in the order of `model.names`.
         """
         point = np.asarray(point, float)

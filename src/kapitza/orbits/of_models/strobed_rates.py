@@ -1,7 +1,8 @@
-"""The rate that no sensor sees at strobed points: the two-point problem between each point and the next.
+"""Unmeasured rates at strobed points.
 
+Two-point problems between each point and the next.
 From x_j with rate v the model arrives after one excitation period at x(T; x_j, v). Every v with x(T) = x_{j+1} is a
-candidate at point j; of all ways through the candidates the one is taken whose rates on arrival agree best with those
+candidate at point j; of all paths through the candidates the one is taken whose rates on arrival agree best with those
 that the next points start from.
 """
 
@@ -23,16 +24,17 @@ RATES = 192
 """Rates tried at every point."""
 
 TURNS = 3.0
-"""Largest rate tried, in turns (or spans of the readings) per excitation period."""
+"""Largest rate tried, in turns (or spans of the measured values) per excitation period."""
 
 REFINEMENTS = 8
 """Secant steps from the bracket of a candidate to the candidate."""
 
 
 def chained_rates(setting: Model, values: Array, times: Array, angle: bool, span: float) -> Array | None:
-    """Rates (p,) at strobed positions (p,) of a model with one second-order coordinate; None where none chain up.
+    """Return rates (p,) at strobed positions (p,).
 
-    span: size of the readings, which sets the scale of the rates tried.
+    Of a model with one second-order coordinate; None where no candidates chain up.
+    span: size of the measured values, which sets the scale of the rates tried.
     """
     assert setting.period is not None
     reach = TURNS * 2 * np.pi / setting.period * (1.0 if angle else span)
@@ -48,14 +50,20 @@ def chained_rates(setting: Model, values: Array, times: Array, angle: bool, span
 
 
 class _Bridge:
-    """Runs over one excitation period from point j with a rate."""
+    """Runs over one excitation period.
+
+    From point j with a rate.
+    """
 
     def __init__(self, setting: Model, values: Array, times: Array, angle: bool):
         self.period, self.values, self.times, self.angle = float(setting.period or 0.0), values, times, angle
         self.flow = Flow(setting)
 
     def run(self, points: NDArray[np.intp], rates: Array) -> tuple[Array, Array]:
-        """Position missed at the next point, and the rate there, for every (point, rate)."""
+        """Return the miss and rate at the next point.
+
+        Position missed and the rate there, for every (point, rate).
+        """
         if rates.size == 0:
             return rates, rates
         begin = self.times[points]
@@ -68,7 +76,10 @@ class _Bridge:
 
 
 def _roots(bridge: _Bridge, grid: Array) -> list[Array]:
-    """Rates at which the next point is met, per point: brackets on the grid, then the secant rule for all at once."""
+    """Return rates at which the next point is met.
+
+    Per point: brackets on the grid, then the secant rule for all at once.
+    """
     count = bridge.values.size
     points = np.repeat(np.arange(count), grid.size)
     miss = bridge.run(points, np.tile(grid, count))[0].reshape(count, grid.size)
@@ -81,7 +92,7 @@ def _roots(bridge: _Bridge, grid: Array) -> list[Array]:
         rate = high - above * (high - low) / np.where(above != below, above - below, np.inf)
         here = bridge.run(j, rate)[0]
         same = np.sign(here) == np.sign(below)
-        # An end that stays twice running counts half, or the other one would creep (the Illinois rule).
+        # The value of an end that stays twice is halved, or the other end would converge slowly (Illinois rule).
         stale = np.where(same == before, 0.5, 1.0)
         low, below = np.where(same, rate, low), np.where(same, here, stale * below)
         high, above = np.where(same, high, rate), np.where(same, stale * above, here)
@@ -90,7 +101,10 @@ def _roots(bridge: _Bridge, grid: Array) -> list[Array]:
 
 
 def _best_chain(candidates: Sequence[Array], arrivals: Sequence[Array]) -> Array:
-    """One candidate per point so that the squared jumps of the rate around the orbit sum to the least."""
+    """Choose one candidate per point.
+
+    So that the squared jumps of the rate around the orbit sum to the least.
+    """
     count, best = len(candidates), (np.inf, np.zeros(len(candidates)))
     jumps = [(arrivals[j][:, None] - candidates[(j + 1) % count][None, :]) ** 2 for j in range(count)]
     for first in range(candidates[0].size):

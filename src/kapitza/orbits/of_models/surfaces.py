@@ -1,4 +1,7 @@
-"""Where a loop meets the switching surfaces of its model: crossings, grazing, and the change of volume along it."""
+"""Crossings of a loop with switching surfaces.
+
+Also grazing, and the change of volume along the loop.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ TOUCHING = 1e-7
 
 @dataclass(frozen=True)
 class LoopCrossing:
-    """Switch `index` changes its sign at `fraction`, in the direction of `sign`."""
+    """Sign change of one switch on a loop.
+
+    Switch `index` changes its sign at `fraction`, in the direction of `sign`.
+    """
 
     fraction: float
     index: int
@@ -40,16 +46,17 @@ class LoopCrossing:
 
 
 def crossings(problem: Problem, loop: Loop, events: Sequence[Any] | None = None) -> list[LoopCrossing]:
-    """Sign changes of the switching functions along the loop, located to rounding, in the order of time.
+    """Locate sign changes of the switching functions.
 
-    events: what the flow has met along the loop, where that is known.
+    Along the loop, to rounding, in the order of time.
+    events: those that the flow has met along the loop, where they are known.
     """
     field = problem.field
     if not field.switches:
         return []
     grid = _search_grid(problem, loop, events)
     signs = _without_single_zeros(field.modes(loop(grid), grid * loop.period, problem.parameters))
-    # A mode turns 0, or is no longer 0, where one inside it changes, which is found itself.
+    # A mode turns 0, or leaves 0, where a mode inside it changes; that crossing is found itself.
     place, index = np.nonzero(signs[1:] * signs[:-1] < 0)
     if place.size == 0:
         return []
@@ -60,14 +67,20 @@ def crossings(problem: Problem, loop: Loop, events: Sequence[Any] | None = None)
 
 
 def _without_single_zeros(signs: Array) -> Array:
-    """Signs (N, switches) with those that are 0 at one sample alone, on the way through zero, set to the next one."""
+    """Replace signs that are zero at one sample.
+
+    Signs (N, switches): one that is 0 at a single sample, on the way through zero, becomes the next one.
+    """
     padded = np.concatenate([signs[1:2], signs, signs[-2:-1]])
     alone = (signs == 0) & (padded[:-2] != 0) & (padded[2:] != 0)
     return np.where(alone, padded[2:], signs)
 
 
 def grids(problem: Problem, loop: Loop) -> Array:
-    """Fractions at which the functions of this module look at a loop, whatever it meets."""
+    """Return all fractions at which a loop is evaluated.
+
+    By the functions of this module, whatever the loop meets.
+    """
     looked_at = [_quadrature(_quadrature_edges(problem, loop, []))]
     if problem.field.switches:
         looked_at += [_even(problem), SIDES]
@@ -87,7 +100,10 @@ def _fine(problem: Problem) -> Array:
 
 
 def _search_grid(problem: Problem, loop: Loop, events: Sequence[Any] | None) -> Array:
-    """Fractions that separate the crossings: even ones, and more where the loop itself knows of short arcs."""
+    """Return fractions that separate the crossings.
+
+    Even ones, and more where the loop itself has short arcs.
+    """
     even = _even(problem)
     if isinstance(loop, PiecewiseLoop):
         inner = loop.mesh[:-1, None] + np.diff(loop.mesh)[:, None] * np.array([1e-6, 0.25, 0.5, 0.75, 1 - 1e-6])
@@ -101,13 +117,17 @@ def _search_grid(problem: Problem, loop: Loop, events: Sequence[Any] | None) -> 
                 return even
             events = [event for part in met for event in part]
         times = np.array(sorted(e.time for e in events)) / loop.period
+        # A sample between two events separates crossings that are closer than the even grid.
         between = 0.5 * (np.append(0.0, times) + np.append(times, 1.0))
         return np.unique(np.clip(np.concatenate([even, between]), 0.0, 1.0))
     return even
 
 
 def _locate(problem: Problem, loop: Loop, low: Array, high: Array, index: NDArray[np.intp]) -> Array:
-    """Zeros of the switching functions between two fractions each, all at once, by the Illinois rule."""
+    """Locate zeros of the switching functions.
+
+    Between two fractions each, all at once, by the Illinois rule.
+    """
 
     def height(fractions: Array) -> Array:
         order = np.argsort(fractions, kind="stable")
@@ -139,7 +159,10 @@ def _locate(problem: Problem, loop: Loop, low: Array, high: Array, index: NDArra
 
 
 def volume_change(problem: Problem, loop: Loop, events: Sequence[Any] | None = None) -> float:
-    """log|det| of the linearised return map by ∫ trace f_x dt plus the jumps at switches; NaN with impacts or stick."""
+    """Return log|det| of the linearised return map.
+
+    By ∫ trace f_x dt plus the jumps at switches; NaN with impacts or stick.
+    """
     if problem.model.impacts or any(getattr(e, "kind", "") in ("stick", "contact") for e in events or ()):
         return float("nan")
     field, parameters = problem.field, problem.parameters
@@ -174,7 +197,10 @@ def signal_knots(problem: Problem, loop: Loop) -> Array:
 
 
 def _log_jump(problem: Problem, loop: Loop, crossing: LoopCrossing) -> float:
-    """log|det| of the saltation matrix: the ratio of the speeds with which the surface is left and reached."""
+    """Return log|det| of the saltation matrix.
+
+    The ratio of the speeds with which the surface is left and reached.
+    """
     field, at = problem.field, np.array([crossing.fraction])
     state, time = loop(at), at * loop.period
     surface = field.surface(crossing.index, state, time, problem.parameters)
@@ -191,7 +217,10 @@ def _log_jump(problem: Problem, loop: Loop, crossing: LoopCrossing) -> float:
 
 
 def grazing_note(problem: Problem, loop: Loop) -> str:
-    """A sentence when the loop touches a surface, across which the rates may jump, without crossing it."""
+    """Report a grazing contact, if any.
+
+    A sentence when the loop touches a surface, across which the rates may jump, without crossing it.
+    """
     if problem.smooth:
         return ""
     field = problem.field
@@ -216,7 +245,10 @@ def grazing_note(problem: Problem, loop: Loop) -> str:
 
 
 def _matters(problem: Problem, loop: Loop, index: int) -> bool:
-    """False when the rates do not depend on the side, as for a friction coefficient of zero."""
+    """Return whether the rates depend on the side.
+
+    False for a friction coefficient of zero, for example.
+    """
     states, times = loop(SIDES), SIDES * loop.period
     modes = problem.field.modes(states, times, problem.parameters)
     modes[:, index] = 1.0
@@ -226,7 +258,10 @@ def _matters(problem: Problem, loop: Loop, index: int) -> bool:
 
 
 def _lowest_extremum(value: Array) -> float:
-    """Smallest |s| at an extremum of s that is turned away from zero, by parabolas through three samples."""
+    """Return the smallest |s| at an extremum.
+
+    Of an s that is turned away from zero, by parabolas through three samples.
+    """
     before, after = np.roll(value, 1), np.roll(value, -1)
     sign = np.sign(value)
     turning = (sign * (before - value) >= 0) & (sign * (after - value) >= 0)

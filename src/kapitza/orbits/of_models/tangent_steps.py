@@ -1,4 +1,7 @@
-"""Steps of many motions with their Jacobians: what Lyapunov exponents are made of, for flows and maps alike."""
+"""Steps of many motions with their Jacobians.
+
+Lyapunov exponents are computed from them, for flows and maps alike.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ MOST_PARTS = 4096
 """Parts of a period after which frames are renewed."""
 
 GONE = 1e-10
-"""Shortest axis, relative to the longest, that is not there where the determinant is zero."""
+"""Axis, relative to the longest, below which it counts as zero where the determinant is zero."""
 
 GRADE = 30.0
 """Largest gap in ln between two axes: beyond it a frame in their plane lies in the longer one but for exp(-60), times
@@ -57,21 +60,31 @@ class Steps(Protocol):
     def unit(self, vectors: Array) -> Array: ...
 
     def advance(self, states: Array, count: int, vectors: Array) -> Array:
-        """States (B, n) after `count` steps; rows that fail are NaN."""
+        """Advance states (B, n) by `count` steps.
+
+        Rows that fail are NaN.
+        """
         ...
 
     def states_along(self, start: Array, counts: NDArray[np.intp], vector: Array) -> Array:
-        """States (N, n) of one motion after increasing numbers of steps."""
+        """Return states along one motion.
+
+        States (N, n) after increasing numbers of steps.
+        """
         ...
 
     def step(self, states: Array, frames: Array, vectors: Array, growth: Growth) -> tuple[Array, Array]:
-        """States (B, n) and orthonormal frames (B, n, n) after one step, whose growth is added."""
+        """Advance states and frames by one step.
+
+        States (B, n) and orthonormal frames (B, n, n); their growth is added to `growth`.
+        """
         ...
 
 
 class Growth:
-    """What has been divided out of frames: the product of their triangular factors, R = diag(exp(logs)) U.
+    """Product of triangular factors of frames.
 
+    What has been divided out of the frames: R = diag(exp(logs)) U.
     logs: (B, n), NaN where a motion was lost. U: (B, n, n) with a unit diagonal, kept where frames are to be joined:
     its entries stay of order one while the axes are in the order of their growth.
     """
@@ -81,7 +94,10 @@ class Growth:
         self.unit_upper = np.tile(np.eye(n), (count, 1, 1)) if joined else None
 
     def add(self, rows: NDArray[np.intp], upper: Array, collapsed: NDArray[np.bool_]) -> None:
-        """Multiply the factors of some rows by R (b, n, n); collapsed: rows whose shortest axes have no length."""
+        """Multiply the factors of some rows by R.
+
+        R has shape (b, n, n); collapsed: rows whose shortest axes have no length.
+        """
         lengths = np.einsum("bii->bi", upper)
         gone = (lengths < GONE * lengths.max(axis=1, keepdims=True)) & collapsed[:, None] | (lengths == 0.0)
         with np.errstate(divide="ignore"):
@@ -100,8 +116,9 @@ class Growth:
 
 
 def joined_logs(logs: Array, unit_upper: Array, between: Array) -> Array:
-    """Growth (blocks, n) of one frame carried through all blocks, from the growth of a separate frame in each.
+    """Return the growth of one frame through all blocks.
 
+    Growth (blocks, n), from the growth of a separate frame in each.
     between: (blocks, n, n) first frame of a block times the last frame of the block before, Q_kᵀ Q'_{k-1}; that of the
     first is not used. With W the carried frame as block k's own sees it, R_k W = W' R gives its growth and W'. Rows of
     R_k are of very different size: a gap in ln beyond `GRADE` changes nothing to rounding and is cut to it.
@@ -119,9 +136,10 @@ def joined_logs(logs: Array, unit_upper: Array, between: Array) -> Array:
 
 
 def orthonormal(frames: Array) -> tuple[Array, Array]:
-    """Orthonormal frames Q (B, n, n) and upper triangular R (B, n, n) with a diagonal >= 0, frames = Q R.
+    """Orthonormalise frames by Gram-Schmidt.
 
-    Gram and Schmidt, for many small frames at once.
+    Q (B, n, n) and upper triangular R (B, n, n) with a diagonal >= 0, frames = Q R.
+    For many small frames at once.
     """
     count, n = len(frames), frames.shape[-1]
     made, upper = frames.copy(), np.zeros((count, n, n))
@@ -136,14 +154,17 @@ def orthonormal(frames: Array) -> tuple[Array, Array]:
         safe = upper[:, j, j] > 0
         made[:, :, j] = np.where(safe[:, None], column / np.where(safe, upper[:, j, j], 1.0)[:, None], 0.0)
     for row in np.flatnonzero((np.einsum("bii->bi", upper) == 0.0).any(axis=1)):
-        # A direction that is gone is replaced by any other: its growth is -inf from now on.
+        # A collapsed direction is replaced by any other: its growth is -inf from now on.
         made[row] = np.linalg.qr(made[row] + 1e-3 * np.eye(n))[0]  # any sign: any direction
     return made, upper
 
 
 @dataclass(frozen=True)
 class FlowSteps:
-    """Steps of a flow: the excitation period or a time `free`, each cut into `parts` after which frames are renewed."""
+    """Steps of a flow.
+
+    The excitation period or a time `free`, each cut into `parts` after which frames are renewed.
+    """
 
     model: Model
     free: float | None
@@ -202,7 +223,10 @@ class FlowSteps:
 
 
 def _wrapped(states: Array, model: Model) -> Array:
-    """Angles within a turn of zero: they would lose digits over a long rotation."""
+    """Wrap angles to within a turn of zero.
+
+    They would lose digits over a long rotation.
+    """
     turn = 2 * np.pi
     return np.where(np.array(model.angles), states - turn * np.round(states / turn), states)
 
@@ -251,7 +275,10 @@ class MapSteps:
 
 
 def steps_of(model: Model, points: Array, starts: Array) -> FlowSteps | MapSteps:
-    """The steps of a model at some sets of parameters (B, npar): long enough to be few, short enough for the frames."""
+    """Choose the steps of a model.
+
+    At some sets of parameters (B, npar): long enough to be few, short enough for the frames.
+    """
     if model.is_map:
         return MapSteps(model)
     if model.delays:
@@ -278,7 +305,10 @@ def steps_of(model: Model, points: Array, starts: Array) -> FlowSteps | MapSteps
 
 
 def _width(jacobian: Array, log_determinant: float) -> float:
-    """Upper limit of ln(longest / shortest axis): n ln|J| - ln|det J|; 1 where it is not known."""
+    """Return an upper limit of ln(longest / shortest axis).
+
+    n ln|J| - ln|det J|; 1 where it is not known.
+    """
     if not np.isfinite(jacobian).all() or not np.isfinite(log_determinant):
         return 1.0
     n = len(jacobian)
@@ -286,7 +316,10 @@ def _width(jacobian: Array, log_determinant: float) -> float:
 
 
 def _free_step(flow: Flow, start: Array, vector: Array) -> float:
-    """Time after which the tangents of a free motion have turned or grown, on the way and at its end."""
+    """Return the step of a free motion.
+
+    The time after which its tangents have turned or grown, at several places along it.
+    """
     step, state, best = 1.0, start, np.inf
     for _ in range(3):
         for _ in range(DOUBLINGS):

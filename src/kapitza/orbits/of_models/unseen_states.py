@@ -1,4 +1,7 @@
-"""States of an orbit of which sensors see a part: from readings where they show them, else from the model's orbits."""
+"""States of an orbit that sensors measure partly.
+
+From samples where these show the states, else from the model's orbits.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ from kapitza.solve import Halving, Outcome, walk_to
 Array = NDArray[np.float64]
 
 SOLVABLE = 24
-"""Parameter sets tried in search of one at which the model has an orbit of the kind wanted."""
+"""Parameter sets tried to find one at which the model has the requested orbit."""
 
 
 SIZES = (0.0, 0.3, 0.3, 1.0, 1.0, 0.1)
-"""Hidden states from which the model is followed, in units of the spread of what is seen."""
+"""Hidden states from which the model is followed, in units of the spread of the measured states."""
 
 SETTLING = 20
 """Periods for which it is followed."""
@@ -34,17 +37,19 @@ TURNS = 64
 """Points of a free orbit at which it may begin."""
 
 WALKS = 3
-"""Orbits followed from solvable cases before the nearest of them is taken."""
+"""Continuations from solvable cases before the nearest of their orbits is taken."""
 
 
 def folded_states(
     setting: Model, channels: Mapping[str, Array], angles: Mapping[str, bool], times: Array, grid: Array, period: float,
     count: int, free: Sequence[str], starts: Sequence[Any] = (),
 ) -> Array:  # fmt: skip
-    """States (J, n) at the instants `grid` of a motion whose readings were folded into one period.
+    """Return the states of a folded motion.
 
-    What is measured, and the rates of what is measured, come from a Fourier series through the readings; what no
-    sensor sees comes from an orbit of the model.
+    States (J, n) at the instants `grid` of a motion whose samples were folded into one period.
+    Measured states and their rates come from a Fourier series through the samples; unmeasured states come from an
+    orbit
+    of the model.
     """
     start = np.zeros((grid.size, len(setting.states)))
     hidden = []
@@ -63,7 +68,10 @@ def folded_states(
 
 
 def _folded(times: Array, values: Array, angle: bool, period: float, count: int, grid: Array, order: int) -> Array:
-    """A channel or its rate on the grid: the Fourier series whose harmonics the readings call for (least AIC)."""
+    """Return a folded channel or its rate.
+
+    On the grid: the Fourier series with the number of harmonics of least AIC.
+    """
     rows = np.argsort(times, kind="stable")
     t, y = times[rows], values[rows]
     turns = 0.0
@@ -77,6 +85,7 @@ def _folded(times: Array, values: Array, angle: bool, period: float, count: int,
         columns = _harmonics(t, period, harmonics, 0)
         solved = np.linalg.lstsq(columns, y, rcond=None)[0]
         rest = float(((y - columns @ solved) ** 2).sum()) + 1e-28 * float((y**2).sum()) + 1e-300
+        # Corrected AIC: with few samples the plain criterion chooses too many harmonics.
         score = float(t.size * np.log(rest) + 2 * columns.shape[1] * t.size / max(t.size - columns.shape[1] - 1, 1))
         if best is None or score < best[0]:
             best = (score, np.asarray(solved, np.float64))
@@ -86,7 +95,10 @@ def _folded(times: Array, values: Array, angle: bool, period: float, count: int,
 
 
 def _harmonics(t: Array, period: float, count: int, order: int) -> Array:
-    """Columns 1, cos, sin, … at the times (N,), or their derivatives."""
+    """Return columns 1, cos, sin, … at times.
+
+    At times (N,), or their derivatives.
+    """
     rate = 2 * np.pi / period * np.arange(1, count + 1)
     phase = np.multiply.outer(t, rate) + order * np.pi / 2
     constant = np.full((t.size, 1), 0.0 if order else 1.0)
@@ -97,12 +109,15 @@ def hidden_states(
     setting: Model, repeats: int | None, period: float, grid: Array, near: Array, seen: Sequence[int],
     free: Sequence[str], starts: Sequence[Any] = (),
 ) -> Array:  # fmt: skip
-    """States (J, n) on the grid of the model's orbit that comes closest to the states `seen` in `near` (J, n).
+    """Return the model's orbit closest to measured states.
 
-    Tried in turn: the orbits (or states) given by `starts`, the orbit near the model's start, the motion it settles on,
-    where runs from what the sensors see settle, and, where the model has none of these at the starting values,
-    parameter continuation from a case that can be solved. A free motion may begin anywhere on its orbit: it is turned
-    to where it comes closest to what is seen.
+    States (J, n) on the grid; closest to the states `seen` in `near` (J, n).
+    Tried in turn: the orbits (or states) given by `starts`, the orbit near the model's start, the motion it settles
+    on,
+    orbits on which runs from the measured states settle, and, where the model has none of these at the starting
+    values,
+    parameter continuation from a case that can be solved. A free motion may begin anywhere on its orbit: it is shifted
+    to where it comes closest to the measured states.
     """
     best: tuple[float, Array] | None = None
     wanted = period if setting.period is None else repeats
@@ -130,7 +145,10 @@ def hidden_states(
 
 
 def _given(setting: Model, starts: Sequence[Any], wanted: float | None) -> Iterator[Loop]:
-    """Orbits of the model near those, or near the states, that the user gave."""
+    """Return orbits near those the user gave.
+
+    Or near the given states.
+    """
     for start in starts:
         if isinstance(start, PeriodicOrbit) and start.loop is not None:
             yield start.loop
@@ -142,7 +160,10 @@ def _given(setting: Model, starts: Sequence[Any], wanted: float | None) -> Itera
 
 
 def _followed(setting: Model, wanted: float | None, period: float, near: Array, seen: Sequence[int]) -> Iterator[Loop]:
-    """Orbits that the model settles on from what is seen, with hidden states of several sizes and both signs."""
+    """Return orbits that the model settles on.
+
+    From the measured states, with hidden states of several sizes and both signs.
+    """
     if not seen:
         return
     hidden = [i for i in range(near.shape[1]) if i not in seen]
@@ -163,7 +184,10 @@ def _followed(setting: Model, wanted: float | None, period: float, near: Array, 
 
 
 def _turned(loop: Loop, fractions: Array, near: Array, seen: Sequence[int]) -> Array:
-    """The loop (J, n) from where on it comes closest to the states seen in `near` (J, n)."""
+    """Return the loop shifted closest to measured states.
+
+    The loop (J, n), closest to the states `seen` in `near` (J, n).
+    """
     if not seen:
         return loop(fractions)
     best: tuple[float, Array] | None = None
@@ -188,17 +212,22 @@ def _orbits_of(setting: Model, wanted: float | None) -> Iterator[Loop]:
 
 
 def loop_of(orbit: PeriodicOrbit) -> Loop:
-    """The curve that a solver found; orbits found in data have none."""
+    """Return the curve that a solver found.
+
+    Orbits found in data have none.
+    """
     if orbit.loop is None:
         raise KapitzaError("An orbit without its curve cannot start a fit: solve it with solve_orbit first.")
     return orbit.loop
 
 
 def continued(setting: Model, wanted: float | None, free: Sequence[str]) -> Iterator[PeriodicOrbit]:
-    """Orbits followed from parameter values at which they can be solved towards the values of `setting`.
+    """Continue orbits from solvable parameter values.
 
-    Each walk goes straight, with steps that halve on failure and grow on success; where the orbit ends on the way
-    (a fold), its last member is given: near enough to start a fit in which the parameters move anyway.
+    Towards the values of `setting`.
+    Each continuation goes straight, with steps that halve on failure and grow on success; where the orbit ends on the
+    way
+    (a fold), its last member is returned: near enough to start a fit in which the parameters move anyway.
     """
     from scipy.stats import qmc
 
