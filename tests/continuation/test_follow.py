@@ -311,7 +311,7 @@ def test_equilibria_are_followed_on(tmp_path):
         (lambda b: kz.follow(b, (0.5, 4.0)), "along its own parameter"),
         (lambda b: kz.follow(b, bounds=(0.5, 2.0)), "ended at omega = 3, outside"),
         (lambda b: kz.follow(b.bifurcations[0], ("omega", "B"), direcion=1), 'no setting "direcion" here'),
-        (lambda b: kz.follow(duffing(), None, "omega", (0.5 - 1e-12, 0.5 + 1e-12)), "told apart by rounding only"),
+        (lambda b: kz.follow(duffing(), None, "omega", (0.5 - 1e-12, 0.5 + 1e-12)), "differ by rounding only"),
         (lambda b: kz.follow(duffing(), None, "omega", (0.4, 0.6), method=kz.Collocation), "not a periodic solver"),
         (lambda b: kz.follow(kz.library.trace_map(), None, "a", equilibrium=True), "is a map"),
         (lambda b: kz.follow(kz.library.lorenz(), "here", "rho", equilibrium=True), "The start"),

@@ -1,4 +1,6 @@
-"""The uncertainty of a fit on a branch: bands around it, and an interval for each bifurcation, by implicit derivatives.
+"""Uncertainty of a fit carried to a branch.
+
+Bands around the branch, and an interval for each bifurcation, by implicit derivatives.
 
 At a fixed value of the branch's parameter a point moves with the other parameters θ by x_θ = -F_x⁻¹ F_θ. A bifurcation
 moves by p_θ from the extended system F = 0, g = 0: one linear system, no solving again. At a fold it reduces to
@@ -31,7 +33,10 @@ LEVEL = 0.9
 
 @runtime_checkable
 class Posterior(Protocol):
-    """What is taken of a fit: estimated values with their covariance (k, k) and degrees of freedom."""
+    """Estimate with the covariance of its values.
+
+    Estimated values with their covariance (k, k) and degrees of freedom.
+    """
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -50,7 +55,10 @@ class Posterior(Protocol):
 
 
 def with_bands(branch: Branch, estimate: object, level: float = LEVEL) -> Branch:
-    """The branch with `deviations` of its points and an interval for each bifurcation, from the covariance of a fit."""
+    """Return the branch with uncertainties from a fit.
+
+    `deviations` of its points and an interval for each bifurcation, from the covariance of the fit.
+    """
     if not isinstance(estimate, Posterior) or estimate.covariance is None:
         raise KapitzaError(f"posterior takes an Estimate, as identify gives it, not {type(estimate).__name__}.")
     names, covariance = _posterior(branch, estimate, estimate.covariance)
@@ -62,13 +70,16 @@ def with_bands(branch: Branch, estimate: object, level: float = LEVEL) -> Branch
 
 
 def _posterior(branch: Branch, estimate: Posterior, covariance: Array) -> tuple[tuple[str, ...], Array]:
-    """The estimated parameters that are in the model, without those that the branch moves, and their covariance."""
+    """Return the estimated parameters and their covariance.
+
+    Those that are in the model, without those that the branch moves.
+    """
     if not estimate.status.ok:
         raise KapitzaError(f"The fit ended without an answer ({estimate.status.value}): it has no posterior to draw.")
     kept = [i for i, n in enumerate(estimate.names) if n in branch.model.names and n not in branch.parameters]
     if not kept:
         raise KapitzaError(
-            f"The fit says nothing about the other parameters of the model: it estimated {', '.join(estimate.names)}."
+            f"The fit does not estimate the other parameters of the model, only {', '.join(estimate.names)}."
         )
     here = branch.model.values
     wrong = [n for n in (estimate.names[i] for i in kept) if not np.isclose(here[n], estimate.values[n], rtol=1e-6)]
@@ -82,7 +93,10 @@ def _posterior(branch: Branch, estimate: Posterior, covariance: Array) -> tuple[
 
 
 def bifurcation_gradient(bifurcation: Bifurcation, names: tuple[str, ...]) -> Array:
-    """dp/dθ (k,) of a bifurcation by the parameters `names`, everything else on the bifurcation moving along."""
+    """Return dp/dθ (k,) of a bifurcation.
+
+    By the parameters `names`; all other unknowns of the bifurcation move with them.
+    """
     if bifurcation.kind not in CURVES:
         raise KapitzaError(f"The place of a {bifurcation.kind.value} is not differentiated.")
     family, z = moving_family(bifurcation, names)
@@ -92,8 +106,9 @@ def bifurcation_gradient(bifurcation: Bifurcation, names: tuple[str, ...]) -> Ar
 
 
 def moved_bifurcation(bifurcation: Bifurcation, values: Mapping[str, float]) -> float:
-    """Return where the bifurcation is at other values of the parameters that do not move along its branch.
+    """Return the bifurcation's value at other parameters.
 
+    At other values of the parameters that do not move along its branch.
     Newton's method on F = 0, g = 0 from the known one; where that fails, in up to 16 steps on a straight line.
     """
     names = tuple(values)
@@ -125,7 +140,10 @@ def _with_interval(bifurcation: Bifurcation, names: tuple[str, ...], covariance:
 
 
 def point_deviations(branch: Branch, names: tuple[str, ...], covariance: Array) -> Array:
-    """Standard deviations (N, n) of the points at fixed parameter; large next to folds, where the line is upright."""
+    """Return standard deviations (N, n) of the points.
+
+    At fixed parameter; large next to folds, where the branch is vertical.
+    """
     result = np.full_like(branch.points, np.nan)
     count = len(names)
     families = _cycles(branch, names) if branch.model.is_map else _orbits(branch, names)
@@ -142,7 +160,10 @@ def point_deviations(branch: Branch, names: tuple[str, ...], covariance: Array) 
 
 
 def _orbits(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[ShootingFamily, Array]]:
-    """The family with `names` free through each orbit of a branch, and its unknowns there."""
+    """Return a family through each orbit of a branch.
+
+    With `names` free, and its unknowns there.
+    """
     flow = Flow(branch.model, wrt=names)
     dynamics = flow_dynamics(branch.model, names, branch.repeats, flow)
     free = FreeParameter(names, (1.0,) * len(names))

@@ -1,4 +1,7 @@
-"""Branch: a family of orbits or equilibria along a parameter, with stability and bifurcations."""
+"""Branch of orbits or equilibria along a parameter.
+
+With stability and bifurcations.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ RESTING = ("equilibrium", Kind.HOPF.value, EQUILIBRIUM_FOLDS)
 
 @dataclass(frozen=True)
 class BranchPoint:
-    """One member: parameter values, state at t = 0 (n,), period (0 for an equilibrium), multipliers, stability."""
+    """One point of a branch.
+
+    Parameter values, state at t = 0 (n,), period (0 for an equilibrium), multipliers, stability.
+    """
 
     index: int
     value: float
@@ -47,25 +53,25 @@ class BranchPoint:
 
 @dataclass(frozen=True)
 class Branch:
-    """Hold a family of motions along a parameter.
+    """Family of motions along a parameter.
 
     Along `parameters[0]`; a curve of bifurcations has two parameters.
-
     values: (N, k) of the parameters; points: (N, n) states at t = 0; periods: (N,), 0 for equilibria; multipliers:
     (N, n) of the whole orbit, largest first (eigenvalues for equilibria); arclength: (N,); sequences: events of each
     point as a word. nodes: (ΣJ, n) and fractions: (ΣJ,) of all shooting nodes, counts: (N,) of each point, so that
-    strongly unstable orbits can be had again. ends: why the branch stops at its first and its last point.
+    strongly unstable orbits can be computed again. ends: why the branch stops at its first and its last point.
     subject: "orbit", "equilibrium", or the kind of bifurcation that a curve follows.
     deviations: (N, n) standard deviations of the points at fixed parameter from the posterior of a fit, or None.
     model: at the values of the start; repeats: excitation periods of an orbit, None for free motions and equilibria.
-    end_messages: more about the ends, in words; method: of the corrector; status: INTERRUPTED where it was stopped;
-    notes: what else is worth knowing.
+    end_messages: sentences about the ends; method: of the corrector; status: INTERRUPTED where it was stopped;
+    notes: further remarks.
 
     Examples
     --------
     >>> import kapitza as kz
     >>> model = kz.Model.from_equations(
-    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0},
+    period="2*pi/omega"
     ... )
     >>> branch = kz.follow(model, None, "omega", bounds=(0.9, 1.2))
     >>> [end.name for end in branch.ends]
@@ -105,7 +111,10 @@ class Branch:
 
     @property
     def resting(self) -> bool:
-        """Are the points equilibria, on a branch or on a curve of their bifurcations?"""
+        """Whether the points are equilibria.
+
+        On a branch or on a curve of their bifurcations.
+        """
         return self.subject in RESTING
 
     def __len__(self) -> int:
@@ -120,9 +129,10 @@ class Branch:
 
     @property
     def stability(self) -> tuple[str, ...]:
-        """ "stable", "unstable" or "unknown" for each point, from multipliers (or eigenvalues) in doubles.
+        """Stability of each point.
 
-        Free vibrations on a backbone are called stable when no multiplier lies outside of the circle.
+        "stable", "unstable" or "unknown", from multipliers (or eigenvalues) in doubles.
+        Free vibrations on a backbone are called stable when no multiplier is outside of the circle.
         """
         return tuple(self._judged(row) for row in self.multipliers)
 
@@ -132,7 +142,7 @@ class Branch:
         if self.resting:
             return "stable" if row.real.max() < 0 else "unstable"
         if self.subject == "backbone":
-            # The double multiplier 1 of orbits in families splits by the root of its error, and says nothing.
+            # The double multiplier 1 of orbits in families splits by the root of its error: it is left out.
             rest = np.delete(row, np.argsort(np.abs(row - 1), kind="stable")[:2])
             return "stable" if np.abs(rest).max(initial=0.0) < 1 + ON_CIRCLE else "unstable"
         rest = np.delete(row, np.argmin(np.abs(row - 1))) if self.autonomous and row.size > 1 else row
@@ -140,7 +150,10 @@ class Branch:
         return "unknown" if abs(largest - 1) < 1e-9 else "stable" if largest < 1 else "unstable"
 
     def table(self) -> pd.DataFrame:
-        """One row per point: parameters, states, period, largest multiplier, stability, bifurcation after it."""
+        """Return a table with one row per point.
+
+        Parameters, states, period, largest multiplier, stability, bifurcation after it.
+        """
         import pandas as pd
 
         columns: dict[str, Any] = {name: self.values[:, i] for i, name in enumerate(self.parameters)}
@@ -159,7 +172,10 @@ class Branch:
         return pd.DataFrame(columns)
 
     def bifurcation_table(self) -> pd.DataFrame:
-        """One row per bifurcation: kind, value, interval, critical multiplier, defect."""
+        """Return a table with one row per bifurcation.
+
+        Kind, value, interval, critical multiplier, defect.
+        """
         import pandas as pd
 
         rows: list[dict[str, object]] = []
@@ -177,7 +193,10 @@ class Branch:
         return pd.DataFrame(rows)
 
     def of(self, *kinds: Kind | str) -> tuple[Bifurcation, ...]:
-        """The bifurcations of these kinds, in the order of the branch."""
+        """Return the bifurcations of these kinds.
+
+        In the order of the branch.
+        """
         words = [kind.value for kind in Kind]
         wanted = {
             kind if isinstance(kind, Kind) else Kind(checks.choice("kind", kind, words, error=KapitzaError))
@@ -186,7 +205,10 @@ class Branch:
         return tuple(b for b in self.bifurcations if b.kind in wanted)
 
     def _place(self, index: int) -> int:
-        """The number of a point, counted from the end where it is negative."""
+        """Return the index of a point.
+
+        Counted from the end where it is negative.
+        """
         count = len(self)
         return checks.whole("The index of a point", index, least=-count, most=count - 1, error=KapitzaError) % count
 
@@ -196,7 +218,10 @@ class Branch:
         return self.model.with_values(**changes).vector
 
     def orbit(self, index: int) -> PeriodicOrbit:
-        """The orbit at a point, with certified multipliers, profile and closure (computed when asked for)."""
+        """Return the orbit at a point.
+
+        With certified multipliers, profile and closure (computed on demand).
+        """
         if self.resting:
             raise KapitzaError(f"A branch of {self.subject} points holds no orbits: its points are states.")
         from kapitza.continuation.orbit_at import orbit_at
@@ -213,7 +238,10 @@ class Branch:
         return self.fractions[begin:stop], self.nodes[begin:stop]
 
     def extent(self, name: str, samples: int = 128) -> tuple[Array, Array]:
-        """Smallest and largest value (N,) of a state or coordinate along each orbit; for equilibria its value twice."""
+        """Return smallest and largest values along each orbit.
+
+        Values (N,) of a state or coordinate; for equilibria its value twice.
+        """
         if name not in self.model.states:
             raise KapitzaError(f'There is no state "{name}": {", ".join(self.model.states)}.')
         column = self.model.states.index(name)
@@ -224,13 +252,17 @@ class Branch:
             return own.min(axis=1), own.max(axis=1)
         states = self.profiles(samples)
         own = states[:, :, column]
+        # Newton on the rate needs smooth rates and a state that returns: the samples serve elsewhere.
         if self.sequences or self.model.impacts or self.model.angles[column]:
             return own.min(axis=1), own.max(axis=1)
         low, high = (self._extremum(states, column, places) for places in (own.argmin(axis=1), own.argmax(axis=1)))
         return np.minimum(low, own.min(axis=1)), np.maximum(high, own.max(axis=1))
 
     def _extremum(self, states: Array, column: int, places: NDArray[np.intp]) -> Array:
-        """Extreme values (N,) of a state next to samples (N,) of profiles (N, samples, n), by Newton on its rate."""
+        """Refine extreme values by Newton on the rate.
+
+        Extreme values (N,) of a state next to samples (N,) of profiles (N, samples, n).
+        """
         from kapitza.orbits.of_models import VectorField
 
         flow, field, count = Flow(self.model), VectorField(self.model), len(self)
@@ -255,7 +287,10 @@ class Branch:
         return x[:, column]
 
     def profiles(self, samples: int = 128) -> Array:
-        """States (N, samples, n) over one period of each orbit, angles continuous."""
+        """Return states over one period of each orbit.
+
+        Shape (N, samples, n), angles continuous.
+        """
         checks.whole("samples", samples, least=1, error=KapitzaError)
         if self.resting:
             raise KapitzaError(f"A branch of {self.subject} points holds no orbits, and no profiles.")
@@ -284,7 +319,10 @@ class Branch:
         return result
 
     def amplitude(self, name: str, samples: int = 128) -> Array:
-        """Half of the peak-to-peak value (N,) of a state along each orbit."""
+        """Return half the peak-to-peak value of a state.
+
+        Values (N,), along each orbit.
+        """
         low, high = self.extent(name, samples)
         return (high - low) / 2
 
@@ -303,7 +341,10 @@ class Branch:
         return "\n".join(lines)
 
     def plot(self, **settings: Anything) -> Any:
-        """The branch over its parameter, solid where stable, dashed where not (see `report.plot_branch`)."""
+        """Plot the branch over its parameter.
+
+        Solid where stable, dashed where not (see `report.plot_branch`).
+        """
         from kapitza.report import plot_branch
 
         return plot_branch(self, **settings)
@@ -315,7 +356,10 @@ class Branch:
         return plot_waterfall(self, **settings)
 
     def report(self, path: str | Path, **settings: Anything) -> Any:
-        """An interactive HTML page: click a point, see the orbit and its multipliers."""
+        """Write an interactive HTML page.
+
+        Click a point to see the orbit and its multipliers.
+        """
         from kapitza.report import write_branch_page
 
         return write_branch_page(self, path, **settings)

@@ -1,4 +1,7 @@
-"""Points on curves of bifurcations where these change character, each named by the spectrum that defines it."""
+"""Codimension-two points on curves of bifurcations.
+
+Each is named by the spectrum that defines it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ DOUBLE = 1e-5
 
 
 def curve_readings(at: CurvePoint, node: Node) -> Readings:
-    """Return the test functions at a point of a curve, by the kind of point where they vanish."""
+    """Return the test functions at a curve point.
+
+    By the kind of point where they vanish.
+    """
     family, (own, square) = at.family, at.family.split(node.z)
     if isinstance(at.inner, EquilibriumPoint):
         return _resting(at, at.inner, own, square)
@@ -102,7 +108,10 @@ def _resting(at: CurvePoint, inner: EquilibriumPoint, own: Array, square: float)
 
 
 def _null_vectors(at: CurvePoint) -> tuple[Array, Array, float]:
-    """Return unit null vectors v, w of A and w·v of their states."""
+    """Return unit null vectors and their product.
+
+    Null vectors v, w of A, and w·v of their states.
+    """
     family, sizes, n = at.family, at.family.state_sizes, at.family.state_sizes.size
     # The borders of the family fix the signs: those of a node may come from the family before.
     v, w = at.v * np.sign(family.c[:, 0] @ at.v), at.w[:, 0] * np.sign(family.b[:, 0] @ at.w[:, 0])
@@ -116,7 +125,10 @@ def _null_vectors(at: CurvePoint) -> tuple[Array, Array, float]:
 
 
 def hopf_function(values: Complex) -> float:
-    """Π(λ_i + λ_j) over pairs, each over its size; 1 where there are none."""
+    """Return Π(λ_i + λ_j) over pairs, scaled.
+
+    Each factor over its size; 1 where there are no pairs.
+    """
     result = 1.0 + 0j
     for first, second in combinations(values.tolist(), 2):
         result *= (first + second) / (abs(first) + abs(second) + 1e-300)
@@ -129,7 +141,7 @@ def _fold_function(values: Complex) -> float:
 
 
 def without(values: Complex, critical: list[complex]) -> Complex:
-    """The values that are left when those nearest to each critical one are taken away."""
+    """Remove the values nearest to critical ones."""
     rest = values
     for target in critical:
         rest = np.delete(rest, int(np.argmin(np.abs(rest - target)))) if rest.size else rest
@@ -137,7 +149,10 @@ def without(values: Complex, critical: list[complex]) -> Complex:
 
 
 def critical_multipliers(family: CurveFamily, square: float) -> list[complex]:
-    """Where the multipliers are that every point of a curve of orbits has."""
+    """Return the critical multipliers of a curve of orbits.
+
+    Those that every point of the curve has.
+    """
     trivial = _trivial(family)
     if family.kind is Kind.FOLD:
         return [*trivial, 1.0 + 0j]
@@ -188,22 +203,25 @@ AT_REST = {
 
 
 def curve_tests(curve: Kind, of_orbits: bool) -> tuple[Test, ...]:
-    """Return which codimension-two points a curve of this kind can pass."""
+    """Return the codimension-two points a curve can pass."""
     kind = Kind.DOUBLING if curve is Kind.PITCHFORK else curve
     tests = tuple(test_of(each) for each in (ON_ORBITS if of_orbits else AT_REST)[kind])
     if kind is not Kind.NEIMARK_SACKER:
         return tests
-    # Where M is the identity (or its negative) the pair meets and goes on on the circle: κ touches 1 and turns back.
+    # Where M is the identity (or its negative) the pair meets and stays on the circle: κ touches 1 and turns back.
     return (*tests, (Kind.RESONANCE_1_1, lambda r: r.slope))
 
 
 def end_tests(curve: Kind) -> tuple[Test, ...]:
-    """Return which codimension-two points end a curve of this kind."""
+    """Return the codimension-two points that end a curve."""
     return tuple(test_of(each) for each in ENDS.get(curve, ()))
 
 
 def judged_on_curve(at: CurvePoint, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
-    """Return the point of codimension two at a zero of its test; None if the spectrum differs."""
+    """Return the codimension-two point at a zero.
+
+    At a zero of its test; None if the spectrum differs.
+    """
     family, found = at.family, node.readings
     values = found.multipliers
     ends = [abs(end.readings.tests[kind]) for end in (first, last)]
@@ -244,7 +262,10 @@ def _point(at: CurvePoint, kind: Kind, node: Node, critical: complex, distance: 
 
 
 def _targets(family: CurveFamily, kind: Kind, found: Readings) -> list[complex] | None:
-    """The places of all critical values of a point, the new ones last; None where the new pair is real."""
+    """Return the places of all critical values.
+
+    The new ones last; None where the new pair is real.
+    """
     if not family.of_orbits:
         own = critical_eigenvalues(family, max(found.square, 0.0))
         rest = without(found.multipliers, own)
@@ -271,14 +292,20 @@ def _targets(family: CurveFamily, kind: Kind, found: Readings) -> list[complex] 
 
 
 def _upper(values: Complex, away: Callable[[complex], float]) -> complex | None:
-    """The value of the upper half plane that is nearest to the circle or axis; None where all are real."""
+    """Return the critical value in the upper half plane.
+
+    The one nearest to the circle or axis; None where all are real.
+    """
     size = max(float(np.abs(values).max(initial=0.0)), 1e-300)
     pairs = [complex(x) for x in values if x.imag > 1e-7 * size]
     return min(pairs, key=away) if pairs else None
 
 
 def _distance(values: Complex, targets: list[complex]) -> float:
-    """Largest distance of the symmetric functions of the nearest values, in groups of equal targets, from theirs."""
+    """Return the distance of values from their targets.
+
+    The largest distance of the symmetric functions of the nearest values, in groups of equal targets.
+    """
     rest, worst = values, 0.0
     groups: dict[complex, int] = {}
     for target in targets:

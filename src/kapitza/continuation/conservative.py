@@ -1,7 +1,10 @@
-"""Conservative families (backbones, nonlinear normal modes) by unfolding, and the frequency response around them.
+"""Conservative families (backbones) by unfolding.
+
+Nonlinear normal modes, and the frequency response around them.
 
 Without damping and forcing periodic orbits are not isolated: each belongs to a family in its own energy. A damping
-parameter d set free unfolds the family: orbits exist at d = 0 only, and (x, d) at frequency ω, with the phase fixed, is
+parameter d set free unfolds the family: orbits exist at d = 0 only, and (x, d) at frequency ω, with the phase fixed,
+is
 a regular curve (F. J. Muñoz-Almaraz et al., Physica D 181 (2003) 1). d stays at zero to rounding, which is checked.
 An autonomous model gets both from us: a damping d x' (or d ∇H) that is not in it, and a clock of period 2π/ω.
 """
@@ -59,7 +62,10 @@ CONSERVED = 1e-7
 
 @dataclass(frozen=True)
 class BackboneFamily:
-    """x(T) = x, f(x₀)·(x - x₀) = 0 for z = (x, d, ω): the unforced model at the period T = 2π/ω of its excitation."""
+    """Free vibrations of the unforced model.
+
+    x(T) = x, f(x₀)·(x - x₀) = 0 for z = (x, d, ω), at the period T = 2π/ω of the excitation.
+    """
 
     inner: ShootingFamily
     origin: Array
@@ -100,7 +106,10 @@ class BackboneFamily:
         return weights
 
     def _require_frequency(self, z: Array) -> None:
-        """A frequency that is not positive has no period; Newton's step is shortened."""
+        """Refuse a frequency that is not positive.
+
+        It has no period; Newton's step is shortened.
+        """
         if not z[-1] > 0:
             raise FlowError(f"{self.free[0]} = {z[-1]:.3g} is not a frequency of a free vibration.")
 
@@ -128,13 +137,19 @@ class BackboneFamily:
 
 @dataclass(frozen=True)
 class BackbonePoint(DensePoint, PlainPoint):
-    """A free vibration: the Jacobian with the phase condition, and the orbit itself."""
+    """One free vibration of a family.
+
+    The Jacobian with the phase condition, and the orbit itself.
+    """
 
     family: BackboneFamily
     inner: ShootingPoint
 
     def readings(self, node: Node) -> Readings:
-        """Return Π(τ + 2) and Π(τ - 2) over the pairs τ = μ + 1/μ but 1, 1, and the fold."""
+        """Return the test functions of a free vibration.
+
+        Π(τ + 2) and Π(τ - 2) over the pairs τ = μ + 1/μ but 1, 1, and the fold.
+        """
         traces = pair_traces(self.inner.matrix())
         doubling = branch = float("nan")
         if np.isfinite(traces).all():
@@ -151,7 +166,10 @@ class BackbonePoint(DensePoint, PlainPoint):
         return ORBIT_TESTS[:3]
 
     def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
-        """Multipliers of free vibrations come in pairs μ, 1/μ, one of them 1, 1: the label is about another."""
+        """Return the bifurcation at a zero, if any.
+
+        Multipliers of free vibrations come in pairs μ, 1/μ, one of them 1, 1: the label is about another.
+        """
         matrix, traces, family = self.inner.matrix(), node.readings.traces, self.family
         multipliers, vectors = eigenvectors(matrix)
         target = -1.0 if kind is Kind.DOUBLING else 1.0
@@ -184,7 +202,10 @@ class BackbonePoint(DensePoint, PlainPoint):
         )  # fmt: skip
 
     def renewed(self, z: Array) -> tuple[BackboneFamily, BackbonePoint]:
-        """Return the family with its phase condition through this vibration."""
+        """Return the family with a fresh phase condition.
+
+        Through this vibration.
+        """
         family = self.family
         rates = family.inner.frame.flow.rates(z[: family.size], 0.0, self.inner.orbit(z).values)
         renewed = self.inner.renewed(z)
@@ -207,19 +228,23 @@ class BackbonePoint(DensePoint, PlainPoint):
 
 
 def _away(node: Node, target: float) -> bool:
-    """Is every pair of a node further from the target than its trace is exact?"""
+    """Return whether all pairs are off the target.
+
+    Further than their traces are exact.
+    """
     return bool(np.abs(node.readings.traces - target).min(initial=np.inf) > NEAR_PAIR)
 
 
 def pair_traces(matrix: Array) -> Complex:
-    """μ + 1/μ of the pairs of multipliers of a conservative orbit, without the trivial pair 1, 1.
+    """Return μ + 1/μ of the multiplier pairs.
 
+    Of a conservative orbit, without the trivial pair 1, 1.
     They are the eigenvalues of M + M⁻¹, each twice; M⁻¹ is as exact as M, whose determinant is 1.
     """
     if matrix.shape[0] % 2:
         return np.zeros(0, complex)
     if not np.isfinite(matrix).all() or np.linalg.cond(matrix) > LOST_PAIR:
-        # The small multiplier of a pair is below rounding of the large one: there is no trace to be had.
+        # The small multiplier of a pair is below rounding of the large one: the trace is unknown.
         return unknown_spectrum(matrix.shape[0] // 2 - 1)
     found = eigenvalues(matrix + np.linalg.inv(matrix))
     found = found[np.lexsort((np.imag(found), np.real(found)))]
@@ -254,7 +279,7 @@ def backbone(
         frequency of the free vibration, not used in the model.
     force, damping : str or list of str
         The parameters that are set to zero; the first damping of a forced model unfolds the family. An autonomous one
-        has no force, and is unfolded by a damping of its own.
+        has no force, and is unfolded by a damping that is added.
     bounds : (float, float), optional
         Of the frequency.
     mode : int
@@ -264,9 +289,9 @@ def backbone(
     rest : mapping, optional
         The equilibrium that it leaves from; states left out are zero.
     stepping : Stepping, optional
-        How it is walked.
+        Settings of the continuation.
     monitor : Monitor, optional
-        May stop the walk.
+        May stop the continuation.
 
     Returns
     -------
@@ -277,7 +302,8 @@ def backbone(
     --------
     >>> import kapitza as kz
     >>> model = kz.Model.from_equations(
-    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0},
+    period="2*pi/omega"
     ... )
     >>> curve = kz.backbone(model, "omega", force="B", damping="c", bounds=(0.9, 1.3))
     >>> bool(abs(curve.values[-1, 0] - 1.3) < 1e-6)  # it hardens
@@ -313,7 +339,10 @@ def backbone(
 def _first_trace(
     free: Model, names: tuple[str, str], origin: Array, shape: Array, limits: Bounds, stepping: Stepping | None
 ) -> Trace:
-    """The walk along the family from a small orbit around the equilibrium `origin`."""
+    """Return the trace from a small orbit.
+
+    Along the family, around the equilibrium `origin`.
+    """
     omega = free.values[names[1]]
     point = origin + shape
     rates = Flow(free).rates(point, 0.0)
@@ -336,8 +365,9 @@ def _first_trace(
 
 
 def other_vibration(model: Model, point: Bifurcation, limits: Bounds, amplitude: float, side: int) -> Node:
-    """The first free vibration on the family that crosses a known one: at a branch point or a doubling of a backbone.
+    """Return the first vibration of a crossing family.
 
+    At a branch point or a doubling of a backbone.
     The Jacobian there, over twice the period at a doubling, has two null vectors: one is the tangent of the known
     family, and the step goes along the one at right angles to it.
     """
@@ -381,7 +411,10 @@ def _unfolding(z: Array) -> float:
 
 
 def _require_conservative(model: Model, z: Array, allowed: float = CONSERVED) -> None:
-    """Orbits exist at d = 0 only, or the model gains or loses energy by itself."""
+    """Refuse a model that is not conservative.
+
+    Orbits exist at d = 0 only, or the model gains or loses energy by itself.
+    """
     if _unfolding(z) > allowed:
         raise KapitzaError(
             f'"{model.name}" is not conservative: a vibration at {z[-1]:.6g} rad/s closes only with a further '
@@ -390,7 +423,10 @@ def _require_conservative(model: Model, z: Array, allowed: float = CONSERVED) ->
 
 
 def linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
-    """Shape (n,) at largest displacement and frequency of an undamped mode of the rest state."""
+    """Return shape and frequency of an undamped mode.
+
+    Shape (n,) at largest displacement, of a mode of the rest state.
+    """
     field = VectorField(model)
     rest = origin[None]
     moving = float(np.abs(field.rates(rest, np.zeros(1))).max())

@@ -1,4 +1,7 @@
-"""Test functions: scalars along a branch that vanish where it changes character."""
+"""Test functions along a branch.
+
+Scalars that vanish where the branch changes character.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from kapitza.solve import geev
 REAL = 1e-7
 """A pair of multipliers whose imaginary part is below this is a neutral saddle, not a torus."""
 
-# Branchings come first: what is found there as well is part of them.
+# Branch points come first: folds that are found at the same place are part of them.
 ORBIT_TESTS: tuple[Test, ...] = tuple(
     test_of(kind) for kind in (Kind.BRANCH_POINT, Kind.FOLD, Kind.DOUBLING, Kind.NEIMARK_SACKER)
 )
@@ -64,8 +67,9 @@ def eigenvalues_by_size(matrix: Array) -> Complex:
 def several_real(
     before: Readings, after: Readings, kind: Kind, target: float, watched: Sequence[Kind]
 ) -> list[RankedTest]:
-    """Return tests for real values that cross a target together.
+    """Return tests for real values that cross together.
 
+    They cross a target in one step.
     In a model with symmetries two or more may do so at once, and the products keep their sign. watched: tests that
     change their sign where single values cross.
     """
@@ -82,13 +86,19 @@ def several_real(
 
 
 def real_values(values: Complex, target: float) -> Array:
-    """Return how far real values are beyond a target, largest first; downwards for one below zero."""
+    """Return how far real values exceed a target.
+
+    Largest first; downwards for a target below zero.
+    """
     real = values.real[np.abs(values.imag) <= REAL * _size(values, target)]
     return np.sort(target - real if target < 0 else real - target)[::-1]
 
 
 def _size(values: Complex, target: float) -> float:
-    """Return what eigenvalues are compared with: the largest of them; multipliers are compared with 1."""
+    """Return the size that values are compared with.
+
+    The largest eigenvalue; multipliers are compared with 1.
+    """
     return 1.0 if target else float(np.abs(values).max(initial=0.0))
 
 
@@ -114,7 +124,10 @@ def several_pairs(before: Readings, after: Readings) -> list[RankedTest]:
 
 
 def _pairs(before: Readings, after: Readings) -> list[RankedTest]:
-    """Return tests for complex pairs that cross the circle together."""
+    """Return tests for pairs that cross together.
+
+    Complex pairs that cross the circle.
+    """
     counts = [int((np.abs(r.multipliers) > 1 + REAL).sum()) for r in (before, after)]
     if abs(counts[1] - counts[0]) < 4:
         return []

@@ -1,4 +1,7 @@
-"""Curves of bifurcations in two parameters: where they begin, how they are traced and where they end."""
+"""Curves of bifurcations in two parameters.
+
+Where they begin, how they are traced and where they end.
+"""
 
 from __future__ import annotations
 
@@ -79,6 +82,7 @@ def follow_curve(
         require_effect(bifurcation.model, name)
     family, z = curve_family(bifurcation, names, bounds)
     limits, others = curve_ranges(family.model, names, bounds, bifurcation.model)
+    # No chord steps: the residual of the extended system needs a linearisation anyway.
     corrector = ChordNewton(chords=0, tolerance=1e-9, max_iterations=8)
     stepping = as_stepping(stepping, ByEffort(0.02, 1e-7, 0.15, wanted=7), corrector)
     row = np.zeros(z.size)
@@ -100,7 +104,7 @@ def follow_curve(
 
 
 def two_names(given: object) -> tuple[str, str] | None:
-    """Return a pair of names, or None if it is something else."""
+    """Return a pair of names, or None."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         return None
     names = [each for each in cast(Sequence[object], given) if isinstance(each, str)]
@@ -109,9 +113,10 @@ def two_names(given: object) -> tuple[str, str] | None:
 
 @dataclass
 class CurveEnds:
-    """Ends of curves in two parameters: closed ones, orbits that shrink, pairs that meet on the axis.
+    """Ends of curves in two parameters.
 
-    kind: what the curve is a curve of; largest: motion of its orbits so far.
+    Closed curves, orbits that shrink, pairs that meet on the axis.
+    kind: the bifurcation of the curve; largest: motion of its orbits so far.
     """
 
     kind: Kind
@@ -130,7 +135,10 @@ class CurveEnds:
         return None
 
     def after(self, trace: Trace, node: Node) -> Ending | None:
-        """Does the last step pass the start, in the direction in which the curve left it, or have its orbits shrunk?"""
+        """Return the end after the last step, if any.
+
+        The step passes the start in the direction in which the curve left it, or the orbits have shrunk.
+        """
         if node.motion is not None:
             size = float(np.abs(node.motion).max())
             self.largest = max(self.largest, size)
@@ -153,7 +161,10 @@ class CurveEnds:
         return Ending(trace.nodes[-1], End.CLOSED, "back at the start of the curve")
 
     def shrunk(self, node: Node) -> Ending | None:
-        """Return the point of codimension two at which a curve of orbits shrinks to an equilibrium."""
+        """Return the codimension-two point of shrinking orbits.
+
+        The point at which a curve of orbits shrinks to an equilibrium.
+        """
         label = hopf_on_curve(node)
         if label is None:
             return None
@@ -171,7 +182,10 @@ class CurveEnds:
 
 
 def _first_again(trace: Trace, found: tuple[int, Bifurcation]) -> bool:
-    """Is a point beyond the start, on the last step, one that the first step has found?"""
+    """Return whether a point was found before.
+
+    A point beyond the start, on the last step, that the first step has found.
+    """
     place, label = found
     near = [b for i, b in trace.bifurcations if i == 0 and b.kind is label.kind]
     return place == len(trace.nodes) - 2 and any(np.allclose(b.values, label.values, rtol=1e-6) for b in near)
@@ -180,8 +194,9 @@ def _first_again(trace: Trace, found: tuple[int, Bifurcation]) -> bool:
 def curve_ranges(
     model: Model, names: tuple[str, ...], bounds: Anything, begun: Model | None = None
 ) -> list[tuple[float, float]]:
-    """The range of each parameter: as given, or three times its value to either side.
+    """Return the range of each parameter.
 
+    As given, or three times its value to either side.
     begun: where the branch began, for values that are zero to rounding.
     """
     given: list[Anything] = [None] * len(names)
@@ -205,7 +220,10 @@ def curve_ranges(
 
 
 def moving_family(bifurcation: Bifurcation, names: tuple[str, ...]) -> tuple[CurveFamily, Array]:
-    """The extended system with the parameter of the branch and others free, on nodes where the orbit wants them."""
+    """Return the extended system on sufficient nodes.
+
+    With the parameter of the branch and others free, on nodes where the orbit needs them.
+    """
     family, z = curve_family(bifurcation, (bifurcation.parameter, *names), None)
     inner = family.inner
     if not isinstance(inner, ShootingFamily):
@@ -228,7 +246,10 @@ def moving_family(bifurcation: Bifurcation, names: tuple[str, ...]) -> tuple[Cur
 
 
 def curve_family(bifurcation: Bifurcation, names: tuple[str, ...], bounds: Anything) -> tuple[CurveFamily, Array]:
-    """The extended system through a bifurcation, and its unknowns there."""
+    """Return the extended system through a bifurcation.
+
+    And its unknowns there.
+    """
     for name in names:
         bifurcation.model.check(name)
     values = dict(zip(bifurcation.model.names, np.asarray(bifurcation.values).tolist(), strict=True))
@@ -249,7 +270,10 @@ def curve_family(bifurcation: Bifurcation, names: tuple[str, ...], bounds: Anyth
 
 
 def _orbit_inner(bifurcation: Bifurcation, model: Model, free: FreeParameter) -> tuple[ShootingFamily, Array]:
-    """Return the family of orbits through a bifurcation, and its unknowns there."""
+    """Return the family of orbits through a bifurcation.
+
+    And its unknowns there.
+    """
     point, repeats = bifurcation.point, bifurcation.repeats
     if model.is_map:
         nodes, _ = along_cycle(model, point, np.zeros(point.size), repeats or 1)

@@ -1,5 +1,6 @@
-"""Cycles of maps as a family in a parameter: fixed points and cycles x_{j+1} = f(x_j, p), x_q = x_0.
+"""Cycles of maps as a family in a parameter.
 
+Fixed points and cycles x_{j+1} = f(x_j, p), x_q = x_0.
 Every point of the cycle is an unknown, so no derivative grows over more than one step, and the certificates, test
 functions, curves and switches are those of orbits: one step of the map takes the place of one excitation period.
 """
@@ -37,7 +38,10 @@ SAME_POINT = 1e-6
 
 @dataclass(frozen=True)
 class _Unit:
-    """The law of the period of a map: one step, whatever the parameters."""
+    """Law of the period of a map.
+
+    One step, whatever the parameters.
+    """
 
     varies: bool = False
 
@@ -47,7 +51,10 @@ class _Unit:
 
 @dataclass(frozen=True)
 class Run:
-    """What a flow returns, for one step of a map: states, Jacobians and sensitivities; there are no events."""
+    """Result of one step of a map.
+
+    As a flow returns it: states, Jacobians and sensitivities; there are no events.
+    """
 
     state: Array
     jacobian: Array | None = None
@@ -56,8 +63,9 @@ class Run:
 
 
 class Steps:
-    """A map in the place of a flow: from t to t + k are k steps.
+    """Map with the interface of a flow.
 
+    From t to t + k are k steps.
     wrt: names of the parameters whose sensitivities are carried.
     """
 
@@ -113,7 +121,10 @@ class Steps:
 
 
 def map_dynamics(model: Model, names: tuple[str, ...], steps: int) -> Dynamics:
-    """Return a map in the place of a flow, for cycles of a number of steps."""
+    """Return a map in the place of a flow.
+
+    For cycles of a number of steps.
+    """
     # Steps has those methods of a flow that shooting calls; one step lasts one unit of time.
     runs = Steps(model, names)
     flow = cast(Flow, runs)
@@ -123,8 +134,9 @@ def map_dynamics(model: Model, names: tuple[str, ...], steps: int) -> Dynamics:
 
 
 def cycle_family(model: Model, nodes: Array, free: FreeParameter) -> tuple[ShootingFamily, Array]:
-    """Return the family through the cycle with points `nodes` (q, n), and its unknowns there.
+    """Return the family through a cycle.
 
+    The cycle with points `nodes` (q, n), and its unknowns there.
     F(z) = f(x_j, p) - x_{j+1} = 0 for z = (x_0 … x_{q-1}, p...).
     """
     count = len(nodes)
@@ -135,7 +147,10 @@ def cycle_family(model: Model, nodes: Array, free: FreeParameter) -> tuple[Shoot
 
 
 def along_cycle(model: Model, point: Array, vector: Array, steps: int) -> tuple[Array, Array]:
-    """Points (steps, n) of a cycle from one of them on, and a tangent (n,) carried along (steps, n)."""
+    """Return points and tangents along a cycle.
+
+    Points (steps, n) from one of them on, and a tangent (n,) carried along (steps, n).
+    """
     nodes, tangents, run = [point], [np.asarray(vector, float)], Steps(model)
     for _ in range(steps - 1):
         step = run.propagate_many(nodes[-1][None], 0.0, 1.0, model.vector, tangents=True)
@@ -146,7 +161,10 @@ def along_cycle(model: Model, point: Array, vector: Array, steps: int) -> tuple[
 
 
 def cycle_at(model: Model, start: Anything, period: float | None) -> Array:
-    """The points (q, n) of the cycle near a start: an orbit, a state, the points themselves, or nothing."""
+    """Return the points (q, n) of a cycle.
+
+    Near a start: an orbit, a state, the points themselves, or nothing.
+    """
     if isinstance(start, PeriodicOrbit):
         guess = np.asarray(start.points, float)
         period = float(len(guess)) if period is None else period
@@ -172,7 +190,10 @@ def cycle_at(model: Model, start: Anything, period: float | None) -> Array:
 
 
 def _first(model: Model, start: Anything) -> Array:
-    """The start as points (q, n); settled from the model's own start where there is none."""
+    """Return the start as points (q, n).
+
+    Settled from the model's own start where there is none.
+    """
     if start is None:
         return Map(model).iterate(model.state(), SETTLING)[-1:]
     given = as_point(model.states, cast(Mapping[str, float], start)) if isinstance(start, Mapping) else start
@@ -186,7 +207,10 @@ def _first(model: Model, start: Anything) -> Array:
 
 
 def _require_shortest(model: Model, nodes: Array) -> None:
-    """Refuse a cycle that closes earlier than it was asked to: its multipliers would be powers of the true ones."""
+    """Refuse a cycle that closes early.
+
+    Its multipliers would be powers of the true ones.
+    """
     count, size = len(nodes), cycle_sizes(model, nodes)
     for shorter in range(1, count):
         if count % shorter == 0 and np.abs((np.roll(nodes, -shorter, axis=0) - nodes) / size).max() < SAME_POINT:

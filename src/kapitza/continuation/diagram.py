@@ -1,4 +1,7 @@
-"""The whole diagram to a depth, and branches that are not connected: deflation."""
+"""Bifurcation diagrams, and unconnected branches by deflation.
+
+Diagrams go to a depth of branch switches.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +71,9 @@ class Diagram:
         return pd.concat([t for t in tables if len(t)], ignore_index=True) if any(len(t) for t in tables) else tables[0]
 
     def cascade(self) -> Array:
-        """Values of the longest chain of doublings: the first on each branch, from the branch that left at it.
+        """Return values of the longest chain of doublings.
 
+        The first on each branch, from the branch that left at it.
         The chain may begin on any branch, such as that of the orbits born at a Hopf point of the first one.
         """
         chains = [self._chain(at) for at in range(len(self.branches)) if not self._doubled(at)]
@@ -183,7 +187,10 @@ def _same(origin: Bifurcation | None, point: Bifurcation) -> bool:
 
 
 def _is_end(branches: list[Branch], point: Bifurcation) -> bool:
-    """Does a known branch end at this bifurcation? Then that branch is what leaves there."""
+    """Return whether a known branch ends here.
+
+    Then that branch is the one that leaves at this bifurcation.
+    """
     for branch in branches:
         if End.HOPF not in branch.ends and End.MERGED not in branch.ends:
             continue
@@ -197,13 +204,17 @@ def _is_end(branches: list[Branch], point: Bifurcation) -> bool:
 
 
 def _go_on_after(branch: Branch) -> None:
-    """Ctrl-C within a branch, of which the part that was followed is kept, stops the diagram."""
+    """Stop the diagram when a branch was interrupted.
+
+    By Ctrl-C; the part of the branch that was followed is kept.
+    """
     if branch.status is Status.INTERRUPTED:
         raise Interrupted
 
 
 def _left(point: Bifurcation, bounds: Any, level: int, max_points: int) -> Branch:
     shrink = 0.3**level
+    # Longer steps skip the next doubling of a cascade.
     largest = 0.3 * 0.4 ** (level + 1)
     rule = ByEffort(min(1e-3 * shrink, largest), min(1e-10, 1e-3 * largest), largest, wanted=6)
     stepping = Stepping(rule=rule, max_points=max_points)
@@ -211,7 +222,10 @@ def _left(point: Bifurcation, bounds: Any, level: int, max_points: int) -> Branc
 
 
 def _retraced(child: Branch, known: Branch) -> bool:
-    """Does the middle of a new branch lie on one that is known (both ends of a bridge are bifurcations)?"""
+    """Return whether a new branch is known.
+
+    Its middle is compared, because both ends of a bridge are bifurcations.
+    """
     if child.repeats != known.repeats or len(child) < 3 or child.subject != known.subject:
         return False
     middle = len(child) // 2
@@ -231,8 +245,9 @@ def _retraced(child: Branch, known: Branch) -> bool:
 
 @dataclass(frozen=True)
 class Deflated:
-    """x(T) - x = 0 multiplied by Π (1/|x - x_k|² + 1): solutions x_k that are known no longer attract Newton.
+    """Deflated shooting equations.
 
+    x(T) - x = 0 multiplied by Π (1/|x - x_k|² + 1): known solutions x_k no longer attract Newton.
     The factor of P. E. Farrell, Á. Birkisson, S. W. Funke, SIAM J. Sci. Comput. 37 (2015) A2026, on shooting.
     """
 

@@ -1,6 +1,7 @@
-"""Families by collocation, harmonic balance or differences: cross-checks of shooting, and the method for stiff layers.
+"""Families by collocation, harmonic balance or differences.
 
-One family serves all three: a `Scheme` says how unknowns stand for a loop, and how its mesh adapts.
+Cross-checks of shooting, and the method for stiff layers.
+One family serves all three: a `Scheme` defines how unknowns represent a loop, and how its mesh adapts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Where families of orbits end: at a Hopf point, in a homoclinic orbit, on the branch that they left."""
+"""Ends of families of orbits.
+
+At a Hopf point, in a homoclinic orbit, on the branch that they left.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ SAMPLES = 512
 
 @dataclass(frozen=True)
 class Ending:
-    """The last node of a branch, why it ends there, and the bifurcation at which it does, where there is one."""
+    """End of a branch.
+
+    The last node, why it ends there, and the bifurcation at which it does, where there is one.
+    """
 
     node: Node
     end: End
@@ -63,8 +69,9 @@ class Ending:
 
 
 def cosine_of_motion(before: Node, node: Node) -> float:
-    """Cosine between the rates at the nodes of two neighbouring orbits; -1 where the second one has come to rest.
+    """Return the cosine between rates of neighbouring orbits.
 
+    At the nodes; -1 where the second orbit has come to rest.
     It turns negative where a step leads across a Hopf point, beyond which the same orbits follow half a period later,
     and falls to zero where the plane of the phase condition becomes tangent to the orbit.
     """
@@ -78,14 +85,20 @@ def cosine_of_motion(before: Node, node: Node) -> float:
 
 
 def _orbit_of(node: Node) -> Orbit:
-    """Return the orbit of a node: itself, or the one that bifurcates on a curve."""
+    """Return the orbit of a node.
+
+    Itself, or the one that bifurcates on a curve.
+    """
     orbit = node.at.inner_orbit(node.z)
     assert orbit is not None
     return orbit
 
 
 def _samples(orbit: Orbit) -> tuple[Array, Array] | None:
-    """States (K, n) along an orbit and their rates, over the sizes of the states."""
+    """Return states and rates along an orbit.
+
+    States (K, n) and their rates, over the sizes of the states.
+    """
     grid = np.arange(SAMPLES) / SAMPLES
     try:
         states = orbit.loop()(grid)
@@ -95,7 +108,10 @@ def _samples(orbit: Orbit) -> tuple[Array, Array] | None:
 
 
 def _equilibria(orbit: Orbit, point: Array, place: int = 0) -> tuple[EquilibriumFamily, Array]:
-    """The equilibria of the model near a state, with one parameter of the branch free, by default the first."""
+    """Return the equilibria near a state.
+
+    With one parameter of the branch free, by default the first.
+    """
     frame = orbit.frame
     model = frame.model.with_values(**dict(zip(frame.model.names, orbit.vector.tolist(), strict=True)))
     one = slice(place, place + 1)
@@ -113,7 +129,10 @@ def _solved(family: CurveFamily, z: Array) -> Array | None:
 
 
 def hopf_end(node: Node) -> Ending | None:
-    """The Hopf point to which the orbit of a node shrinks, or None where it is not about to."""
+    """Return the Hopf point of a shrinking orbit.
+
+    None where the orbit does not shrink.
+    """
     orbit = _orbit_of(node)
     sampled = None if orbit.events else _samples(orbit)
     label = None if sampled is None else _hopf_near(orbit, sampled[0])
@@ -123,7 +142,10 @@ def hopf_end(node: Node) -> Ending | None:
 
 
 def hopf_on_curve(node: Node) -> Bifurcation | None:
-    """The Hopf point to which the orbit of a node on a curve in two parameters shrinks."""
+    """Return the Hopf point of a shrinking orbit.
+
+    The orbit is that of a node on a curve in two parameters.
+    """
     orbit = _orbit_of(node)
     sampled = None if orbit.events else _samples(orbit)
     if sampled is None:
@@ -134,7 +156,10 @@ def hopf_on_curve(node: Node) -> Bifurcation | None:
 
 
 def _hopf_near(orbit: Orbit, states: Array, place: int = 0) -> Bifurcation | None:
-    """The Hopf point around which the orbit with these states lies, with its period and in its plane."""
+    """Return the Hopf point inside an orbit.
+
+    The orbit with these states is around it, with its period and in its plane.
+    """
     resting, guess = _equilibria(orbit, states.mean(axis=0), place)
     n, rate, sizes = orbit.frame.size, 2 * np.pi / orbit.full_period, orbit.frame.sizes
     curve = CurveFamily(resting, Kind.HOPF, np.zeros((0, 0)), np.zeros((0, 0)), rate)
@@ -158,7 +183,10 @@ def _hopf_near(orbit: Orbit, states: Array, place: int = 0) -> Bifurcation | Non
 
 
 def _towards(node: Node, orbit: Orbit, hopf: Array) -> bool:
-    """Does the branch lead to a Hopf point (x, p)? There p - p_H is half of the slope dp/da times the amplitude a."""
+    """Return whether the branch leads to a Hopf point.
+
+    At a Hopf point (x, p), p - p_H is half of the slope dp/da times the amplitude a.
+    """
     family, n = node.family, orbit.frame.size
     start, move = orbit.start(), orbit.heading(node.tangent)[:n]
     away = (start - hopf[:n]) / orbit.frame.sizes
@@ -172,22 +200,29 @@ def _towards(node: Node, orbit: Orbit, hopf: Array) -> bool:
 
 
 def _at_rest(node: Node, orbit: Orbit, label: Bifurcation) -> Node:
-    """The last node of the family: the equilibrium itself, with the period 2π/ω; the node where it has no such form."""
+    """Return the last node of the family.
+
+    The equilibrium itself, with the period 2π/ω; the node where it has no such form.
+    """
     z = orbit.resting(label.point, label.period, label.value)
     return node if z is None else _moved_to(node, z)
 
 
 def _moved_to(node: Node, z: Array) -> Node:
-    """The node at other unknowns of its family, further along the branch."""
+    """Return the node at other unknowns.
+
+    Of its family, further along the branch.
+    """
     length = float(np.sqrt((((z - node.z) ** 2) * node.metric).sum()))
     return replace(node, z=z, at=node.family.linearise(z), arclength=node.arclength + length, solver=None)
 
 
 def endless(nodes: Sequence[Node]) -> Ending | None:
-    """The homoclinic or heteroclinic orbit, or the saddle-node, towards which the period grows; None where none is met.
+    """Return the limit of an endlessly growing period.
 
+    The homoclinic or heteroclinic orbit, or the saddle-node; None where none is met.
     At a saddle loop p - p∞ falls as e^{-λT}, λ the smaller of its leading eigenvalues; at a saddle-node on a circle
-    as T⁻². A period that grows by itself means nothing: at a canard explosion it does so and stops.
+    as T⁻². A growing period alone is not enough: at a canard explosion it grows and stops.
     """
     node, earlier = nodes[-1], nodes[-4]
     orbit = _orbit_of(node)
@@ -218,7 +253,10 @@ def endless(nodes: Sequence[Node]) -> Ending | None:
 
 
 def _saddle_near(orbit: Orbit, states: Array, place: int, size: float) -> tuple[Array, Complex] | None:
-    """The saddle next to a slow place of the orbit, with its eigenvalues."""
+    """Return the saddle near a slow place.
+
+    With its eigenvalues.
+    """
     resting, guess = _equilibria(orbit, states[place])
     row = np.zeros((1, guess.size))
     row[0, -1] = 1.0
@@ -253,7 +291,7 @@ def _at_saddles(
         return Ending(node, End.HETEROCLINIC, text) if stopped else None
     point, values = saddles[0]
     growing, falling = values[values.real > 0], values[values.real < 0]
-    # A parameter that stands still is a sign of canards too, and their slope may fall by chance as at a loop.
+    # A constant parameter also occurs at canards, and their slope may fall by chance as at a loop.
     if not _nears(nodes, point, float(growing.real.min()) / passages, float(-falling.real.max()) / passages):
         return None
     leading = [growing[np.argmin(growing.real)], falling[np.argmax(falling.real)]]
@@ -279,8 +317,9 @@ def _at_saddles(
 
 
 def _nears(nodes: Sequence[Node], saddle: Array, growth: float, decay: float) -> bool:
-    """Does the distance from a saddle fall with the period as at a loop, where it is e^{-λT} with 1/λ = 1/a + 1/b?
+    """Return whether the orbit approaches a saddle loop.
 
+    There the distance from the saddle is e^{-λT} with 1/λ = 1/a + 1/b.
     a, b: leading rates of growth and decay at the saddle. Orbits that pass a saddle at a distance, such as canards,
     keep it while their period grows.
     """
@@ -304,7 +343,10 @@ def _by_period(node: Node) -> float:
 
 
 def _at_saddle_node(nodes: Sequence[Node], slow: Array, size: float) -> Ending | None:
-    """Is the slowest place the remainder of a fold of equilibria, and does the period grow as T = C/√(p - p∞)?"""
+    """Return the end at a saddle-node, if any.
+
+    The slowest place is the remainder of a fold of equilibria, and the period grows as T = C/√(p - p∞).
+    """
     node = nodes[-1]
     resting, guess = _equilibria(_orbit_of(node), slow)
     curve = CurveFamily(resting, Kind.FOLD, np.zeros((0, 0)), np.zeros((0, 0)))
@@ -331,8 +373,9 @@ def _at_saddle_node(nodes: Sequence[Node], slow: Array, size: float) -> Ending |
 
 
 def merged(nodes: Sequence[Node], turn: int, label: Bifurcation | None) -> Ending | None:
-    """Has the branch turned round after node `turn` and come back on the same orbits, shifted or mirrored?
+    """Return the end of a branch that turned round.
 
+    After node `turn` it came back on the same orbits, shifted or mirrored.
     A doubled orbit does so where it was born, and an orbit that broke a symmetry where it regains it.
     """
     first, before, node = nodes[turn], nodes[-2], nodes[-1]
@@ -363,7 +406,10 @@ def merged(nodes: Sequence[Node], turn: int, label: Bifurcation | None) -> Endin
 
 
 def _named(orbit: Orbit, label: Bifurcation) -> Bifurcation:
-    """The bifurcation of the other branch at which this one ends: of the half orbit, or of the symmetric one."""
+    """Return the bifurcation of the other branch.
+
+    At which this one ends: of the half orbit, or of the symmetric one.
+    """
     half = label.period / 2
     if label.repeats is not None and label.repeats % 2:
         return replace(label, kind=Kind.PITCHFORK if label.kind is Kind.PITCHFORK else Kind.BRANCH_POINT)

@@ -1,4 +1,7 @@
-"""Equilibria of autonomous models as a family: the simplest case of `follow`."""
+"""Equilibria of autonomous models as a family.
+
+The simplest case of `follow`.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,9 @@ REAL = 1e-9
 
 @dataclass(frozen=True)
 class EquilibriumFamily:
-    """f(x, p) = 0 for z = (x, p...); the Jacobian is [f_x, f_p], stability is that of the eigenvalues of f_x.
+    """Equations f(x, p) = 0 of equilibria.
 
+    For z = (x, p...); the Jacobian is [f_x, f_p], stability is that of the eigenvalues of f_x.
     reach: largest sizes that the parameters may grow to along the branch.
     """
 
@@ -79,7 +83,10 @@ class EquilibriumFamily:
 
     @cached_property
     def _metric(self) -> Array:
-        """(N,) weights of the squared components in the length of a step."""
+        """Return the weights of squared components.
+
+        (N,) in the length of a step.
+        """
         return 1.0 / self.scale**2
 
     def values(self, z: Array) -> Array:
@@ -123,9 +130,10 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         return found[np.argsort(-found.real, kind="stable")]
 
     def rate(self) -> float:
-        """Return the size of f_x [1/s]: its largest eigenvalue.
+        """Return the size of f_x [1/s].
 
-        Where all of them vanish, as at the fold of one state, the parameters tell how fast states move.
+        Its largest eigenvalue.
+        Where all of them vanish, as at the fold of one state, the parameters set how fast states move.
         """
         scaled = np.abs(self.jacobian) * self.family.scale / self.family.sizes[:, None]
         largest, typical = float(np.abs(eigenvalues(self.matrix())).max()), float(scaled.max())
@@ -155,7 +163,10 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         return TESTS
 
     def several(self, before: Readings, after: Readings) -> list[RankedTest]:
-        """Tests for eigenvalues that cross the axis within one step, so that products over them keep their sign."""
+        """Return tests for eigenvalues that cross together.
+
+        Within one step, so that products over them keep their sign.
+        """
         # A node may lie at the crossing itself, where the real parts are rounding errors.
         least = [REAL * float(np.abs(r.multipliers).max()) for r in (before, after)]
         counts = [int((r.multipliers.real > low).sum()) for r, low in zip((before, after), least, strict=True)]
@@ -169,10 +180,13 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         return [(Kind.HOPF, _real_part(rank), rank) for rank in range(min(ahead), max(ahead))]
 
     def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
-        """The bifurcation at a zero of a test function; rank: which of the pairs, ordered by real part, crosses."""
+        """Return the bifurcation at a zero.
+
+        Of a test function; rank: which of the pairs, ordered by real part, crosses.
+        """
         family = self.family
         values, vectors = eigenvectors(self.matrix())
-        # At a fold of one state, or where all eigenvalues vanish together, those beside the point tell what is small.
+        # At a fold of one state, or where all eigenvalues vanish together, those beside the point give the scale.
         beside = (np.abs(end.readings.multipliers).max() for end in (first, last))
         size = float(max(np.abs(values).max(), *beside))
         if kind is Kind.HOPF:
@@ -188,6 +202,7 @@ class EquilibriumPoint(DensePoint, PlainPoint):
             distance, frequency = abs(values[index]), float("nan")
         zeros = int((np.abs(values) < 1e-6 * size).sum())
         defect = 1e-15 * size * values.size
+        # A branch point is located through a nearly singular matrix, hence less exactly.
         allowed = max(10 * defect, (1e-4 if kind is Kind.BRANCH_POINT else 1e-8) * size)
         order = np.argsort(-np.real(values), kind="stable")
         vector: Numbers = vectors[:, index] if kind is Kind.HOPF else np.real(vectors[:, index])
@@ -208,7 +223,10 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         )  # fmt: skip
 
     def _label(self, kind: Kind, node: Node, vector: Numbers) -> Kind:
-        """A branch point that breaks a declared symmetry of the equilibrium is a pitchfork."""
+        """Return the kind, with pitchforks recognised.
+
+        A branch point that breaks a declared symmetry of the equilibrium is a pitchfork.
+        """
         if kind is not Kind.BRANCH_POINT:
             return kind
         point = node.z[: self.family.size]
@@ -220,7 +238,10 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         return kind
 
     def images(self, z: Array) -> Callable[[Node], bool]:
-        """Return a test whether a node is the start again: the branch is a closed loop."""
+        """Return a test for the start.
+
+        A node that is the start again closes the branch.
+        """
         n, angles = self.family.size, self.family.model.angles
         first = z[:n].copy()
 
@@ -244,7 +265,10 @@ TESTS: tuple[Test, ...] = tuple(test_of(kind) for kind in (Kind.BRANCH_POINT, Ki
 
 
 def _pairs(values: Complex) -> Complex:
-    """Eigenvalues of the upper half plane, those that grow fastest first."""
+    """Return eigenvalues of the upper half plane.
+
+    Those that grow fastest first.
+    """
     upper = values[values.imag > REAL * np.abs(values).max()]
     return upper[np.argsort(-upper.real, kind="stable")]
 
@@ -256,14 +280,20 @@ def _real_part(rank: int) -> Callable[[Readings], float]:
 def resting_family(
     model: Model, names: tuple[str, ...], point: Array, sizes: tuple[float, ...], reach: tuple[float, ...] = ()
 ) -> EquilibriumFamily:
-    """The family of equilibria through a point, with the sizes of its states."""
+    """Return the family of equilibria through a point.
+
+    With the sizes of its states.
+    """
     own = np.maximum(np.abs(point), max(1e-2 * float(np.abs(point).max()), 1e-1))
     own[np.array(model.angles, bool)] = 1.0
     return EquilibriumFamily(model, names, model.vector, own, sizes, VectorField(model, names), reach)
 
 
 def equilibrium_family(model: Model, start: Anything, free: FreeParameter) -> tuple[EquilibriumFamily, Array]:
-    """Return the family through the equilibrium near `start`, and its unknowns there."""
+    """Return the family through an equilibrium.
+
+    The one near `start`, and its unknowns there.
+    """
     model.needs_repetition("equilibria")
     if model.period is not None:
         raise KapitzaError(

@@ -1,4 +1,7 @@
-"""Events along a branch: the sequence changes, a surface is grazed, the section meets an event."""
+"""Events along a branch.
+
+The sequence changes, a surface is grazed, the section meets an event.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ GAP_SAMPLES = 2048
 """Instants per orbit at which the distance from a surface is taken; its minima are those of parabolas between them."""
 
 ONE_GRAZE = 1e-2
-"""Of the size of the parameter: a graze that is further away than this is not what stopped the walk."""
+"""Of the size of the parameter: a graze that is further away than this did not stop the continuation."""
 
 
 def sequence_change(stretch: Stretch, before: Readings, after: Readings) -> list[Bifurcation]:

@@ -1,7 +1,7 @@
-"""What a family of motions must give to be followed, and what it may give.
+"""Required and optional parts of a family of motions.
 
 A family is m equations F(z) = 0 for N > m unknowns, parameters last. `linearise` returns a `FamilyPoint`: the Jacobian
-at z and everything that is known about the motion there. A family must give its equations, the readings of a node and
+at z and all other properties of the motion there. A family must give its equations, the readings of a node and
 its row in the branch; it may give an orbit, another mesh, test functions, a small matrix (`PlainPoint` gives none).
 """
 
@@ -64,7 +64,7 @@ class Sample:
 
     values: (k,) of the parameters; point: (n,) state; period; multipliers of the whole orbit.
 
-    nodes: fractions (J,) and states (J, n) from which the orbit can be had again; None where one state serves.
+    nodes: fractions (J,) and states (J, n) from which the orbit can be computed again; None where one state serves.
     """
 
     values: Array
@@ -78,7 +78,7 @@ class Sample:
 class Subject:
     """What a branch is a branch of.
 
-    method: empty where it is the one asked for; counted: whether the branch says how many nodes a point has.
+    method: empty where it is the requested one; counted: whether the branch stores how many nodes a point has.
     """
 
     name: str
@@ -250,7 +250,7 @@ class FamilyPoint(LinearisedFamily, Protocol):
         ...
 
     def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
-        """Return the bifurcation at a zero, if it is one."""
+        """Return the bifurcation at a zero, if any."""
         ...
 
     def sequence_change(self, stretch: Stretch, before: Readings, after: Readings) -> list[Bifurcation]:
@@ -372,7 +372,7 @@ class Node:
         """The parameter (the first of them in two-parameter families)."""
         return float(self.z[-len(self.family.free)])
 
-    # Computed at most once for each node: tests, ends and sections ask for them in turn.
+    # Computed at most once for each node: tests, ends and sections all use them.
 
     @cached_property
     def readings(self) -> Readings:

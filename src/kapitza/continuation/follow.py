@@ -1,4 +1,7 @@
-"""The verb: follow a family of orbits or equilibria along a parameter."""
+"""Continuation of orbits or equilibria along a parameter.
+
+`follow` is the verb.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ def follow(
     bounds : (float, float), optional
         Between which it may move; by default those of the parameter, or a decade.
     period : optional
-        As in `solve_orbit`, where the start does not say it; steps of a cycle for maps (1: a fixed point).
+        As in `solve_orbit`, where the start does not give it; steps of a cycle for maps (1: a fixed point).
     direction : int
         +1 or -1 for one direction of the parameter, 0 (default) for both.
     method : optional
@@ -97,7 +100,7 @@ def follow(
     posterior : Estimate, optional
         Points and bifurcations then carry intervals.
     monitor : Monitor, optional
-        May stop the walk.
+        May stop the continuation.
     rig
         Further settings of an experiment, see `kapitza.rig.follow_rig`.
 
@@ -176,7 +179,10 @@ def _long_periods(
     stepping: Stepping | None = None,
     monitor: Monitor | None = None,
 ) -> Branch:
-    """The curve in two parameters of the homoclinic orbit at the end of a branch."""
+    """Return the curve of a homoclinic orbit.
+
+    In two parameters, from the end of a branch.
+    """
     model = branch.model.with_values(**{branch.parameter: float(branch.values[-1, 0])})
     for name in names:
         model.check(name)
@@ -186,8 +192,9 @@ def _long_periods(
 
 
 def extend(branch: Branch, bounds: Bounds | None = None, **settings: Anything) -> Branch:
-    """A branch (loaded from a file, or stopped by its bounds) followed on from its last point.
+    """Extend a branch from its last point.
 
+    A branch loaded from a file, or stopped by its bounds.
     The new points, bifurcations and the new end are appended; everything else stays as it is.
     """
     resting = branch.subject == "equilibrium"
@@ -229,7 +236,10 @@ def extend(branch: Branch, bounds: Bounds | None = None, **settings: Anything) -
 
 
 def _joined(deviations: Array | None, more: Array | None) -> Array | None:
-    """Those of both parts; None where one of them was followed without a posterior."""
+    """Join the deviations of both parts.
+
+    None where one of them was followed without a posterior.
+    """
     return None if deviations is None or more is None else np.concatenate([deviations, more[1:]])
 
 
@@ -247,7 +257,10 @@ def walk_branch(
     equilibrium: bool = False,
     detect: bool = True,
 ) -> Walker:
-    """What `follow` walks, as an iterable: for node in walk_branch(...): node.value; then .branch."""
+    """Return an iterable that traces a branch.
+
+    What `follow` iterates: for node in walk_branch(...): node.value; then .branch.
+    """
     limits = checked_bounds(model, parameter, bounds)
     require_effect(model, parameter)
     direction = checks.whole("direction", direction, least=-1, most=1, error=KapitzaError)
@@ -273,7 +286,10 @@ def _cycle(
     method: Anything,
     half_map: bool,
 ) -> tuple[ShootingFamily, Array]:
-    """The family through a cycle of a map, and its unknowns there."""
+    """Return the family through a map cycle.
+
+    And its unknowns there.
+    """
     if method is not None or half_map:
         raise KapitzaError(
             f'"{model.name}" is a map: its cycles are followed by all of their points, without {Give("method")} '
@@ -311,7 +327,10 @@ def orbit_family(
 def shooting_family(
     model: Model, orbit: PeriodicOrbit, parameter: str, limits: Bounds, nodes: int = 1, half_map: bool = False
 ) -> tuple[ShootingFamily, Array]:
-    """Return the family through an orbit on a number of nodes, and its unknowns there."""
+    """Return the shooting family through an orbit.
+
+    On a number of nodes, and its unknowns there.
+    """
     flow = branch_flow(model, (parameter,))
     point, period, repeats = orbit.points[0], orbit.period, orbit.repeats
     rates = flow.rates(point, 0.0)
@@ -345,7 +364,10 @@ def _solved(model: Model, start: Anything, period: float | None, method: Anythin
 
 
 def _closes(model: Model, orbit: PeriodicOrbit) -> bool:
-    """Is this an orbit of the model as it is, so that the walk may begin on it without solving again?"""
+    """Return whether an orbit solves the model.
+
+    At its present values, so that the continuation may begin on it without solving again.
+    """
     if orbit.loop is None or orbit.section_phase or orbit.points.shape[1] != len(model.states):
         return False
     if (orbit.repeats is None) != (model.period is None):

@@ -1,4 +1,7 @@
-"""What a family of orbits is described in: model, free parameters, sizes, and the compiled equations behind them."""
+"""Coordinates of a family of orbits.
+
+Model, free parameters, sizes, and the compiled equations behind them.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +58,9 @@ def flow_dynamics(model: Model, free: tuple[str, ...], repeats: int | None, flow
 
 @dataclass(frozen=True)
 class Frame:
-    """The coordinates in which orbits of a model are described.
+    """Coordinates in which orbits of a model are described.
 
-    repeats: excitation periods after which they close (None: after a time of their own).
-
+    repeats: excitation periods after which they close (None: after an unknown time).
     free: the parameters among the unknowns, last in z; vector: values of all, the free ones as they were at the start.
     sizes: (n,) of the states, period, parameter_sizes: the lengths that count as one step; reach: largest sizes that
     the parameters may grow to along the branch.
@@ -196,7 +198,7 @@ def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before:
     angles = np.array(model.angles, bool)
     size[angles] = 1.0
     if not size.any():
-        # At rest at the origin nothing has a size of its own.
+        # At rest at the origin no state has a size: take one for the coordinates.
         size[: len(model.coordinates)] = 1.0
     coordinates = [c.order for c in model.coordinates]
     second = [i for i, order in enumerate(coordinates) if order == 2]

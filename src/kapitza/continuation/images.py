@@ -1,4 +1,7 @@
-"""Which points of a branch are images of its start: the same orbit, shifted or mirrored."""
+"""Images of the start of a branch.
+
+The same orbit, shifted or mirrored.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,7 @@ def _copies(start: Orbit) -> list[Array]:
     """Return the first states of all copies."""
     flow, vector = start.frame.flow, start.values
     period = float(flow.period(vector) or 1.0)
+    # A doubled branch followed through its birth returns on the same orbits one excitation period later.
     visits = [start.section_point()]
     for k in range(1, start.full_repeats or 1):
         begin = (k - 1) * period
@@ -47,7 +51,10 @@ def _copies(start: Orbit) -> list[Array]:
 
 
 def same_curve(start: Orbit, orbit_of: Callable[[Node], Orbit | None]) -> Callable[[Node], bool]:
-    """Return a test for images of an orbit without a clock: its start is on their curve, and their periods agree."""
+    """Return a test for images of autonomous orbits.
+
+    An orbit without a clock: its start is on their curve, and their periods agree.
+    """
     begun, period = start.start(), start.full_period
     mirrored = [begun, *(s.matrix @ begun for s in linear_symmetries(start.frame.model))]
 

@@ -1,4 +1,7 @@
-"""The certificate rule: a point is labelled only where its multipliers can be trusted to say so."""
+"""Certificate rule for labels of bifurcations.
+
+A point is labelled only where its multipliers can be trusted.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def _orientation_kept(multipliers: Complex, orbit: Orbit) -> bool:
     Elsewhere they are rounding errors.
     """
     sizes = np.abs(multipliers)
-    # A multiplier far below the largest one has no sign of its own.
+    # The sign of a multiplier far below the largest one is rounding.
     if orbit.frame.model.is_map or orbit.events or orbit.closing is not None or sizes.min() < 1e-8 * sizes.max():
         return True
     # Pairs of complex ones have positive products.

@@ -1,4 +1,7 @@
-"""Bifurcations between two nodes: found by the sign of a test function, located in arclength, judged, labelled."""
+"""Location of bifurcations between two nodes.
+
+Found by the sign of a test function, located in arclength, tested, labelled.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ class _LostError(Exception):
 
 @dataclass
 class Stretch:
-    """The branch between two nodes, point by point on demand: hyperplanes across the first node's tangent."""
+    """Branch between two nodes, computed on demand.
+
+    Points are in hyperplanes across the first node's tangent.
+    """
 
     first: Node
     last: Node
@@ -69,9 +75,11 @@ class Stretch:
     def zero(
         self, function: Callable[[Readings], float], apart: Sequence[float] = (), exact: float = ROOT
     ) -> Node | None:
-        """Where a test function changes its sign, to rounding; None where that is at one of the places `apart`.
+        """Locate a sign change of a test function.
 
-        Secants within a bracket, the value at an end that stays being lowered (Anderson and Björck, BIT 13 (1973) 253).
+        To rounding; None where that is at one of the places `apart`.
+        Secants within a bracket, the value at an end that stays being lowered (Anderson and Björck, BIT 13 (1973)
+        253).
         Next to a singular matrix the function is noise: the search ends where it is smallest.
         """
         found = {s: function(node.readings) for s, node in self.known.items() if not _near(s, apart, SAME_PLACE)}
@@ -88,7 +96,7 @@ class Stretch:
         best, vain = min(found, key=lambda s: abs(found[s])), 0
         try:
             while abs(found[best]) > exact * largest and vain < 2 and abs(high - low) > 1e-14:
-                # The value at an end that stays is lowered again and again: rounding may lead beyond that end.
+                # The value at an end that stays is lowered repeatedly: rounding may lead beyond that end.
                 s = min(max((low * above - high * below) / (above - below), min(low, high)), max(low, high))
                 if abs(high - low) < 100 * SAME_PLACE and _near(s, apart, SAME_PLACE):
                     return None
@@ -117,7 +125,10 @@ class Stretch:
 
     @staticmethod
     def _bracket(found: dict[float, float]) -> tuple[float, float] | None:
-        """Return places, of those looked at, between which the sign changes; None where it does not."""
+        """Return places that bracket a sign change.
+
+        Of those computed; None where there is no change.
+        """
         places = sorted(found)
         pairs = [(a, b) for a, b in pairwise(places) if found[a] * found[b] <= 0]
         ends = places[0], places[-1]
@@ -127,9 +138,12 @@ class Stretch:
         return pairs[0] if pairs else None
 
     def bisected(self, side: Callable[[Readings], object], tolerance: float = 1e-9) -> Node:
-        """Where a property changes, as near as points can be corrected; the last point before the change."""
+        """Locate the change of a property by bisection.
+
+        As near as points can be corrected; the last point before the change.
+        """
         before = side(self.first.readings)
-        # What was looked for earlier on the same stretch may have left points close to the change.
+        # An earlier search on the same stretch may have left points close to the change.
         places = sorted(self.known)
         high = next((s for s in places if side(self.known[s].readings) != before), self.length)
         low = max(s for s in places if s < high)
@@ -154,7 +168,10 @@ def _on_one_side(first: Node, last: Node) -> list[Bifurcation]:
 
 
 def _changes(before: float, after: float) -> bool:
-    """Does the sign change? Zero counts as positive, so that a node at a bifurcation belongs to one step only."""
+    """Return whether the sign changes.
+
+    Zero counts as positive, so that a node at a bifurcation belongs to one step only.
+    """
     return (before < 0) != (after < 0) and isfinite(before) and isfinite(after)
 
 
@@ -163,12 +180,15 @@ def _near(place: float, places: Sequence[float], distance: float) -> bool:
 
 
 def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
-    """What happens between two nodes of one mesh, in the order of arclength."""
+    """Return the bifurcations between two nodes.
+
+    Of one mesh, in the order of arclength.
+    """
     before, after, at = first.readings, last.readings, first.at
     if before.sequence != after.sequence:
         stretch = Stretch(first, last)
         marks = at.sequence_change(stretch, before, after)
-        # What happens on either side of the change is looked for there; nothing is compared across it.
+        # Bifurcations are searched for on either side of the change; nothing is compared across it.
         places = sorted(stretch.known)
         high = next(s for s in places if stretch.known[s].readings.sequence != before.sequence)
         low = max(s for s in places if s < high)

@@ -1,7 +1,8 @@
-"""Curves of homoclinic orbits in two parameters, by orbits of one long period.
+"""Curves of homoclinic orbits in two parameters.
 
+By orbits of one long period.
 The distance of such an orbit from the homoclinic one falls as e^{-λT}, λ the smaller leading eigenvalue of the saddle,
-or as T⁻² at a saddle-node on an invariant circle: the curve of orbits of one long period T stands for it.
+or as T⁻² at a saddle-node on an invariant circle: the curve of orbits of one long period T approximates it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ LONG = (End.HOMOCLINIC, End.HETEROCLINIC, End.SADDLE_NODE)
 
 @dataclass(frozen=True)
 class LongFamily:
-    """Orbits of the fixed period `period` for z = (nodes, T, p, q): the equations of orbits and T = period."""
+    """Orbits of one fixed, long period.
+
+    For z = (nodes, T, p, q): the equations of orbits and T = period.
+    """
 
     inner: ShootingFamily
     period: float
@@ -84,7 +88,10 @@ class LongFamily:
 
 @dataclass(frozen=True)
 class LongPoint(DensePoint, PlainPoint):
-    """One long orbit: the Jacobian with the row of the period. Nothing is looked for along the curve."""
+    """One orbit of a long period.
+
+    The Jacobian with the row of the period. No bifurcations are searched for along the curve.
+    """
 
     family: LongFamily
     inner: ShootingPoint
@@ -120,7 +127,10 @@ def follow_long(
     branch: Branch, names: tuple[str, str], ranges: Sequence[Bounds], direction: int, stepping: Stepping | None,
     monitor: Monitor | None,
 ) -> Branch:  # fmt: skip
-    """The curve of orbits with the period of the last one of a branch that ends in a homoclinic orbit."""
+    """Trace the curve of long-period orbits.
+
+    With the period of the last one of a branch that ends in a homoclinic orbit.
+    """
     if branch.ends[1] not in LONG or branch.model.is_map:
         raise KapitzaError(
             f"A branch is followed in two parameters where it ends in a homoclinic orbit or a saddle-node on a circle; "

@@ -1,4 +1,7 @@
-"""Periodic orbits as a family in a parameter, by shooting: what `follow` traces."""
+"""Periodic orbits as a family, by shooting.
+
+`follow` traces them in a parameter.
+"""
 
 from __future__ import annotations
 
@@ -72,8 +75,9 @@ class Section:
 
 @dataclass(frozen=True)
 class ShootingFamily:
-    """Orbits by shooting: F(z) = 0, z = (nodes, [T], p...).
+    """Family of orbits by shooting.
 
+    F(z) = 0, z = (nodes, [T], p...).
     They close after `section.span` excitation periods, or after T.
 
     fractions: (J,) of the nodes. A cycle of a map is an orbit whose every point is a node.
@@ -120,6 +124,7 @@ class ShootingFamily:
     @cached_property
     def _scale(self) -> Array:
         count = self.fractions.size
+        # The root of the number of nodes makes the length of a step independent of it.
         return np.concatenate([np.tile(self.frame.sizes, count) * np.sqrt(count), self.frame.tail])
 
     @property
@@ -128,7 +133,10 @@ class ShootingFamily:
 
     @cached_property
     def _metric(self) -> Array:
-        """(N,) weights of the squared components in the length of a step."""
+        """Return the weights of squared components.
+
+        (N,) in the length of a step.
+        """
         return 1.0 / self.scale**2
 
     def residual(self, z: Array) -> Array:
@@ -359,7 +367,7 @@ class ShootingPoint(PlainPoint):
     def heading(self, tangent: Array) -> Array:
         """Return start, [period], parameters over their sizes.
 
-        Along a canard the start hardly moves, and only the period tells which direction is ahead.
+        Along a canard the start hardly moves, and only the period shows which direction is ahead.
         """
         own = self.frame.tail.size
         return np.concatenate(

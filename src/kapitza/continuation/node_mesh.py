@@ -1,4 +1,7 @@
-"""How many nodes an orbit by shooting wants, and where: as tangents grow along it."""
+"""Number and places of shooting nodes.
+
+By the growth of tangents along the orbit.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,9 @@ MOVED_NODES = 5e-3
 
 
 def total_growth(segments: Array) -> float:
-    """Return the largest action of any part of the map.
+    """Return the largest growth over any part.
 
-    On many nodes it is a bound.
-
+    The largest action of any part of the map. On many nodes it is a bound.
     segments: (J, n, n) propagators between nodes.
     """
     n = segments.shape[1]
@@ -63,14 +65,14 @@ def better_mesh(
         total = total_growth(segments)
         if total < FEW_NODES:
             return np.zeros(1)
-        # Nodes that growth no longer calls for lie where the orbit moves fast, and keep the steps short.
+        # Nodes that growth no longer requires are where the orbit moves fast, and keep the steps short.
         crowded = count > 2 * np.log10(total) / np.log10(NODE_GROWTH) + 2
         if not crowded:
             return None
     wanted = placed()
     if crowded and wanted.size > 0.75 * count:
         return None
-    # A mesh with as many nodes serves only where they move: growth wanders along an orbit as the family goes on.
+    # A mesh with as many nodes helps only where they move: the place of growth shifts along the family.
     if wanted.size <= count and _near(wanted, fractions) < MOVED_NODES:
         return None
     return wanted

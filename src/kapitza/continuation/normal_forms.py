@@ -1,4 +1,7 @@
-"""Coefficients of normal forms, whose sign says to which side the new motions leave."""
+"""Coefficients of normal forms.
+
+Their sign decides to which side the new motions leave.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ AGREEMENT = 1e-3
 
 
 class Rates(Protocol):
-    """Equilibria whose rates can be differentiated: sizes (n,) of the states, values of all parameters at z."""
+    """Equilibria whose rates can be differentiated.
+
+    sizes (n,) of the states, values of all parameters at z.
+    """
 
     @property
     def size(self) -> int: ...
@@ -40,8 +46,9 @@ class Rates(Protocol):
 
 
 def lyapunov_coefficient(family: Rates, own: Array, square: float) -> float:
-    """First Lyapunov coefficient l₁ of a Hopf point with ω² = square: negative where it is supercritical.
+    """Return the first Lyapunov coefficient of a Hopf point.
 
+    l₁ for ω² = square: negative where it is supercritical.
     l₁ = Re[p̄·C(q, q, q̄) - 2 p̄·B(q, f_x⁻¹B(q, q̄)) + p̄·B(q̄, (2iω - f_x)⁻¹B(q, q))]/2ω with f_x q = iωq,
     f_xᵀp = -iωp, p̄·q = 1 and |q| = 1 in units of the sizes of the states (Kuznetsov, Elements of Applied Bifurcation
     Theory, 5.62). B and C come from differences of f_x, with steps that are shortened until two agree: states may be
@@ -57,7 +64,10 @@ def lyapunov_coefficient(family: Rates, own: Array, square: float) -> float:
 
 
 def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple[float, float]:
-    """l₁ by differences of one step, and the sum of the sizes of its terms."""
+    """Return l₁ by differences of one step.
+
+    And the sum of the sizes of its terms.
+    """
     n, omega = family.size, float(np.sqrt(square))
     matrix = _slopes(family, own, np.zeros((1, n)))[0]
     pair = _pair(matrix, omega)
@@ -69,7 +79,10 @@ def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple
     one = np.eye(n)
 
     def along(direction: Array) -> tuple[Array, Array]:
-        """First and second derivative (n, n) of f_x along a real direction in units of the sizes."""
+        """Differentiate f_x along a real direction.
+
+        First and second derivative (n, n), in units of the sizes.
+        """
         grid = np.array([-2.0, -1.0, 1.0, 2.0])[:, None] * step * direction
         a, b, c, d = _slopes(family, own, grid)
         first = (a - 8 * b + 8 * c - d) / (12 * step)
@@ -88,7 +101,10 @@ def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple
 
 
 def _slopes(family: Rates, own: Array, moves: Array) -> Array:
-    """f_x (K, n, n) in units of the sizes at the point moved by each row of `moves` (K, n), in units of the sizes."""
+    """Return f_x at moved points.
+
+    (K, n, n) in units of the sizes, at the point moved by each row of `moves` (K, n), in units of the sizes.
+    """
     n, sizes = family.size, family.sizes
     states = own[:n] + moves * sizes
     found = family.vector_field.derivatives(states, np.zeros(len(states)), family.values(own))
@@ -96,7 +112,10 @@ def _slopes(family: Rates, own: Array, moves: Array) -> Array:
 
 
 def _pair(matrix: Array, omega: float) -> tuple[Complex, Complex] | None:
-    """Return left and right eigenvectors of the eigenvalue nearest to iω; None if it is real."""
+    """Return left and right eigenvectors at iω.
+
+    Of the eigenvalue nearest to iω; None if it is real.
+    """
     values, right = eigenvectors(matrix)
     place = int(np.argmin(np.abs(values - 1j * omega)))
     turned, left = eigenvectors(matrix.T)
@@ -107,9 +126,14 @@ def _pair(matrix: Array, omega: float) -> tuple[Complex, Complex] | None:
 
 
 def cubic_coefficient(inner: ShootingPoint, v: Array, w: Array) -> float:
-    """w·[C(v, v, v) + 3 B(v, (1 - M)⁻¹ B(v, v))]/6 of the return map at a doubling: its sign tells on which side the
-    doubled orbits live (Kuznetsov, Elements of Applied Bifurcation Theory, 5.4.2). The return map of an autonomous
-    orbit is that to the plane of the phase condition."""
+    """Return the cubic coefficient of a doubling.
+
+    w·[C(v, v, v) + 3 B(v, (1 - M)⁻¹ B(v, v))]/6 of the return map: its sign decides on which side the doubled orbits
+    are
+    (Kuznetsov, Elements of Applied Bifurcation Theory, 5.4.2). The return map of an autonomous orbit is that to the
+    plane
+    of the phase condition.
+    """
     n, step, sizes, start = inner.frame.size, CUBIC_STEP, inner.frame.sizes, inner.start()
     section = return_map(inner)
     matrix = inner.matrix()
@@ -126,7 +150,10 @@ def cubic_coefficient(inner: ShootingPoint, v: Array, w: Array) -> float:
         return section(start + amount * direction)
 
     def pairs(direction: Array, most: int) -> tuple[list[Array], list[Array]]:
-        """Even and odd parts (twice) of the map at 1, 2, … steps along a direction."""
+        """Return even and odd parts of the map.
+
+        Twice each, at 1, 2, … steps along a direction.
+        """
         there = [(image(direction, k * step), image(direction, -k * step)) for k in range(1, most + 1)]
         return [a + b for a, b in there], [a - b for a, b in there]
 
@@ -135,7 +162,7 @@ def cubic_coefficient(inner: ShootingPoint, v: Array, w: Array) -> float:
 
     centre = image(v, 0.0)
     even, odd = pairs(v, 3)
-    # Both differences are of fourth order: next to the zero of the cubic term the fifth derivative is what is left.
+    # Both differences are of fourth order: next to the zero of the cubic term the fifth derivative dominates.
     cubic = (8 * odd[1] - 13 * odd[0] - odd[2]) / (8 * step**3)
     shift = np.linalg.solve(off_pole(np.eye(n) - matrix), second(even))
     size = float(np.linalg.norm(shift / sizes))
@@ -147,7 +174,10 @@ def cubic_coefficient(inner: ShootingPoint, v: Array, w: Array) -> float:
 
 
 def _section(inner: ShootingPoint) -> tuple[Array, Array]:
-    """Return the normal of the plane of the phase condition, and the rates at the start."""
+    """Return normal and rates of the phase plane.
+
+    The normal of the plane of the phase condition, and the rates at the start.
+    """
     reference = inner.family.section.reference
     assert reference is not None
     normal = reference[1] / inner.frame.sizes**2
@@ -156,7 +186,7 @@ def _section(inner: ShootingPoint) -> tuple[Array, Array]:
 
 
 def return_map(inner: ShootingPoint) -> Callable[[Array], Array]:
-    """Return the map x → state when the orbit closes.
+    """Return the map x → state at closure.
 
     An autonomous orbit closes at its own time, on the plane through its start.
     """
@@ -195,8 +225,9 @@ Matrix = TypeVar("Matrix", Array, Complex)
 
 
 def off_pole(matrix: Matrix) -> Matrix:
-    """Return a matrix (n, n) that can be solved with, for a coefficient with a pole where it is singular.
+    """Shift an exactly singular matrix off its pole.
 
+    Returns a matrix (n, n) that can be solved with, for a coefficient with a pole where it is singular.
     At a fold-flip or a zero-Hopf point the matrix is singular: whether its last pivot is exactly 0 or a rounding error
     differs between processors. A shift of the diagonal by one rounding makes the coefficient large in both cases.
     """

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 class Kind(Enum):
-    """What happens at a point of a branch; the value is the word to show."""
+    """Kind of a bifurcation; the value is shown."""
 
     FOLD = "fold"
     DOUBLING = "period doubling"
@@ -45,7 +45,7 @@ class Kind(Enum):
 
 
 class End(Enum):
-    """Why a branch ends; the value is the sentence to show."""
+    """Reason why a branch ends; the value is shown."""
 
     BOUND = "the parameter reached its bound"
     CLOSED = "the branch closed on itself"
@@ -71,11 +71,15 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class Critical:
-    """Hold what crosses the circle (or the axis) at a bifurcation.
+    """Critical multiplier (or eigenvalue) of a bifurcation.
 
-    critical: the multiplier (eigenvalue); vector: (n,) its direction in state space; frequency: imaginary part of the
-    eigenvalue at a Hopf point, angle of the pair at Neimark-Sacker; coefficient: first Lyapunov coefficient of a Hopf
-    point, negative where it is supercritical; tangent: (N,) of the branch at a branch point, in its unknowns.
+    critical: the multiplier (eigenvalue) that crosses the circle (or the axis); vector: (n,) its direction in state
+    space;
+    frequency: imaginary part of the eigenvalue at a Hopf point, angle of the pair at Neimark-Sacker; coefficient:
+    first
+    Lyapunov coefficient of a Hopf point, negative where it is supercritical; tangent: (N,) of the branch at a branch
+    point,
+    in its unknowns.
     """
 
     critical: complex
@@ -87,7 +91,7 @@ class Critical:
 
 @dataclass(frozen=True)
 class Proof:
-    """Hold how far the label of a bifurcation can be trusted.
+    """Certificate of the label of a bifurcation.
 
     verified: False where the certificate of the multipliers does not allow it: shown as "unverified"; defect: of the
     multipliers; distance: of the critical one from where it should be; note: why it is not verified.
@@ -101,7 +105,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class ReturnMap:
-    """Hold the map that a bifurcation was found on.
+    """Map that a bifurcation was found on.
 
     half: half of the period, by a symmetry; span, offset: its excitation periods and where they begin.
     """
@@ -168,7 +172,10 @@ class Bifurcation:
 
     @property
     def criticality(self) -> str:
-        """ "supercritical" or "subcritical" where the normal form was computed, "" elsewhere."""
+        """Criticality where the normal form was computed.
+
+        "supercritical" or "subcritical"; "" elsewhere.
+        """
         if not np.isfinite(self.coefficient):
             return ""
         return "supercritical" if self.coefficient < 0 else "subcritical"

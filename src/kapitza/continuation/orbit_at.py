@@ -1,4 +1,4 @@
-"""Points of a branch as orbits with everything, on demand."""
+"""Orbits at points of a branch, on demand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ Array = NDArray[np.float64]
 
 
 def orbit_at(branch: Branch, index: int) -> PeriodicOrbit:
-    """The orbit at a point of a branch as it is: no Newton step is taken, at a fold it would lead away."""
+    """Return the orbit at a branch point.
+
+    No Newton step is taken: at a fold it would lead away.
+    """
     changes = dict(zip(branch.parameters, branch.values[index].tolist(), strict=True))
     model = branch.model.with_values(**changes)
     fractions, nodes = np.zeros(1), branch.points[index : index + 1]
@@ -54,7 +57,10 @@ def _orbit_through(
 
 
 def _around(flow: Flow, nodes: Array, times: Array) -> tuple[Array, Array, tuple[Event, ...]]:
-    """Where every node (m, n) gets to by the next of times (m + 1,), the tangents (m, n, n), and the events between."""
+    """Propagate every node to the next.
+
+    The states that nodes (m, n) reach by the next of times (m + 1,), the tangents (m, n, n), and the events between.
+    """
     if len(nodes) == 1:
         # Code for one run is there already, or compiles in a fraction of the time of that for many.
         alone = flow.propagate(nodes[0], times[0], times[1])

@@ -1,4 +1,7 @@
-"""The frequency response of a forced model, with the backbone between its branches."""
+"""Frequency response of a forced model.
+
+With the backbone between its branches.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,9 @@ from kapitza.orbits.of_models import Guess
 
 @dataclass(frozen=True)
 class FrequencyResponse:
-    """Forced responses at one or several force amplitudes, and the backbone between them.
+    """Forced responses and their backbone.
 
+    At one or several force amplitudes.
     status: INTERRUPTED when it was stopped; the responses that were begun are there.
     """
 
@@ -75,7 +79,7 @@ def frequency_response(
     mode : int
         Of the backbone.
     monitor : Monitor, optional
-        Progress; when it is stopped, what there is comes back with the status INTERRUPTED.
+        Progress; when it is stopped, the finished responses are returned with the status INTERRUPTED.
     settings
         Further ones of `follow`.
 

@@ -1,4 +1,7 @@
-"""Discretisations that a family may use: collocation, harmonic balance, finite differences."""
+"""Discretisations that a family may use.
+
+Collocation, harmonic balance, finite differences.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +77,7 @@ class CollocationScheme:
     @property
     def scale(self) -> Array:
         j, m, frame = self.equations.elements, self.equations.rule.degree, self.frame
+        # The root of the number of elements makes the length of a step independent of it.
         nodes = np.tile(frame.sizes, j) * np.sqrt(j)
         slopes = np.tile(frame.sizes * 2 * np.pi / frame.period, j * m) * 10
         return np.concatenate([nodes, slopes, frame.tail])
@@ -115,7 +119,10 @@ class CollocationScheme:
         return _heading(self.frame, self.scale, tangent)
 
     def remeshed(self, z: Array) -> tuple[Scheme, Array] | None:
-        """Return a mesh laid where the orbit is steep now, finer where the defect has grown."""
+        """Return a mesh adapted to the orbit.
+
+        Dense where the orbit is steep, finer where the defect has grown.
+        """
         if not self.method.adapt:
             return None
         equations, u = self.equations, self.equations.unpack(z)
@@ -208,7 +215,10 @@ class HarmonicScheme:
         )
 
     def remeshed(self, z: Array) -> tuple[Scheme, Array] | None:
-        """Return a series with more harmonics where the last ones have grown."""
+        """Return a series with more harmonics.
+
+        Where the last ones have grown.
+        """
         frame, h = self.frame, self.equations.harmonics
         if self.tail(z) < SMALL_TAIL or 2 * h > self.method.max_harmonics * (frame.repeats or 1):
             return None
@@ -234,6 +244,7 @@ class DifferenceScheme:
     def scale(self) -> Array:
         points, count = self.equations.points, self.equations.form.count
         scale = _coordinate_scale(self.frame, count, points)
+        # The length of a step does not depend on the number of points.
         scale[: count * points] *= np.sqrt(points)
         return scale
 

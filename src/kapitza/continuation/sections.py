@@ -1,4 +1,7 @@
-"""Moving the section of an orbit: away from events, onto the fast part, across the direction of growth."""
+"""Moves of the section of an orbit.
+
+Away from events, onto the fast part, across the direction of growth.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,9 @@ OBLIQUE = 0.2
 
 
 def better_section(node: Node, turning: bool, extent: float) -> tuple[Node | None, float]:
-    """Return the node at a better section, and its extent.
+    """Return the node at a better section.
 
+    And its extent.
     turning: the flow at the section turned within the last steps; extent: of the orbit before (see `_radial`). Only
     orbits by shooting have a section that can be moved; None where it stays.
     """
@@ -45,6 +49,7 @@ def _apart_from_events(node: Node, point: ShootingPoint) -> Node | None:
     """
     if not point.events or len(point.family.fractions) != 1 or point.closing is not None:
         return None
+    # An event at the section stops single shooting: an impact at t = 0 flips the velocity of the start.
     period, begin = point.period, point.begin
     times = np.array(sorted((e.time - begin) / period for e in point.events))
     if times[0] > TOO_NEAR and 1 - times[-1] > TOO_NEAR:
@@ -54,7 +59,7 @@ def _apart_from_events(node: Node, point: ShootingPoint) -> Node | None:
     for i, event in enumerate(ordered):
         following = times[(i + 1) % times.size] + (1.0 if i + 1 == times.size else 0.0)
         gap = following - times[i]
-        # While sticking or in contact the state does not know where it came from.
+        # During stick or contact the state does not determine its past, so the section is not moved there.
         if event.kind not in ("stick", "contact") and gap > best:
             best, middle = gap, times[i] + gap / 2
     if middle is None or best < 4 * TOO_NEAR:
@@ -154,7 +159,7 @@ def _cut_at(node: Node, point: ShootingPoint, fraction: float) -> Node | None:
     if found.point is None:
         return None
     tangent = found.point.tangent
-    # Next to a fold in the parameter the period tells which direction is ahead.
+    # Next to a fold in the parameter the period shows which direction is ahead.
     tail = slice(-2, None) if frame.autonomous else slice(-1, None)
     if float((tangent * other.metric)[tail] @ node.tangent[tail]) < 0:
         tangent = -tangent

@@ -1,4 +1,7 @@
-"""Leaving a branch at a bifurcation: the doubled orbit, the broken symmetry, the orbit born at a Hopf point."""
+"""Branch switching at a bifurcation.
+
+The doubled orbit, the broken symmetry, the orbit born at a Hopf point.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +64,9 @@ def switch_branch(
         +1 or -1, the direction along the critical vector (both give the same orbits, shifted or mirrored, except at
         transcritical points).
     stepping : Stepping, optional
-        How it is walked.
+        Settings of the continuation.
     monitor : Monitor, optional
-        May stop the walk.
+        May stop the continuation.
 
     Returns
     -------
@@ -125,11 +128,15 @@ def _with_all(model: Model, bifurcation: Bifurcation) -> Model:
 
 
 def _departed(model: Model, bifurcation: Bifurcation, free: FreeParameter, amplitude: float, side: int) -> Node:
-    """The first node on the new branch: v·(x - x₀) = ε, everything else free."""
+    """Return the first node on the new branch.
+
+    v·(x - x₀) = ε, all other unknowns free.
+    """
     make = _new_cycle if model.is_map else _new_orbit
     family, z, ahead = make(model, bifurcation, free)
     ahead = _across(side * ahead, bifurcation.tangent, family.metric)
     row, value = ahead * family.metric, bifurcation.value
+    # Next to the bifurcation the matrix is nearly singular: other amplitudes where the first one fails.
     for factor in (1.0, 3.0, 10.0, 0.1):
         step = amplitude * factor
         guess = z + step * ahead
@@ -148,7 +155,10 @@ def _departed(model: Model, bifurcation: Bifurcation, free: FreeParameter, ampli
 
 
 def _new_cycle(model: Model, bifurcation: Bifurcation, free: FreeParameter) -> tuple[ShootingFamily, Array, Array]:
-    """The family of the cycles that leave, its unknowns at the bifurcation and the unit direction in which they do."""
+    """Return the family of cycles that leave.
+
+    Its unknowns at the bifurcation and the unit direction in which the cycles leave.
+    """
     count = (bifurcation.repeats or 1) * (2 if bifurcation.kind is Kind.DOUBLING else 1)
     nodes, tangents = along_cycle(model, bifurcation.point, np.real(bifurcation.vector), count)
     family, z = cycle_family(model, nodes, free)
@@ -178,7 +188,10 @@ def _new_orbit(model: Model, bifurcation: Bifurcation, free: FreeParameter) -> t
 
 
 def _across(direction: Array, tangent: Array | None, metric: Array) -> Array:
-    """A unit direction at right angles to the tangent of the known branch, so that the way does not lead back on it."""
+    """Return the direction across the known branch.
+
+    A unit direction at right angles to its tangent, so that the step does not lead back on it.
+    """
     if tangent is None or tangent.size != direction.size:
         return direction
     along = float((direction * metric) @ tangent) / float((tangent * metric) @ tangent)
@@ -191,7 +204,7 @@ def _across(direction: Array, tangent: Array | None, metric: Array) -> Array:
 def _other_equilibrium(
     model: Model, bifurcation: Bifurcation, free: FreeParameter, amplitude: float, side: int
 ) -> Node:
-    """The first equilibrium on the branch that crosses the known one.
+    """Return the first equilibrium on the crossing branch.
 
     At a branch point [f_x, f_p] has two null vectors: one is the tangent of the known branch, and the step goes along
     the one at right angles to it (H. B. Keller's perpendicular switch).
@@ -201,7 +214,7 @@ def _other_equilibrium(
     z = np.append(bifurcation.point, value)
     _, sizes, right = singular_vectors(family.linearise(z).jacobian * family.scale)
     known = np.append(np.real(bifurcation.vector), 0.0) if bifurcation.tangent is None else bifurcation.tangent
-    # The whole Jacobian may vanish here: beside the point it tells what is small.
+    # The whole Jacobian may vanish here: beside the point it gives the scale.
     beside = np.abs(family.linearise(z + AWAY * known).jacobian * family.scale).max()
     null = 1 + int((sizes <= VANISHED * max(float(beside), float(sizes.max()))).sum())
     critical = np.append(np.real(bifurcation.vector), 0.0) / family.scale
@@ -221,8 +234,9 @@ def _other_equilibrium(
 
 
 def _directions(null: Array, known: Array, critical: Array) -> list[Array]:
-    """Return unit vectors of a null space (k, N) at right angles to the known tangent, in scaled unknowns.
+    """Return directions across the known tangent.
 
+    Unit vectors of a null space (k, N) at right angles to the known tangent, in scaled unknowns.
     One where two null vectors meet. Where more do, branches may leave along any of them: several are tried, the
     critical direction first.
     """
@@ -241,7 +255,10 @@ def _directions(null: Array, known: Array, critical: Array) -> list[Array]:
 
 
 def _at_section(flow: Flow, bifurcation: Bifurcation) -> Array:
-    """The critical direction at t = 0: carried there where the section had been moved."""
+    """Return the critical direction at t = 0.
+
+    Carried there where the section had been moved.
+    """
     vector = np.real(bifurcation.vector)
     if not bifurcation.offset or bifurcation.repeats is None:
         return vector
@@ -255,7 +272,10 @@ def _at_section(flow: Flow, bifurcation: Bifurcation) -> Array:
 
 
 def _born_at_hopf(model: Model, bifurcation: Bifurcation, free: FreeParameter, amplitude: float) -> Node:
-    """A small orbit near a Hopf point: along the real part of the eigenvector, with T = 2π/ω."""
+    """Return a small orbit near a Hopf point.
+
+    Along the real part of the eigenvector, with T = 2π/ω.
+    """
     vector, omega = np.asarray(bifurcation.vector), bifurcation.frequency
     point, value = bifurcation.point, bifurcation.value
     size = max(float(np.abs(point).max()), 1.0)
@@ -288,7 +308,7 @@ def _born_at_hopf(model: Model, bifurcation: Bifurcation, free: FreeParameter, a
         node = again.point or node
         along = float(row @ node.tangent)
         found.append(Node(node.family, node.z, node.tangent if along >= 0 else -node.tangent, node.at))
-        # What happens between the point and the first orbit is not seen: that must be next to nothing.
+        # Bifurcations between the point and the first orbit are not detected, so that distance must be tiny.
         if abs(node.value - value) < NEXT_TO * node.family.scale[-1]:
             return found[-1]
     if found:

@@ -1,5 +1,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-"""Symmetries of a model as matrices: what half maps close with, and what tells two copies of an orbit apart."""
+"""Symmetries of a model as matrices.
+
+Half maps close with them, and they distinguish copies of an orbit.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,27 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LinearSymmetry:
-    """x(t) -> S x(t + shift·T) takes solutions to solutions, T the excitation period; matrix S: (n, n), S² = 1."""
+    """Linear symmetry of the solutions of a model.
+
+    x(t) -> S x(t + shift·T) takes solutions to solutions, T the excitation period; matrix S: (n, n), S² = 1.
+    """
 
     matrix: Array
     shift: float
 
     def spans(self) -> tuple[float, ...]:
-        """Excitation periods after which an orbit can meet its mirror image: shift itself, or one period for none."""
+        """Return the excitation periods of a half orbit.
+
+        After which an orbit can meet its mirror image: shift itself, or one period for none.
+        """
         return (self.shift,) if self.shift else (1.0,)
 
 
 def linear_symmetries(model: Model) -> tuple[LinearSymmetry, ...]:
-    """The declared symmetries that are linear and their own inverse; others serve no half map."""
+    """Return declared symmetries that are linear involutions.
+
+    Linear and their own inverse; others do not define a half map.
+    """
     declared = tuple((tuple(s.map.items()), float(s.shift)) for s in model.symmetries)
     return _linear(tuple(model.states), declared)
 
@@ -41,7 +53,10 @@ def linear_symmetries(model: Model) -> tuple[LinearSymmetry, ...]:
 def _linear(
     states: tuple[str, ...], declared: tuple[tuple[tuple[tuple[str, sp.Expr], ...], float], ...]
 ) -> tuple[LinearSymmetry, ...]:
-    """Differentiating the maps takes longer than a dozen steps along a branch: once per model."""
+    """Return linear symmetries, cached per model.
+
+    Differentiating the maps takes longer than a dozen steps along a branch.
+    """
     found: list[LinearSymmetry] = []
     names = [symbol(name) for name in states]
     for items, shift in declared:
@@ -59,7 +74,10 @@ def _linear(
 def symmetry_of(
     flow: Flow, point: Array, period: float, repeats: int | None, tolerance: float = 1e-6
 ) -> LinearSymmetry | None:
-    """The symmetry under which the orbit through `point` (n,) is its own image half a period later, or None."""
+    """Return the symmetry of an orbit, or None.
+
+    The symmetry under which the orbit through `point` (n,) is its own image half a period later.
+    """
     model = flow.model
     angles = np.array(model.angles, bool)
     for symmetry in linear_symmetries(model):

@@ -1,4 +1,7 @@
-"""One direction of a branch: the walk, with what is found on the way and the reason it ends."""
+"""One direction of a branch.
+
+Its nodes, the bifurcations found along it, and the reason it ends.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ TURNED = 0.5
 """Least cosine between the rates at the section of two neighbouring orbits: below, the section is nearly tangent."""
 
 MOST_LEAPS = 8
-"""Grazes that one walk passes by looking for the other event sequence beyond."""
+"""Grazes that one trace passes by searching for the other event sequence beyond."""
 
 SAME_GRAZE = 1e-3
 """Distance in the parameter, relative to its size, within which two grazes are one."""
@@ -66,7 +69,7 @@ class Stepping:
     rule : StepRule
         Lengths of the steps, in units of the sizes of the unknowns: 0.1 is a tenth of the orbit or of the parameter.
     max_points : int
-        After which the walk ends.
+        After which the continuation ends.
 
     Examples
     --------
@@ -108,7 +111,7 @@ class _EndReachedError(Exception):
 class EndRule(Protocol):
     """Where a branch ends by itself.
 
-    Asked for each step, before and after its node is kept.
+    Called for each step, before and after its node is kept.
     """
 
     def within(self, before: Node, node: Node) -> Ending | None:
@@ -241,7 +244,7 @@ class Trace:
                 return
             changed = self._refreshed(last)
             if changed is not last:
-                # The walk goes on from the same point seen in other coordinates.
+                # Continue from the same point in other coordinates.
                 self.nodes[-1] = node = changed
                 steps = None
         self.end, self.message = End.POINTS, f"{self.stepping.max_points} points"
@@ -258,7 +261,10 @@ class Trace:
             self._turn = (place, turning[0] if turning else None)
 
     def _merged(self) -> bool:
-        """Has the branch turned round at its own end? Then what came after the turn is left out."""
+        """Return whether the branch turned round at its end.
+
+        Then the nodes after the turn are left out.
+        """
         if self._turn is None:
             return False
         place, label = self._turn
@@ -282,12 +288,18 @@ class Trace:
             self.nodes.append(ending.node)
 
     def _shrinking(self) -> Ending | None:
-        """The Hopf point next to the last node, where steps fail because every period is a solution."""
+        """Return the Hopf point near the last node.
+
+        Steps fail there because every period is a solution.
+        """
         last = self.nodes[-1]
         return self.ending.shrunk(last) if last.motion is not None else None
 
     def _other_nodes(self) -> Node | None:
-        """The last node of a family on several nodes with closer ones, once: growth may have outrun them."""
+        """Return the last node on closer shooting nodes.
+
+        Once, for a family on several nodes: growth may have exceeded what they resolve.
+        """
         last = self.nodes[-1]
         if len(self.nodes) == self._refined:
             return None
@@ -296,9 +308,10 @@ class Trace:
         return None if finer is None else _on_other_mesh(last, *finer)
 
     def _correct(self, guess: Guess) -> Outcome[Node]:
-        """The corrector, held to short steps where the event sequence changes or the section turns.
+        """Correct a guess, with limits on the step.
 
-        A long step would pass over what happens on either side of a change, as test functions are not compared across
+        Steps are held short where the event sequence changes or the section turns.
+        A long step would pass over bifurcations on either side of a change, as test functions are not compared across
         it. A step across which the motion at the section turns round leads past a Hopf point, where the branch ends.
         """
         outcome = self.stepping.corrector(guess)
@@ -319,20 +332,29 @@ class Trace:
         return outcome
 
     def _known(self, node: Node) -> list[Node]:
-        """The nodes before this one that are points of the same coordinates, and it."""
+        """Return the nodes in the same coordinates.
+
+        The node and the one before it, where that has the same coordinates.
+        """
         before = self.nodes[-2] if len(self.nodes) > 1 and self.nodes[-1] is node else None
         if before is None or before.z.size != node.z.size or _section(before) != _section(node):
             return [node]
         return [before, node]
 
     def _ranges(self, node: Node) -> list[tuple[int, str, tuple[float, float]]]:
-        """Places among the unknowns, names and bounds of the parameters that have bounds."""
+        """Return places, names and bounds of parameters.
+
+        Places among the unknowns, of the parameters that have bounds.
+        """
         names, first = node.family.free, node.z.size - len(node.family.free)
         ranges = [(first, names[0], self.bounds)]
         return ranges if self.second is None else [*ranges, (first + 1, names[1], self.second)]
 
     def _passed(self, node: Node) -> tuple[int, str, float] | None:
-        """Place, name and bound of the parameter that left its range first on the way to this node."""
+        """Return the parameter that left its range first.
+
+        Place, name and bound, on the way to this node.
+        """
         found: list[tuple[float, int, str, float]] = []
         for place, name, (low, high) in self._ranges(node):
             value, begun = float(node.z[place]), float(self.nodes[-1].z[place])
@@ -345,7 +367,10 @@ class Trace:
         return place, name, bound
 
     def _clipped(self, node: Node, place: int, name: str, bound: float) -> Node | None:
-        """The node at a bound that this one has passed; where there is none the walk ends at the one before."""
+        """Return the node at a passed bound.
+
+        Where there is none the branch ends at the node before.
+        """
         before = self.nodes[-1]
         share = (bound - before.z[place]) / ((node.z[place] - before.z[place]) or 1.0)
         guess = before.z + share * (node.z - before.z)
@@ -376,7 +401,7 @@ class Trace:
         if found is None:
             return None
         self._forget_repeated(node)
-        # The number of nodes may have changed on the way round: what is compared is where both motions begin.
+        # The number of nodes may have changed along the loop: compare the first states of both motions.
         here, first = (n.at.sample(n.z, n.readings).point for n in (found, self.start))
         sizes = found.family.state_sizes
         gap = np.abs(difference(here, first, found.family.model.angles) / sizes).max()
@@ -384,7 +409,10 @@ class Trace:
         return Ending(node, end, f"back at {node.family.free[0]} = {began:.8g}")
 
     def _forget_repeated(self, node: Node) -> None:
-        """Drop bifurcations of the last step that are behind the start, where they were found at first."""
+        """Drop bifurcations found twice on a closed branch.
+
+        Those of the last step that are behind the start, where they were found at first.
+        """
         last, size = len(self.nodes) - 2, 1e-8 * float(node.family.scale[-len(node.family.free)])
         known = [(b.kind, b.value) for i, b in self.bifurcations if i < last]
         self.bifurcations = [
@@ -406,8 +434,9 @@ class Trace:
         return node if renewed is None else _rebased(node, *renewed)
 
     def _beyond(self) -> Node | None:
-        """An orbit of another event sequence just past a graze, from which the walk goes on; None where none is found.
+        """Return an orbit just past a graze.
 
+        Of another event sequence, from which the continuation goes on; None where none is found.
         The other sequence may live on either side of the graze: both are tried, further and further away.
         """
         if self._leaps >= MOST_LEAPS:
@@ -428,7 +457,10 @@ class Trace:
         return None
 
     def _same_graze(self, found: Bifurcation, node: Node) -> bool:
-        """Is this a graze that the walk has just passed? Next to one the corrector lands on either side in turn."""
+        """Return whether a graze was just passed.
+
+        Next to one the corrector converges on either side in turn.
+        """
         if found.kind is not Kind.GRAZING:
             return False
         return any(self._at_graze(found.value, node, earlier) for _, earlier in self.bifurcations[-4:])
@@ -437,12 +469,15 @@ class Trace:
         return earlier.kind is Kind.GRAZING and abs(value - earlier.value) < SAME_GRAZE * node.family.scale[-1]
 
     def _collapsed(self, collapse: StepCollapse) -> bool:
-        """Name the end; True at a graze that has its label already, which the walk has come back to."""
+        """Name the end after a step collapse.
+
+        True at a graze that has its label already, to which the branch has come back.
+        """
         self.end, self.message, found = cause_of_collapse(self.nodes, str(collapse))
         last = self.nodes[-1]
         passed = [b for _, b in self.bifurcations if self._at_graze(last.value, last, b)]
         if passed and self.end is End.STEP:
-            # The walk has come as near to the graze as points can be corrected.
+            # The last point is as near to the graze as points can be corrected.
             self.end, self.message = End.GRAZING, f"at {passed[-1].parameter} = {passed[-1].value:.8g}"
         elif found is not None and not passed:
             self.bifurcations.append((len(self.nodes) - 1, found))
@@ -450,8 +485,9 @@ class Trace:
 
 
 def _turned_round(before: Node, node: Node) -> bool:
-    """Does a step lead across a sharp tip, beyond which the tangent chosen by its direction looks back?
+    """Return whether a step crosses a sharp tip.
 
+    Beyond it the tangent chosen by its direction points backwards.
     The determinant bordered by the tangent keeps its sign along a branch, whatever its turns, and changes it with the
     tangent's; it changes at branch points too, but there the tangent does not turn.
     """
@@ -462,8 +498,9 @@ def _turned_round(before: Node, node: Node) -> bool:
 
 
 def _passing(before: Node, node: Node, place: int, value: float) -> list[Array]:
-    """Return unknowns between two nodes where one of them takes a value, by the cubic through both.
+    """Return unknowns where one takes a value.
 
+    Between two nodes, by the cubic through both.
     A step round a fold passes a value beyond both of its ends twice: a start next to a fold is passed so.
     """
     first, last = before.z[place] - value, node.z[place] - value
@@ -501,10 +538,10 @@ def _rebased(node: Node, family: Family, at: FamilyPoint) -> Node:
 def _on_other_mesh(node: Node, at: FamilyPoint, z: Array) -> Node:
     """Return the node on another mesh.
 
-    Start of the orbit and parameter tell which direction is ahead.
+    Start of the orbit and parameter show which direction is ahead.
     """
     family, row = at.family, np.zeros((1, z.size))
-    # Along a canard the parameter stands still to rounding, and only the period tells where the family goes.
+    # Along a canard the parameter is constant to rounding, and only the period shows where the family goes.
     own = len(node.family.free) + (node.motion is not None)
     row[0, -own + int(np.argmax(np.abs(node.tangent[-own:] / node.family.scale[-own:])))] = 1.0
     tangent = null_direction(family, at, row)

@@ -1,5 +1,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-"""Models without force and damping, with the damping that unfolds their families of free vibrations."""
+"""Models without force, with an unfolding damping.
+
+The damping unfolds their families of free vibrations.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ UNFOLDING = "unfolding"
 def undamped(
     model: Model, frequency: str, force: str | Sequence[str], damping: str | Sequence[str]
 ) -> tuple[Model, tuple[str, ...]]:
-    """The model without force and damping, and the names of the dampings, of which the first unfolds its families."""
+    """Return the model without force and damping.
+
+    And the names of the dampings, of which the first unfolds its families.
+    """
     forces = (force,) if isinstance(force, str) else tuple(force)
     dampings = (damping,) if isinstance(damping, str) else tuple(damping)
     model.needs_repetition("families of orbits")
@@ -35,7 +41,10 @@ def undamped(
 def _unfolded(
     model: Model, frequency: str, forces: tuple[str, ...], dampings: tuple[str, ...]
 ) -> tuple[Model, tuple[str, ...]]:
-    """An autonomous model with the damping that unfolds its families, and with the clock that tells them apart."""
+    """Return an autonomous model with unfolding damping.
+
+    And with the clock that distinguishes the orbits of its families.
+    """
     if forces:
         raise KapitzaError(f'"{model.name}" has no excitation: there is no force to leave out.')
     if model.is_map or model.delays:

@@ -1,4 +1,7 @@
-"""A walk in one or both directions from a start: the ranges it keeps to, and the branch that comes of it."""
+"""Traces in both directions from a start.
+
+The ranges they keep to, and the branch that results.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ from kapitza.model import Model, in_base, symbol
 Bounds = tuple[float, float]
 
 NARROW = 1e-9
-"""Relative width of a range below which its points are told apart by rounding only."""
+"""Relative width of a range below which its points differ by rounding only."""
 
 
 @dataclass
 class Walker:
     """A branch being followed.
 
-    Iterate to follow it, points come as they are found; `branch` gives what there is.
+    Iterate to follow it, points come as they are found; `branch` returns those found so far.
 
     forward, backward: the two directions from the start; backward is None when only one is wanted. method: of the
     corrector, as the branch names it.
@@ -44,7 +47,7 @@ class Walker:
         if self.backward is None:
             return
         if self.forward.end is End.CLOSED:
-            # Walked the other way round the loop would show each of its points a second time.
+            # Traced in the other direction the loop would show each of its points a second time.
             self.backward.end, self.backward.message = End.CLOSED, self.forward.message
             return
         yield from self.backward
@@ -57,7 +60,7 @@ class Walker:
 def walked(walker: Walker, monitor: Monitor | None) -> Branch:
     """Return the branch, followed to its ends.
 
-    Ctrl-C or the monitor leave what there is, with its status.
+    After Ctrl-C or a stop by the monitor it holds the points so far, with its status.
     """
     family = walker.forward.start.family
     with watch(monitor, f"following {family.model.name}") as task:
@@ -104,7 +107,7 @@ def assembled(forward: Trace, backward: Trace | None, method: str) -> Branch:
     shift = len(behind)
     found: list[tuple[int, Bifurcation]] = [(shift + i, b) for i, b in forward.bifurcations]
     if backward is not None:
-        # Between nodes i and i + 1 of the reversed walk lies the gap before place shift - i.
+        # Between nodes i and i + 1 of the reversed trace is the gap before place shift - i.
         found += [(max(shift - i - 1, 0), b) for i, b in backward.bifurcations]
     order = sorted(range(len(found)), key=lambda k: (found[k][0], found[k][1].value))
     first = (backward.end, backward.message) if backward is not None else (End.START, "")
@@ -136,8 +139,9 @@ def assembled(forward: Trace, backward: Trace | None, method: str) -> Branch:
 
 
 def reach_of(value: float, other: float = 0.0) -> float:
-    """Return the size of a parameter, for ranges that are not given.
+    """Return the size of a parameter.
 
+    For ranges that are not given.
     other: another value of it, for one that is zero to rounding.
     """
     return abs(value) if abs(value) > NARROW * abs(other) else abs(other) or 1.0
@@ -155,15 +159,16 @@ def checked_bounds(model: Model, parameter: object, bounds: Bounds | None, other
     low, high = model.parameter(parameter).bounds
     if bounds is None:
         reach = reach_of(value, other)
+        # From a tenth of a positive value to ten times it.
         bounds = (max(low, value - 0.9 * reach), min(high, value + 9 * reach))
-    # The walk goes both ways: (14, 5) says the same as (5, 14).
+    # The branch is traced in both directions: (14, 5) means the same as (5, 14).
     first, last = sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
     if not (np.isfinite(first) and np.isfinite(last) and first < last):
         raise KapitzaError(f"bounds = {checks.shown(bounds)} is not a range for {parameter}: give (low, high).")
     if last - first < NARROW * max(abs(first), abs(last)):
         raise KapitzaError(
-            f"bounds = ({first:.15g}, {last:.15g}) of {parameter} are {last - first:.1e} apart: orbits that near are "
-            "told apart by rounding only. Give a wider range, or solve_orbit at one value."
+            f"bounds = ({first:.15g}, {last:.15g}) of {parameter} are {last - first:.1e} apart: orbits that near "
+            "differ by rounding only. Give a wider range, or solve_orbit at one value."
         )
     if not first <= value <= last:
         raise KapitzaError(

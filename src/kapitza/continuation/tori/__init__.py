@@ -1,4 +1,7 @@
-"""Quasi-periodic motions: tori, their rotation numbers, and the tongues in which they are phase-locked."""
+"""Quasi-periodic motions on tori.
+
+Tori, their rotation numbers, and the tongues in which they are phase-locked.
+"""
 
 from kapitza.continuation.tori.follow import follow_torus, tori
 from kapitza.continuation.tori.nouns import Torus, TorusBranch

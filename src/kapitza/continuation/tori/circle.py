@@ -1,4 +1,6 @@
-"""Closed curves as values at equidistant phases: interpolation, shifts and spectra.
+"""Closed curves as values at equidistant phases.
+
+Interpolation, shifts and spectra.
 
 A curve u(s), s in [0, 1), is held by its values at s_j = j/M, M = 2K + 1, and stands for the trigonometric polynomial
 
@@ -14,7 +16,10 @@ Array = NDArray[np.float64]
 
 
 def shift_matrix(rotation: float, count: int, derivative: int = 0) -> Array:
-    """Return R with (R u)_j = u(s_j + rotation), or du/ds there: a circulant matrix (count, count)."""
+    """Return the matrix of a shift.
+
+    R with (R u)_j = u(s_j + rotation), or du/ds there: a circulant matrix (count, count).
+    """
     column = np.fft.irfft(_turned(count, rotation, derivative), count)
     place = np.arange(count)
     return column[(place[:, None] - place[None, :]) % count]
@@ -27,14 +32,20 @@ def shifted(values: Array, rotation: float, derivative: int = 0) -> Array:
 
 
 def _turned(count: int, rotation: float, derivative: int) -> NDArray[np.complex128]:
-    """Return the factors of the modes 0 … K under a shift."""
+    """Return the factors of modes under a shift.
+
+    Of the modes 0 … K.
+    """
     modes = 2j * np.pi * np.arange(count // 2 + 1)
     factors = np.exp(modes * rotation)
     return np.asarray(factors * modes if derivative else factors, np.complex128)
 
 
 def evaluated(values: Array, phases: Array, derivative: int = 0) -> Array:
-    """Return u, or du/ds, at phases (Q,) of the curve with the values (M, n)."""
+    """Evaluate u, or du/ds, at phases.
+
+    At phases (Q,) of the curve with the values (M, n).
+    """
     count = len(values)
     modes = np.arange(count // 2 + 1)
     coefficients = np.fft.rfft(values, axis=0) / count
@@ -46,18 +57,27 @@ def evaluated(values: Array, phases: Array, derivative: int = 0) -> Array:
 
 
 def resampled(values: Array, count: int) -> Array:
-    """Return the same curve at another odd number of phases; modes beyond the new ones are cut off."""
+    """Resample a curve at other phases.
+
+    At another odd number of phases; modes beyond the new ones are cut off.
+    """
     coefficients = np.fft.rfft(values, axis=0) * (count / len(values))
     return np.fft.irfft(coefficients[: count // 2 + 1], count, axis=0)
 
 
 def spectrum(values: Array, sizes: Array) -> Array:
-    """Return the largest modulus (K + 1,) of the coefficients of each mode, in units of the sizes (n,)."""
+    """Return the largest coefficient of each mode.
+
+    Modulus (K + 1,), in units of the sizes (n,).
+    """
     return np.abs(np.fft.rfft(values, axis=0) / len(values) / sizes).max(axis=1)
 
 
 def tail(values: Array, sizes: Array) -> float:
-    """Return the size of the last fifth of the modes, relative to the largest of those that move."""
+    """Return the relative size of the last modes.
+
+    Of the last fifth, relative to the largest mode but the mean.
+    """
     moduli = spectrum(values, sizes)
     count = len(moduli) - 1
     largest = float(moduli[1:].max(initial=0.0))

@@ -1,11 +1,13 @@
-"""Invariant circles of a stroboscopic map as a family in one or two parameters.
+"""Invariant circles of a stroboscopic map as a family.
 
+In one or two parameters.
 The torus of a forced motion cuts the instants t = 0, T, 2T, … in a closed curve u(s) on which the motion turns by the
 rotation number ρ in each period:
 
     P(u(s), p) = u(s + ρ),   s in [0, 1),
 
-with P the flow over one period (over `repeats` of them; one step of a map; for autonomous models the flow over a time T
+with P the flow over one period (over `repeats` of them; one step of a map; for autonomous models the flow over a time
+T
 that is unknown as well). It holds at M equidistant phases; where the curve begins is fixed by
 Σ_j ⟨u⁰'(s_j), u(s_j) - u⁰(s_j)⟩ = 0 with the circle u⁰ before, and for autonomous models by the same with the rates
 f(u⁰) (Schilder, Osinga, Vogt, SIAM J. Appl. Dyn. Syst. 4 (2005) 459).
@@ -38,7 +40,10 @@ ROTATION_SIZE = 0.1
 
 @dataclass(frozen=True)
 class Images:
-    """Where one period takes the points of a circle: states (M, n), derivatives by state, time and parameters."""
+    """Images of a circle after one period.
+
+    States (M, n), derivatives by state, time and parameters.
+    """
 
     states: Array
     by_state: Array
@@ -47,8 +52,9 @@ class Images:
 
 
 class PeriodMap:
-    """The map of a model over one period: of its excitation, one step of a map, or a time of its own.
+    """Map of a model over one period.
 
+    Of its excitation, one step of a map, or an unknown time.
     free: names of the parameters by which it is differentiated; repeats: excitation periods (steps) in one period,
     None for autonomous models.
     """
@@ -67,13 +73,19 @@ class PeriodMap:
         return Steps(self.model, self.free)
 
     def vector(self, values: Array) -> Array:
-        """Return all parameters of the model where the free ones have these values."""
+        """Return all parameters of the model.
+
+        Where the free ones have these values.
+        """
         vector = self.model.vector.copy()
         vector[self.places] = values
         return vector
 
     def period(self, vector: Array) -> float:
-        """Return the length of one period of a model that has one."""
+        """Return the length of one period.
+
+        Of a model that has one.
+        """
         length = 1.0 if self.model.is_map else float(self._flow.period(vector) or 1.0)
         return (self.repeats or 1) * length
 
@@ -112,7 +124,7 @@ class PeriodMap:
 
 @dataclass(frozen=True)
 class TorusPoint(PlainPoint):
-    """The equations at one circle, with their Jacobian (m, N)."""
+    """Equations at one circle with Jacobian (m, N)."""
 
     family: TorusFamily
     residual: Array
@@ -130,7 +142,10 @@ class TorusPoint(PlainPoint):
         return Sample(z[-len(self.family.free) :], circle[0], period, readings.multipliers)
 
     def renewed(self, z: Array) -> tuple[TorusFamily, TorusPoint]:
-        """Return family and point whose reference is the circle of z."""
+        """Return family and point with a new reference.
+
+        The reference is the circle of z.
+        """
         family = self.family.renewed(z)
         jacobian, first = self.jacobian.copy(), family.reference.size
         jacobian[first : first + len(family.phase_rows), :first] = family.phase_rows
@@ -139,8 +154,9 @@ class TorusPoint(PlainPoint):
 
 @dataclass(frozen=True)
 class TorusFamily:
-    """F(z) = 0 for z = (u_0 … u_{M-1}, [T], ρ, p…).
+    """Equations of a family of tori.
 
+    F(z) = 0 for z = (u_0 … u_{M-1}, [T], ρ, p…).
     reference: the circle (M, n) whose phases the next one keeps; sizes: (n,) of the states; rotation: fixed where two
     parameters are free, None where the rotation number varies along the family.
     """
@@ -199,14 +215,20 @@ class TorusFamily:
 
     @cached_property
     def _metric(self) -> Array:
-        """(N,) weights of the squared components: the circle counts by its mean square."""
+        """Return the weights of squared components.
+
+        (N,); the circle counts by its mean square.
+        """
         weights = self.scale**-2.0
         weights[: self.reference.size] /= self.count
         return weights
 
     @cached_property
     def phase_rows(self) -> Array:
-        """Rows (1 or 2, M n) that keep the phases of the reference."""
+        """Rows that keep the phases of the reference.
+
+        (1 or 2, M n).
+        """
         along = shifted(self.reference, 0.0, 1)
         rows = [along / self.sizes**2]
         if self.autonomous:
@@ -219,7 +241,10 @@ class TorusFamily:
         return np.concatenate([circle.ravel(), times, [rotation], values])
 
     def unpack(self, z: Array) -> tuple[Array, float, float, Array]:
-        """Return the circle (M, n), the period, the rotation number, and all parameters of the model."""
+        """Return circle, period, rotation number and parameters.
+
+        The circle has shape (M, n); all parameters of the model are returned.
+        """
         circle, rest = z[: self.reference.size].reshape(self.reference.shape), z[self.reference.size :]
         vector = self.map.vector(rest[-len(self.free) :])
         period = float(rest[0]) if self.autonomous else self.map.period(vector)
@@ -260,20 +285,29 @@ class TorusFamily:
         return bool(np.isfinite(z).all()) and (not self.autonomous or z[self.reference.size] > 0)
 
     def renewed(self, z: Array) -> TorusFamily:
-        """Return the family whose reference is the circle of z."""
+        """Return the family with a new reference.
+
+        The circle of z.
+        """
         circle, period, _, vector = self.unpack(z)
         sizes = np.maximum(self.sizes, np.abs(circle).max(axis=0))
         parameters = grown(self.parameter_sizes, z[-len(self.free) :], self.reach)
         return replace(self, reference=circle, sizes=sizes, parameter_sizes=parameters, period=period, vector=vector)
 
     def on_mesh(self, z: Array, count: int) -> tuple[TorusFamily, Array]:
-        """Return the family with another number of phases, and z there."""
+        """Return the family with other phases.
+
+        With another number of phases, and z there.
+        """
         circle, period, rotation, vector = self.unpack(z)
         other = replace(self, reference=resampled(circle, count), period=period, vector=vector)
         return other, other.pack(other.reference, period, rotation, z[-len(self.free) :])
 
     def between(self, z: Array) -> float:
-        """Return the largest |P(u) - u(s + ρ)| half way between the phases, in units of the circle's radius."""
+        """Return the defect half way between phases.
+
+        The largest |P(u) - u(s + ρ)|, in units of the circle's radius.
+        """
         circle, period, rotation, vector = self.unpack(z)
         halfway = 0.5 / self.count
         states = self.map.states(shifted(circle, halfway), period, vector)

@@ -1,4 +1,7 @@
-"""The verb: tori that leave at a Neimark-Sacker bifurcation, and families through a torus."""
+"""Continuation of tori.
+
+Tori that leave at a Neimark-Sacker bifurcation, and families through a torus.
+"""
 
 from __future__ import annotations
 
@@ -209,7 +212,10 @@ def _sizes(circle: Array) -> Array:
 
 
 def _born(model: Model, bifurcation: Bifurcation, limits: Bounds, amplitude: float) -> Node:
-    """Return a small circle next to the bifurcation, along u(s) = x₀ + a Re(v e^{2πis}), with DP v = e^{2πiρ} v."""
+    """Return a small circle next to the bifurcation.
+
+    Along u(s) = x₀ + a Re(v e^{2πis}), with DP v = e^{2πiρ} v.
+    """
     name, point = bifurcation.parameter, bifurcation.point
     period_map = PeriodMap(model, (name,), bifurcation.repeats)
     at = period_map.images(point[None], bifurcation.period, model.vector)
@@ -223,7 +229,7 @@ def _born(model: Model, bifurcation: Bifurcation, limits: Bounds, amplitude: flo
     count = FIRST
     rates = np.abs(at.by_time[0]) * bifurcation.period / (2 * np.pi)
     sizes = np.maximum(np.abs(point), rates)
-    # At rest at the origin nothing has a size.
+    # At rest at the origin no state has a size: take one.
     sizes = np.maximum(sizes, 0.1 * (float(sizes.max()) or 10.0))
     wave = np.exp(2j * np.pi * np.arange(count) / count)[:, None] * (vector / np.abs(vector / sizes).max())[None]
     wave, size = wave.real, parameter_size(bifurcation.value, limits)

@@ -1,11 +1,13 @@
-"""Attraction of a torus across itself: the growth of tangents in the normal bundle.
+"""Attraction of a torus in its normal bundle.
+
+The growth of tangents across the torus.
 
 Tangents of the circle map to tangents, so that the linearised map acts on the rest of the state space. With Π(s) the
 projector across the torus at u(s) and A(s) = DP(u(s)), one period is B₁(s) = Π(s + ρ) A(s) Π(s), and 2k periods are
 
     B_2k(s) = B_k(s + kρ) B_k(s).
 
-The normal exponent is the limit of the mean over s of (log|B_2k| - log|B_k|)/k: what |B_k| oscillates by over s is the
+The normal exponent is the limit of the mean over s of (log|B_2k| - log|B_k|)/k: the oscillation of |B_k| over s is the
 same for both, so that the limit is reached exponentially fast.
 """
 
@@ -30,7 +32,10 @@ SETTLED = 1e-9
 
 
 def normal_exponent(family: TorusFamily, z: Array) -> float:
-    """Return the largest normal exponent per period: negative where the torus attracts; NaN where nothing is normal."""
+    """Return the largest normal exponent per period.
+
+    Negative where the torus attracts; NaN where the torus fills the state space.
+    """
     circle, period, rotation, vector = family.unpack(z)
     count, n = circle.shape
     if n <= 1 + family.autonomous:
@@ -65,7 +70,10 @@ def _size(product: Array) -> float:
 
 
 def _across(family: TorusFamily, circle: Array, turn: float, vector: Array) -> Array:
-    """Return projectors (M, n, n) across the torus at the phases of a circle and `turn`, in units of the sizes."""
+    """Return projectors (M, n, n) across the torus.
+
+    At the phases of a circle and `turn`, in units of the sizes.
+    """
     n = circle.shape[1]
     tangents = [shifted(circle, turn, 1) / family.sizes]
     if family.autonomous:

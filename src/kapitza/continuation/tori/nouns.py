@@ -1,4 +1,7 @@
-"""Torus and TorusBranch: quasi-periodic motions, and a family of them."""
+"""Types of quasi-periodic motions.
+
+Torus, and TorusBranch for a family of tori.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ class Torus:
 
     @property
     def frequencies(self) -> tuple[float, float]:
-        """Angular frequencies: 2π/T and 2πρ/T (of the second one whole multiples of the first may be added)."""
+        """Angular frequencies of the torus.
+
+        2π/T and 2πρ/T (whole multiples of the first may be added to the second).
+        """
         return 2 * np.pi / self.period, 2 * np.pi * self.rotation / self.period
 
     @property
@@ -65,12 +71,16 @@ class Torus:
         return _stability(self.exponent)
 
     def states(self, phases: Anything) -> Array:
-        """Return states (Q, n) on the circle at phases (Q,), in turns."""
+        """Return states (Q, n) on the circle.
+
+        At phases (Q,), in turns.
+        """
         return evaluated(self.circle, checks.array("phases", phases, error=KapitzaError).ravel())
 
     def surface(self, phases: int = 64, instants: int = 64) -> Array:
-        """Return states X(t, s) on the torus (instants, phases, n), of period T in t and 1 in s.
+        """Return states X(t, s) on the torus.
 
+        (instants, phases, n), of period T in t and 1 in s.
         The motion that begins at u(s) is x(t) = X(t, s + ρt/T).
         """
         checks.whole("phases", phases, least=1, error=KapitzaError)
@@ -85,7 +95,10 @@ class Torus:
         return np.array(turned)
 
     def plot(self, **settings: Anything) -> Any:
-        """The circle in the plane of two states (see `report.plot_torus`)."""
+        """Plot the circle in two states.
+
+        See `report.plot_torus`.
+        """
         from kapitza.report import plot_torus
 
         return plot_torus(self, **settings)
@@ -99,11 +112,13 @@ class Torus:
 
 @dataclass(frozen=True)
 class TorusBranch:
-    """Hold a family of tori along a parameter.
+    """Family of tori along a parameter.
 
     Or along a curve of one rotation number in two parameters.
+    Or along a curve of one rotation number in two parameters.
 
-    values: (N, k) of the parameters; rotations: (N,); periods: (N,); exponents: (N,) normal, per period; defects: (N,).
+    values: (N, k) of the parameters; rotations: (N,); periods: (N,); exponents: (N,) normal, per period; defects:
+    (N,).
     nodes: (ΣM, n) of all circles, counts: (N,) phases of each. ends: why it stops at its first and its last torus.
     model: at the values of the start; repeats: None for autonomous models. end_messages: more about the ends; status:
     INTERRUPTED where it was stopped; notes: what else is worth knowing.
@@ -146,18 +161,27 @@ class TorusBranch:
 
     @property
     def stability(self) -> tuple[str, ...]:
-        """ "stable", "unstable" or "unknown" for each torus, from its normal exponent."""
+        """Stability of each torus.
+
+        "stable", "unstable" or "unknown", from its normal exponent.
+        """
         return tuple(_stability(exponent) for exponent in self.exponents.tolist())
 
     def circle(self, index: int) -> Array:
-        """Return the states (M, n) of the circle number `index`."""
+        """Return the states (M, n) of one circle.
+
+        By its number `index`.
+        """
         count = len(self)
         index = checks.whole("The index of a torus", index, least=-count, most=count - 1, error=KapitzaError) % count
         begin = int(self.counts[:index].sum())
         return self.nodes[begin : begin + int(self.counts[index])]
 
     def torus(self, index: int) -> Torus:
-        """Return the torus number `index`, counted from the end where it is negative."""
+        """Return the torus number `index`.
+
+        Counted from the end where it is negative.
+        """
         circle = self.circle(index)
         model = self.model.with_values(**dict(zip(self.parameters, self.values[index].tolist(), strict=True)))
         return Torus(
@@ -166,7 +190,10 @@ class TorusBranch:
         )  # fmt: skip
 
     def amplitude(self, name: str) -> Array:
-        """Return half of the peak-to-peak value (N,) of a state along each circle."""
+        """Return half the peak-to-peak value of a state.
+
+        Values (N,), along each circle.
+        """
         if name not in self.model.states:
             raise KapitzaError(f'There is no state "{name}": {", ".join(self.model.states)}.')
         column, phases = self.model.states.index(name), np.arange(512) / 512
@@ -174,7 +201,10 @@ class TorusBranch:
         return np.array([np.ptp(row) / 2 for row in fine])
 
     def table(self) -> pd.DataFrame:
-        """One row per torus: parameters, rotation number, period, normal exponent, stability, defect, phases."""
+        """Return a table with one row per torus.
+
+        Parameters, rotation number, period, normal exponent, stability, defect, phases.
+        """
         import pandas as pd
 
         columns: dict[str, Any] = {name: self.values[:, i] for i, name in enumerate(self.parameters)}
@@ -186,7 +216,10 @@ class TorusBranch:
         return replace(self, **changes)
 
     def plot(self, **settings: Anything) -> Any:
-        """Rotation number or amplitude over the parameter, or the circles (see `report.plot_tori`)."""
+        """Plot rotation numbers, amplitudes or circles.
+
+        Over the parameter (see `report.plot_tori`).
+        """
         from kapitza.report import plot_tori
 
         return plot_tori(self, **settings)

@@ -37,7 +37,7 @@ from kapitza.solve import ByEffort
 Array = NDArray[np.float64]
 
 NARROWEST = 1e-11
-"""Width, relative to the size of the parameter, below which the edges of a tongue are told apart by rounding only."""
+"""Width, relative to the size of the parameter, below which the edges of a tongue differ by rounding only."""
 
 PHASES = 5
 """Phases at which locked orbits are looked for first."""
@@ -51,12 +51,12 @@ AHEAD = 0.02
 
 @dataclass(frozen=True)
 class Tongue:
-    """Hold an interval of phase locking.
+    """Interval of phase locking.
 
     In it the motion is locked to p turns in q periods.
-
-    turns, periods: p and q; parameter, low, high: where; edges: the folds at which the locked orbits meet, in the order
-    of their values (none where the interval is narrower than rounding tells apart); branch: the locked orbits, which
+    turns, periods: p and q; parameter, low, high: where; edges: the folds at which the locked orbits meet, in the
+    order
+    of their values (none where the interval is narrower than rounding resolves); branch: the locked orbits, which
     are a closed family. follow(tongue.edges[0], ("omega", "F")) is one border of the tongue in two parameters.
 
     Examples
@@ -93,14 +93,17 @@ class Tongue:
         return len(self.edges) == 2 and all(edge.verified for edge in self.edges)
 
     def plot(self, **settings: Anything) -> Any:
-        """The locked orbits over the parameter, stable solid and unstable dashed (see `report.plot_branch`)."""
+        """Plot the locked orbits over the parameter.
+
+        Stable solid and unstable dashed (see `report.plot_branch`).
+        """
         return self.branch.plot(**{"measure": "point", **settings})
 
     def __str__(self) -> str:
         where = f"{self.turns}/{self.periods} locked at {self.parameter} = "
         if self.resolved:
             return f"{where}{self.low:.10g} … {self.high:.10g} (width {self.width:.3g})"
-        return f"{where}{0.5 * (self.low + self.high):.10g} (narrower than rounding tells)"
+        return f"{where}{0.5 * (self.low + self.high):.10g} (narrower than rounding)"
 
 
 def tongues(tori: TorusBranch, most: Count = 8, monitor: Monitor | None = None) -> tuple[Tongue, ...]:
@@ -147,7 +150,10 @@ def tongues(tori: TorusBranch, most: Count = 8, monitor: Monitor | None = None) 
 
 
 def _crossings(tori: TorusBranch, most: int) -> list[tuple[int, float, Fraction]]:
-    """Return (i, share, p/q) where the rotation number passes p/q between tori i and i + 1, or next to an end."""
+    """Return where the rotation number passes p/q.
+
+    (i, share, p/q) between tori i and i + 1, or next to an end.
+    """
     places: list[tuple[int, float, Fraction]] = []
     for i in range(len(tori) - 1):
         first, last = tori.rotations[i : i + 2].tolist()
@@ -164,7 +170,10 @@ def _crossings(tori: TorusBranch, most: int) -> list[tuple[int, float, Fraction]
 
 
 def _ratios(first: float, last: float, most: int) -> list[Fraction]:
-    """Return the ratios p/q with q ≤ most between two rotation numbers, in the order from the first to the last."""
+    """Return ratios between two rotation numbers.
+
+    p/q with q ≤ most, in the order from the first to the last.
+    """
     low, high = min(first, last), max(first, last)
     found = [
         Fraction(p, q)
@@ -176,7 +185,10 @@ def _ratios(first: float, last: float, most: int) -> list[Fraction]:
 
 
 def _tongue(tori: TorusBranch, number: int, share: float, ratio: Fraction) -> Tongue:
-    """Return the locked orbits at a ratio that is passed between two tori."""
+    """Return the locked orbits at a ratio.
+
+    The ratio is passed between two tori.
+    """
     count = int(tori.counts[number : number + 2].max())
     circle, after = (resampled(tori.circle(i), count) for i in (number, number + 1))
     circle = circle + share * (after - circle)
@@ -205,7 +217,10 @@ def _tongue(tori: TorusBranch, number: int, share: float, ratio: Fraction) -> To
 
 @dataclass(frozen=True)
 class _Guess:
-    """A circle whose rotation number is p/q but for a little: its points are nearly those of locked orbits."""
+    """Circle whose rotation number is nearly p/q.
+
+    Its points are nearly those of locked orbits.
+    """
 
     tori: TorusBranch
     circle: Array
@@ -240,7 +255,10 @@ class _Guess:
         return np.maximum(size, 1e-3 * float(size.max()))
 
     def locked(self, phase: float) -> Node | None:
-        """Return the locked orbit whose points have this phase on the circle, the parameter being free."""
+        """Return the locked orbit at a phase.
+
+        Its points have this phase on the circle; the parameter is free.
+        """
         q = self.ratio.denominator
         phases = phase + np.arange(float(q)) * float(self.ratio)
         nodes, along = evaluated(self.circle, phases), evaluated(self.circle, phases, 1)
@@ -254,7 +272,10 @@ class _Guess:
         return corrected_at(family, z, row[None], np.array([float(row @ z)]), 1e-11).point
 
     def _orbits(self, nodes: Array) -> tuple[ShootingFamily, Array]:
-        """Return the family of orbits of q periods through nodes (q, n), and its unknowns there."""
+        """Return the family of orbits of q periods.
+
+        Through nodes (q, n), and its unknowns there.
+        """
         q, model, name = len(nodes), self.model, self.tori.parameter
         flow = branch_flow(model, (name,))
         repeats = None if self.tori.repeats is None else q * self.tori.repeats
@@ -265,14 +286,20 @@ class _Guess:
         return family, family.pack(nodes, q * self.period, np.array([self.value]))
 
     def _cycles(self, nodes: Array) -> tuple[ShootingFamily, Array]:
-        """Return the family of cycles of a map, all of whose points are unknowns."""
+        """Return the family of map cycles.
+
+        All of their points are unknowns.
+        """
         model, steps, nothing = self.model, self.tori.repeats or 1, np.zeros(nodes.shape[1])
         points = np.concatenate([along_cycle(model, node, nothing, steps)[0] for node in nodes])
         return cycle_family(model, points, self.free)
 
 
 def _closed_family(start: Node, limits: tuple[float, float], longest: float, narrow: bool) -> Branch:
-    """Return the family of locked orbits, traced once round its loop; a few of them where it is narrow."""
+    """Trace the closed family of locked orbits.
+
+    Once round its loop; a few of them where it is narrow.
+    """
     points = PHASES if narrow else MOST_POINTS
     stepping = Stepping(rule=ByEffort(longest / 2, 1e-8, longest, wanted=5), max_points=points)
     walker = Walker(Trace(start, limits, stepping, start.at.images(start.z), detect=not narrow))

@@ -1,4 +1,7 @@
-"""One direction of a family of tori: steps, meshes, and the reason it ends."""
+"""One direction of a family of tori.
+
+Steps, meshes, and the reason it ends.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,9 @@ Range = tuple[float, float]
 
 @dataclass
 class TorusTrace:
-    """Iterate to trace; then `nodes`, `end` and `message` are complete.
+    """One direction of a family of tori.
 
+    Iterate to trace; then `nodes`, `end` and `message` are complete.
     ranges: of the free parameters; most: phases of the finest mesh allowed.
     """
 
@@ -92,7 +96,10 @@ class TorusTrace:
         return [n for n in self.nodes[-2:] if n.z.size == self.nodes[-1].z.size]
 
     def _correct(self, guess: Guess) -> Outcome[Node]:
-        """The corrector; a circle that is not invariant between its phases is not a torus."""
+        """Correct a guess to an invariant circle.
+
+        A circle that is not invariant between its phases is not a torus.
+        """
         try:
             outcome = self.stepping.corrector(guess)
             if outcome.point is None:
@@ -112,7 +119,10 @@ class TorusTrace:
         return on_other_mesh(node, count) if FEWEST <= count <= self.most else None
 
     def _refreshed(self, node: Node) -> Node:
-        """Return the node on the mesh that its modes need, its circle as the reference of the next one."""
+        """Return the node on the mesh it needs.
+
+        The mesh that its modes need, its circle as the reference of the next one.
+        """
         family = torus_family(node)
         circle = family.unpack(node.z)[0]
         size = tail(circle, family.sizes)
@@ -131,7 +141,10 @@ class TorusTrace:
         return Node(family, node.z, tangent, at, node.arclength, node.effort, node.effort_newton)
 
     def _finer(self, node: Node) -> Node | None:
-        """Return the last node again with more phases, where steps from it fail."""
+        """Return the last node with more phases.
+
+        Where steps from it fail.
+        """
         finer = self._on_mesh(node, 2 * torus_family(node).count - 1)
         return None if finer is None or self._leaps > 40 else self._counted(finer)
 
@@ -140,8 +153,9 @@ class TorusTrace:
         return node
 
     def _across(self) -> Node | None:
-        """Return a torus beyond the ratio p/q that the rotation number comes near, where steps across it fail.
+        """Return a torus beyond a locked interval.
 
+        Beyond the ratio p/q that the rotation number comes near, where steps across it fail.
         Around p/q the motion is locked in an interval of the parameter; the torus is looked for at rotation numbers
         beyond it.
         """
@@ -157,6 +171,7 @@ class TorusTrace:
             return None
         row = np.zeros(last.z.size)
         row[place] = 1.0
+        # Twice the gap is as far beyond p/q as the last torus is before it.
         for share in (2.0, 3.0, 5.0):
             guess = last.z + last.tangent * (share * gap / slope)
             guess[: family.reference.size] = last.z[: family.reference.size]
@@ -186,7 +201,10 @@ class TorusTrace:
             self.end, self.message = End.STEP, str(collapse)
 
     def _passed(self, node: Node) -> tuple[int, float] | None:
-        """Return number and bound of a parameter that has left its range."""
+        """Return the parameter that left its range.
+
+        Its number and bound.
+        """
         first = node.z.size - len(node.family.free)
         for i, (low, high) in enumerate(self.ranges):
             value = float(node.z[first + i])
@@ -210,7 +228,10 @@ class TorusTrace:
         return replace(found, arclength=before.arclength + share * (node.arclength - before.arclength))
 
     def _shrunk(self, before: Node, node: Node) -> bool:
-        """Has the circle passed through a point? Then the family ends there, in a Neimark-Sacker bifurcation."""
+        """Return whether the circle passed through a point.
+
+        Then the family ends there, in a Neimark-Sacker bifurcation.
+        """
         first, last = (_deviation(n) for n in (before, node))
         if len(first) != len(last) or float((first * last).sum()) > 0:
             return False
@@ -225,7 +246,10 @@ class TorusTrace:
 
 
 def on_other_mesh(node: Node, count: int) -> Node | None:
-    """Return the same torus with another number of phases, at the same place along the family."""
+    """Return the same torus with other phases.
+
+    With another number of phases, at the same place along the family.
+    """
     family, z = torus_family(node).on_mesh(node.z, count)
     ahead = _remeshed(node, family)
     row = ahead * family.metric
@@ -237,20 +261,23 @@ def on_other_mesh(node: Node, count: int) -> Node | None:
 
 
 def _deviation(node: Node) -> Array:
-    """Return the circle less its mean (M, n), in units of the sizes."""
+    """Return the circle minus its mean.
+
+    (M, n), in units of the sizes.
+    """
     family = torus_family(node)
     circle = family.unpack(node.z)[0]
     return (circle - circle.mean(axis=0)) / family.sizes
 
 
 def torus_family(node: Node) -> TorusFamily:
-    """Return the family of a node, which is one of tori."""
+    """Return the family of tori of a node."""
     assert isinstance(node.family, TorusFamily)
     return node.family
 
 
 def _remeshed(node: Node, family: TorusFamily) -> Array:
-    """Return the tangent of a node with another number of phases."""
+    """Return the tangent with other phases."""
     old = torus_family(node)
     size = old.reference.size
     circle = resampled(node.tangent[:size].reshape(old.reference.shape), family.count)
@@ -258,7 +285,10 @@ def _remeshed(node: Node, family: TorusFamily) -> Array:
 
 
 def nearest_ratio(rotation: float, near: float = 1e-2) -> Fraction | None:
-    """Return the ratio p/q with q ≤ 12 that a rotation number is next to: within `near`/q², if there is one."""
+    """Return a ratio near a rotation number.
+
+    p/q with q ≤ 12, within `near`/q of the rotation number; None if there is none.
+    """
     found = [
         Fraction(round(rotation * q), q)
         for q in range(1, LOCKED + 1)
