@@ -1,6 +1,7 @@
-"""The house: what a folder does not name in its __init__ is private to it; every part has a place."""
+"""Test the layout: what a folder does not name in its __init__ is private to it."""
 
 import ast
+import collections
 import functools
 import re
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 import kapitza
 from conftest import ROOT
+from kapitza.public import NAMESPACES, PUBLIC
+from kapitza.saving.classes import HOMES
 
 SOURCE = Path(kapitza.__file__).parent
 FOLDERS = sorted(p.name for p in SOURCE.iterdir() if (p / "__init__.py").is_file())
@@ -49,11 +52,29 @@ def test_no_import_of_a_private_module_of_another_folder(folder):
     assert reached == []
 
 
-def test_what_a_folder_names_is_there():
-    for folder in FOLDERS:
-        module = __import__(f"kapitza.{folder}", fromlist=["__all__"])
-        missing = [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)]
-        assert missing == [], folder
+NAMED_TWICE = {"__init__.py", *(f"{part}/__init__.py" for part in (*NAMESPACES, "cli", "recordings", "studio"))}
+"""Packages that users see: they list their names in `__all__`, whether this repository uses them or not."""
+
+
+def test_what_a_folder_names_is_used_outside_of_the_module_that_defines_it():
+    """The imports of an `__init__.py` are the list of what the folder offers: a name that nobody takes goes."""
+    public = {(home, name) for homes in PUBLIC.values() for home, names in homes.items() for name in names}
+    taken = collections.Counter(public | {(home, name) for name, home in HOMES.items()})
+    users = [*FILES, *(p for part in ("tests", "harness", "benchmarks") for p in (ROOT / part).rglob("*.py"))]
+    users += [p for part in ("reproductions", "examples") for p in (ROOT / part).rglob("*.py")]
+    for path in users:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                taken.update((node.module, alias.name) for alias in node.names)
+    unused = []
+    for path in SOURCE.rglob("__init__.py"):
+        if path.relative_to(SOURCE).as_posix() not in NAMED_TWICE:
+            folder = ".".join(("kapitza", *path.parent.relative_to(SOURCE).parts))
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            imports = [n for n in body if isinstance(n, ast.ImportFrom) and n.module != "__future__"]
+            names = [alias.asname or alias.name for node in imports for alias in node.names]
+            unused += [f"{folder}.{name}" for name in names if not taken[folder, name]]
+    assert unused == []
 
 
 def constants(path: Path) -> list[tuple[int, str, bool]]:
@@ -163,6 +184,7 @@ def test_files_are_written_aside_and_put_in_their_place():
 
 
 UNDER_TEST = {
+    "test_architecture.py": {"saving"},
     "hostile": {"saving", "estimate", "study"},
     "data/test_stored.py": {"estimate"},
     "estimate/shooting_fit/test_many_states.py": {"flow"},

@@ -6,28 +6,17 @@ from kapitza.estimate.channel_units import record_in_model_units
 from kapitza.estimate.comparison import TIE, compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.faults import Fault
 from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
 from kapitza.estimate.intervals import truncated_gaussian
 from kapitza.estimate.invariant_fit import InvariantFit
-from kapitza.estimate.method import Accepts, Estimator
+from kapitza.estimate.method import Accepts
 from kapitza.estimate.misfit import Misfit
-from kapitza.estimate.missing import MissingTerm, Suggestion, Term, suggest
+from kapitza.estimate.missing import Suggestion, suggest
 from kapitza.estimate.observation import DifferenceQuotient, Observation, observe_channels
 from kapitza.estimate.orbit_fit import OrbitFit, advise, missing_orbits
-from kapitza.estimate.parts import (
-    Exclusion,
-    FittedMotion,
-    HarmonicRows,
-    LevelSets,
-    Likelihood,
-    NoiseAlone,
-    OrbitMatches,
-    Prediction,
-    WeakRows,
-)
+from kapitza.estimate.parts import FittedMotion, LevelSets, Likelihood, OrbitMatches, Prediction, WeakRows
 from kapitza.estimate.posterior import posterior
 from kapitza.estimate.priors import bounds_of, priors_of
 from kapitza.estimate.profile import ProfileCurve, profile_curve, profile_interval
@@ -35,56 +24,3 @@ from kapitza.estimate.redundancy import identifiability
 from kapitza.estimate.sensors import Sensor
 from kapitza.estimate.shooting_fit import ShootingFit, cramer_rao
 from kapitza.estimate.validation import PredictionTest, SectionTest, Validation, validate
-
-__all__ = [
-    "TIE",
-    "Accepts",
-    "Automatic",
-    "BranchFit",
-    "Coverage",
-    "DifferenceQuotient",
-    "Estimate",
-    "Estimator",
-    "Exclusion",
-    "Fault",
-    "FittedMotion",
-    "HarmonicFit",
-    "HarmonicRows",
-    "Identifiability",
-    "InvariantFit",
-    "LevelSets",
-    "Likelihood",
-    "Misfit",
-    "MissingTerm",
-    "NoiseAlone",
-    "Observation",
-    "OrbitFit",
-    "OrbitMatches",
-    "Prediction",
-    "PredictionTest",
-    "ProfileCurve",
-    "SectionTest",
-    "Sensor",
-    "ShootingFit",
-    "Suggestion",
-    "Term",
-    "Validation",
-    "WeakRows",
-    "advise",
-    "bounds_of",
-    "compare_fits",
-    "coverage",
-    "cramer_rao",
-    "identifiability",
-    "identify",
-    "missing_orbits",
-    "observe_channels",
-    "posterior",
-    "priors_of",
-    "profile_curve",
-    "profile_interval",
-    "record_in_model_units",
-    "suggest",
-    "truncated_gaussian",
-    "validate",
-]

@@ -21,19 +21,3 @@ from kapitza.orbits.orbit import (
     distance,
     minimal_period,
 )
-
-__all__ = [
-    "Certificate",
-    "Crossings",
-    "Loop",
-    "OrbitMeasurement",
-    "OrbitSet",
-    "OrbitSolution",
-    "PeriodicOrbit",
-    "Profile",
-    "Sensitivity",
-    "SolverReport",
-    "Stretch",
-    "distance",
-    "minimal_period",
-]

@@ -15,31 +15,3 @@ from kapitza.planning.search import Search
 from kapitza.planning.sets import ItemSet, Reading, SetPlan, best_set, orbit_information
 from kapitza.planning.sheet import Entry, read_sheet
 from kapitza.planning.space import space as check_choices
-
-__all__ = [
-    "CRITERIA",
-    "Campaign",
-    "Choice",
-    "Contest",
-    "Ending",
-    "Entry",
-    "Expected",
-    "ItemSet",
-    "Outcome",
-    "Plan",
-    "PlanMap",
-    "Reading",
-    "RivalPlan",
-    "Search",
-    "SetPlan",
-    "best_set",
-    "check_choices",
-    "check_limits",
-    "experiment",
-    "information",
-    "orbit_information",
-    "plan",
-    "read_sheet",
-    "tell_apart",
-    "template_of",
-]

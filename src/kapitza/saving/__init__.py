@@ -1,5 +1,3 @@
 """Every noun in one file, without loss, without pickle."""
 
 from kapitza.saving.verbs import load, save
-
-__all__ = ["load", "save"]

@@ -6,7 +6,7 @@ from kapitza.study.exclusions import orbit_labels, without_excluded
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
 from kapitza.study.folder import finished_before, keep_copy, rewriting
 from kapitza.study.keys import json_schema
-from kapitza.study.motions_of_fit import Family, cycle_of, follow_fit, model_to_follow, repeated_fits
+from kapitza.study.motions_of_fit import Family, follow_fit, model_to_follow, repeated_fits
 from kapitza.study.prediction import drive_of, predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import is_study, read_study, study_of
@@ -14,36 +14,3 @@ from kapitza.study.recordings import KeptRecords, drive_signal
 from kapitza.study.result import StudyResult, as_plain, read_results
 from kapitza.study.study import Study
 from kapitza.study.writing import write_new_study
-
-__all__ = [
-    "Family",
-    "KeptRecords",
-    "Problem",
-    "Study",
-    "StudyError",
-    "StudyFit",
-    "StudyResult",
-    "as_plain",
-    "cycle_of",
-    "drive_of",
-    "drive_signal",
-    "driven",
-    "finished_before",
-    "fitted_orbits",
-    "fitted_settings",
-    "follow_fit",
-    "is_study",
-    "json_schema",
-    "keep_copy",
-    "model_to_follow",
-    "orbit_labels",
-    "parameter_draws",
-    "predicted_table",
-    "read_results",
-    "read_study",
-    "repeated_fits",
-    "rewriting",
-    "study_of",
-    "without_excluded",
-    "write_new_study",
-]

@@ -1,5 +1,3 @@
 """Parameters from measured branches: responses, backbones, folds and doublings."""
 
 from kapitza.estimate.branch_fit.fit import BranchFit
-
-__all__ = ["BranchFit"]

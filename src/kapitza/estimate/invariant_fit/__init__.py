@@ -1,5 +1,3 @@
 """Parameters from conserved quantities."""
 
 from kapitza.estimate.invariant_fit.fit import InvariantFit
-
-__all__ = ["InvariantFit"]

@@ -4,12 +4,3 @@ from kapitza.estimate.orbit_fit.advice import advise
 from kapitza.estimate.orbit_fit.fit import OrbitFit
 from kapitza.estimate.orbit_fit.intervals import OrbitProfile, expand, log_posterior
 from kapitza.estimate.orbit_fit.missing import missing_orbits
-
-__all__ = [
-    "OrbitFit",
-    "OrbitProfile",
-    "advise",
-    "expand",
-    "log_posterior",
-    "missing_orbits",
-]

@@ -3,5 +3,3 @@
 from kapitza.estimate.redundancy.equivalents import equivalents
 from kapitza.estimate.redundancy.structural import identifiable, refuse_redundant, structural
 from kapitza.estimate.redundancy.verb import identifiability
-
-__all__ = ["equivalents", "identifiability", "identifiable", "refuse_redundant", "structural"]

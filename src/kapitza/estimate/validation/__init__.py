@@ -1,13 +1,4 @@
 """Validation of a fitted model on other data."""
 
-from kapitza.estimate.validation.result import (
-    Exponents,
-    Frequency,
-    OrbitCheck,
-    PredictionTest,
-    SectionTest,
-    Validation,
-)
+from kapitza.estimate.validation.result import Exponents, Frequency, OrbitCheck, PredictionTest, SectionTest, Validation
 from kapitza.estimate.validation.validate import validate
-
-__all__ = ["Exponents", "Frequency", "OrbitCheck", "PredictionTest", "SectionTest", "Validation", "validate"]

@@ -9,14 +9,3 @@ from kapitza.flow.device.jobs import (
     propagate_on_device,
     strobe_on_device,
 )
-
-__all__ = [
-    "DeviceError",
-    "Task",
-    "growth_on_device",
-    "nets_on_device",
-    "prepare_nets",
-    "propagate_on_device",
-    "rows_per_launch",
-    "strobe_on_device",
-]

@@ -1,5 +1,3 @@
 """Switches that jump, stick, impacts and lasting contact: the engine for models that have them."""
 
 from kapitza.flow.events.engine import EventEngine
-
-__all__ = ["EventEngine"]

@@ -11,28 +11,9 @@ from kapitza.orbits.in_records.find import SectionSearch
 from kapitza.orbits.in_records.from_record import strobe_record
 from kapitza.orbits.in_records.influence import Influence
 from kapitza.orbits.in_records.inspection import Inspection, inspect
-from kapitza.orbits.in_records.predict import FittedMap, GlobalMap, LocalMap
+from kapitza.orbits.in_records.predict import GlobalMap, LocalMap
 from kapitza.orbits.in_records.record_orbits import find_orbits_in_record
 from kapitza.orbits.in_records.returns import count_visits
-from kapitza.orbits.in_records.section import Section, make_section
+from kapitza.orbits.in_records.section import Section
 from kapitza.orbits.in_records.stored_orbits import find_orbits_in_parts
 from kapitza.orbits.in_records.turning_points import turning_section
-
-__all__ = [
-    "FittedMap",
-    "GlobalMap",
-    "Influence",
-    "Inspection",
-    "LocalMap",
-    "ReturnSearch",
-    "Section",
-    "SectionSearch",
-    "count_visits",
-    "find_orbits_in_parts",
-    "find_orbits_in_record",
-    "inspect",
-    "make_section",
-    "section_from_chunks",
-    "strobe_record",
-    "turning_section",
-]

@@ -3,8 +3,7 @@
 Multipliers come with a certificate.
 """
 
-from kapitza.orbits import Loop, Sensitivity
-from kapitza.orbits.of_models.basins import Attractor, Basins, basins
+from kapitza.orbits.of_models.basins import Basins, basins
 from kapitza.orbits.of_models.census import CensusReport, find_orbits_of_model
 from kapitza.orbits.of_models.certify import certify
 from kapitza.orbits.of_models.codes import spelled, symbolic_code
@@ -39,80 +38,7 @@ from kapitza.orbits.of_models.shooting import (
     total_winding,
 )
 from kapitza.orbits.of_models.solve_orbit import described, solve_orbit
-from kapitza.orbits.of_models.solver import ClosedOrbit, OrbitSolver
+from kapitza.orbits.of_models.solver import OrbitSolver
 from kapitza.orbits.of_models.strobed_rates import chained_rates
 from kapitza.orbits.of_models.surfaces import volume_change
 from kapitza.orbits.of_models.unseen_states import folded_states, hidden_states, loop_of
-
-__all__ = [
-    "Arcs",
-    "Attractor",
-    "Basins",
-    "CensusReport",
-    "ClosedOrbit",
-    "Collocation",
-    "CollocationEquations",
-    "Compiled",
-    "CoordinateForm",
-    "DifferenceEquations",
-    "Differences",
-    "FixedState",
-    "FlowLoop",
-    "FourierSeries",
-    "Guess",
-    "HarmonicBalance",
-    "HarmonicEquations",
-    "Homotopy",
-    "IntegralPhase",
-    "Layout",
-    "LinearisedElements",
-    "LinearisedHarmonics",
-    "LinearisedShooting",
-    "Loop",
-    "LyapunovSpectrum",
-    "Method",
-    "Monodromy",
-    "MultipleShooting",
-    "OrbitSolver",
-    "OrthogonalPhase",
-    "PhaseRow",
-    "PiecewiseLoop",
-    "Problem",
-    "SampledLoop",
-    "Sensitivity",
-    "Shooting",
-    "ShootingEquations",
-    "Solution",
-    "Unknowns",
-    "VectorField",
-    "as_point",
-    "basins",
-    "certificate",
-    "certify",
-    "chained_rates",
-    "described",
-    "distribute",
-    "element_defects",
-    "even_mesh",
-    "exponents",
-    "find_arcs",
-    "find_orbits_of_model",
-    "folded_states",
-    "fourier_series",
-    "gauss_rule",
-    "hidden_states",
-    "integrated_basis",
-    "log_determinant",
-    "loop_of",
-    "mesh_density",
-    "monodromy",
-    "place_nodes",
-    "polished_cycle",
-    "solve_orbit",
-    "spelled",
-    "symbolic_code",
-    "tangent_segments",
-    "telling_harmonics",
-    "total_winding",
-    "volume_change",
-]

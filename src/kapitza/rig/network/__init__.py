@@ -3,5 +3,3 @@
 from kapitza.rig.network.client import RemoteRig
 from kapitza.rig.network.server import RigServer, serve_rig
 from kapitza.rig.network.sockets import Keys
-
-__all__ = ["Keys", "RemoteRig", "RigServer", "serve_rig"]
