@@ -1,4 +1,4 @@
-"""Parameters from periodic orbits."""
+"""Fits to periodic orbits."""
 
 from kapitza.estimate.orbit_fit.advice import advise
 from kapitza.estimate.orbit_fit.fit import OrbitFit

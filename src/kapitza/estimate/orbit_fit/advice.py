@@ -1,4 +1,7 @@
-"""What to measure next: which orbit or sensor would narrow the intervals most."""
+"""Advice on the next measurement.
+
+Which orbit or sensor would narrow the intervals most.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ELSEWHERE = 0.3
-"""Share of the spread by which an orbit may move from where it was given to where it closes; beyond, it is another."""
+"""Largest distance, as a share of the spread, between an orbit as given and as closed; beyond it is another orbit."""
 
 
 def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataFrame:
-    """Rank orbits and sensors by how much they tell.
+    """Rank orbits and sensors by their information.
 
     By how much each would narrow the intervals of the free parameters.
 
-    Adding readings with information F₁ to F turns the covariance F⁻¹ into (F + F₁)⁻¹. Tried are: each orbit of the fit
+    Adding samples with information F₁ to F turns the covariance F⁻¹ into (F + F₁)⁻¹. Tried are: each orbit of the fit
     located once more, as well as before; each of `orbits` with the typical accuracy of the others; each channel with
     half its noise; each state without a sensor, at the nodes.
 
@@ -93,7 +96,7 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
 
 
 def _typical_noise(outcome: Outcome) -> Array:
-    """Median standard deviation of a reading per channel."""
+    """Return the median noise of a sample per channel."""
     problem, spread = outcome.problem, []
     for target, weight in zip(problem.targets, outcome.solution.weights, strict=True):
         spread.append(deviations_of(weight)[: target.times.size])
@@ -102,7 +105,10 @@ def _typical_noise(outcome: Outcome) -> Array:
 
 
 def _further(task: OrbitTask, outcome: Outcome, estimate: Estimate, orbit: PeriodicOrbit) -> Array | None:
-    """The information that an orbit of the model would add; None where the model has no such orbit."""
+    """Return the information that an orbit would add.
+
+    None where the model has no such orbit.
+    """
     problem = outcome.problem
     noise = dict(zip(problem.channels.names, _typical_noise(outcome), strict=True))
     item = Item(orbit.with_(covariance=None), {}, task.model.angles)
@@ -125,7 +131,10 @@ def _further(task: OrbitTask, outcome: Outcome, estimate: Estimate, orbit: Perio
 
 
 def _quieter(outcome: Outcome, channel: int) -> Array:
-    """The information if one channel had half its noise."""
+    """Return the information with less noise on one channel.
+
+    The channel has half its noise.
+    """
     solution = outcome.solution
     total = solution.information
     for target, block, weight in zip(outcome.problem.targets, solution.blocks, solution.weights, strict=True):
@@ -138,7 +147,10 @@ def _quieter(outcome: Outcome, channel: int) -> Array:
 
 
 def _sensor(outcome: Outcome, state: int) -> Array:
-    """The information that readings of one state at every node would add, with the typical relative noise."""
+    """Return the information that a new sensor would add.
+
+    Samples of one state at every node, with the typical relative noise.
+    """
     problem = outcome.problem
     relative = float(np.median(_typical_noise(outcome) / problem.channel_scale))
     n, total = problem.scale.size, 0.0

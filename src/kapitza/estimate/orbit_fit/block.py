@@ -1,8 +1,9 @@
-"""One orbit linearised: its readings, its closure, and how both change with its nodes, its period and the parameters.
+"""Linearised equations of one orbit.
 
+Its samples, its closure, and how both change with its nodes, its period and the parameters.
 Each node is joined to the next one only, so the equations of the closure are a cyclic chain and those of a soft closure
-a chain program with the parameters as border: time and memory are linear in the nodes. Of short orbits the dense
-matrices are cheaper.
+a chain program with the parameters as border: time and memory are linear in the nodes. For short orbits the dense
+matrices are faster.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from kapitza.base.arrays import Array, Indices
 from kapitza.solve import ChainProgram, CyclicSystem, singular_vectors
 
 DENSE = 96
-"""Numbers of node states (J n) up to which dense matrices are faster (measured for n = 2 and 3)."""
+"""Number of node states (J n) up to which dense matrices are faster (measured for n = 2 and 3)."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Readings r (m,) and closure c (J n,), with their derivatives by the unknowns z of the orbit and by θ (k,).
+    """Residuals and closure of one orbit, linearised.
 
-    z holds the J node states (n each) and, for free motions, the period. slope: (m, n) of each reading by the state of
-    its node (m,); by_parameter: (m, k). jacobians (J, n, n) and influence (J, n, k) of the segments; rate: (n,) at the
-    end of the last one, None where the excitation sets the period. period_read: whether the last row of r is the period
-    itself. turns: (n,) of the angles over the orbit.
+    Residuals r (m,) of the samples and closure c (J n,), with their derivatives by the unknowns z of the orbit and by θ
+    (k,). z holds the J node states (n each) and, for free motions, the period. slope: (m, n) of each sample by the
+    state of its node (m,); by_parameter: (m, k). jacobians (J, n, n) and influence (J, n, k) of the segments; rate:
+    (n,) at the end of the last one, None where the excitation sets the period. period_read: whether the last row of r
+    is the period itself. turns: (n,) of the angles over the orbit.
     """
 
     residual: Array
@@ -42,7 +44,10 @@ class Block:
 
     @property
     def free(self) -> int:
-        """Unknowns that the closure leaves open: the phase of a free motion."""
+        """Number of unknowns that the closure leaves open.
+
+        It is 1 for a free motion, whose phase is open.
+        """
         return 0 if self.rate is None else 1
 
     @property
@@ -57,7 +62,10 @@ class Block:
         return bool(np.isfinite(self.jacobians).all() and np.isfinite(self.by_parameter).all())
 
     def read(self, moves: Array) -> Array:
-        """What moves (q, r) of the unknowns do to the readings: (m, r)."""
+        """Return the change (m, r) of the samples.
+
+        By moves (q, r) of the unknowns.
+        """
         count, n = self.jacobians.shape[:2]
         at_nodes = moves[: count * n].reshape(count, n, -1)
         change = np.einsum("mn,mnr->mr", self.slope, at_nodes[self.node])
@@ -65,7 +73,7 @@ class Block:
 
     @cached_property
     def gap_by_state(self) -> Array:
-        """∂c/∂z (J n, q) as a dense matrix."""
+        """Dense Jacobian ∂c/∂z (J n, q) of the closure."""
         count, n = self.jacobians.shape[:2]
         matrix = np.zeros((count, n, count, n))
         index = np.arange(count)
@@ -79,13 +87,16 @@ class Block:
 
     @cached_property
     def _chain(self) -> CyclicSystem | None:
-        """The closure as a cyclic chain, a free motion held in its phase; None where it is singular."""
+        """Closure as a cyclic chain.
+
+        A free motion is held in its phase; None where the chain is singular.
+        """
         count, n = self.jacobians.shape[:2]
         links = np.broadcast_to(-np.eye(n), (count, n, n))
         if self.rate is None:
             columns = rows = None
         else:
-            # The motion carries its own direction along: f at one node becomes f at the next.
+            # The tangent map transports the direction of motion: f at one node becomes f at the next.
             along = np.empty((count, n))
             along[0] = self.rate
             for j in range(count - 1):
@@ -98,7 +109,11 @@ class Block:
             return None
 
     def close(self, right: Array) -> tuple[Array, Array]:
-        """Moves (q, r) with ∂c/∂z moves = right (J n, r), and directions (q, free) that leave the closure alone."""
+        """Solve the linearised closure.
+
+        Returns moves (q, r) with ∂c/∂z moves = right (J n, r), and directions (q, free) that leave the closure
+        unchanged.
+        """
         count, n = self.jacobians.shape[:2]
         chain = None if self.gap.size <= DENSE else self._chain
         if chain is None:
@@ -113,15 +128,16 @@ class Block:
         return moves, np.vstack([x.reshape(count * n, 1), p])
 
     def closing_step(self) -> Array:
-        """Newton's step (q,) of the closure at fixed parameters."""
+        """Return Newton's step (q,) at fixed parameters."""
         return -self.close(self.gap[:, None])[0][:, 0]
 
 
 @dataclass(frozen=True)
 class SoftStep:
-    """The misfit of one orbit with soft closure, its unknowns eliminated: a quadratic in the parameter step.
+    """Soft-closure cost of one orbit, unknowns eliminated.
 
-    hessian (k, k) and gradient (k,); shift (q,) and follow (q, k): the unknowns then move by shift + follow dθ.
+    A quadratic in the parameter step: hessian (k, k) and gradient (k,); shift (q,) and follow (q, k): the unknowns then
+    move by shift + follow dθ.
     """
 
     hessian: Array
@@ -131,9 +147,9 @@ class SoftStep:
 
 
 def soft_step(block: Block, weight: Array, slack: Array, damping: float) -> SoftStep:
-    """Minimise ½|w r|² + ½|c/s|² over the unknowns, the diagonal raised by the factor 1 + damping.
+    """Minimise the soft-closure cost over the unknowns.
 
-    weight: (m,); slack: s (n,).
+    ½|w r|² + ½|c/s|², the diagonal raised by the factor 1 + damping. weight: (m,); slack: s (n,).
     """
     if block.gap.size <= DENSE or len(block.jacobians) == 1:
         return _soft_dense(block, weight, slack, damping)
@@ -156,7 +172,10 @@ def _soft_dense(block: Block, weight: Array, slack: Array, damping: float) -> So
 
 
 def _soft_chain(block: Block, weight: Array, slack: Array, damping: float) -> SoftStep:
-    """The same as a chain program: readings at the nodes, links that stretch, parameters and period as border."""
+    """Take the soft step by a chain program.
+
+    The same as `_soft_dense`: samples at the nodes, links that stretch, parameters and period as border.
+    """
     count, n = block.jacobians.shape[:2]
     k, free = block.by_parameter.shape[1], block.free
     reads = len(block.slope)
@@ -191,7 +210,10 @@ def _soft_chain(block: Block, weight: Array, slack: Array, damping: float) -> So
 
 
 def _without_period(program: ChainProgram, k: int) -> SoftStep:
-    """The quadratic in the parameters alone, and how nodes and period follow them."""
+    """Eliminate the period from a chain program.
+
+    Returns the quadratic in the parameters alone, and how nodes and period follow them.
+    """
     information, pull = program.information, program.pull
     across = information[:k, k:]
     period: Array = np.asarray(np.linalg.solve(information[k:, k:], np.column_stack([pull[k:], -across.T])), np.float64)

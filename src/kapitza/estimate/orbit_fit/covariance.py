@@ -1,11 +1,13 @@
-"""Standard errors: the noise of every channel from the residuals, and readings whose errors are correlated.
+"""Standard errors of orbit fits.
 
-A fit that follows a channel closely leaves it smaller residuals than its noise. What it takes is the channel's leverage
-h_c = tr(S_c F⁻¹ S_cᵀ), S_c the whitened slopes of its readings and F the information: Σ_c h_c is the number of
-parameters, and E|r_c|² = σ_c² (m_c - h_c) for m_c readings.
+The noise of every channel from the residuals, and samples whose errors are correlated.
+
+A fit that follows a channel closely leaves it smaller residuals than its noise. The reduction is the channel's leverage
+h_c = tr(S_c F⁻¹ S_cᵀ), S_c the whitened slopes of its samples and F the information: Σ_c h_c is the number of
+parameters, and E|r_c|² = σ_c² (m_c - h_c) for m_c samples.
 
 The minimum with weights W is θ = θ₀ + F⁻¹ Σ_o G_o e_o with G_o = S_oᵀ W_o, S_o the whitened slopes of orbit o and e_o
-the errors of its readings. Whatever their true covariance is, that of θ is F⁻¹ M F⁻¹ with
+the errors of its samples. Whatever their true covariance is, that of θ is F⁻¹ M F⁻¹ with
 M = Σ_oo' G_o Cov(e_o, e_o') G_o'ᵀ.
 """
 
@@ -23,14 +25,17 @@ from kapitza.orbits import PeriodicOrbit
 from kapitza.orbits.in_records import Influence
 
 BLOCKS = 40
-"""Blocks of neighbouring readings whose pulls are compared."""
+"""Blocks of neighbouring samples whose scores are compared."""
 
 MOST_CONDITION = 1e12
-"""Condition of the information that is left without a block, from which the block holds all that is known."""
+"""Condition number of the information without a block above which the block alone determines a parameter."""
 
 
 def residual_deviations(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution) -> Array:
-    """σ_c (c,) of every channel; with plain least squares one σ for all of them."""
+    """Return the noise σ_c (c,) of every channel.
+
+    From the residuals; with plain least squares one σ for all of them.
+    """
     residual = np.concatenate(problem.readings(solution.blocks))
     least = 1e-12 * problem.channel_scale
     if task.estimator == "least squares":
@@ -42,9 +47,10 @@ def residual_deviations(task: OrbitTask, problem: OrbitProblem, solution: OrbitS
 
 
 def noise_freedom(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution, plain: float) -> float:
-    """Degrees of freedom of the intervals when σ_c is estimated per channel.
+    """Return the degrees of freedom of the intervals.
 
-    The variance of parameter i is a sum over channels, v_i = Σ_c v_ic with v_ic = (F⁻¹ F_c F⁻¹)_ii, and every part is
+    For σ_c estimated per channel. The variance of parameter i is a sum over channels, v_i = Σ_c v_ic with
+    v_ic = (F⁻¹ F_c F⁻¹)_ii, and every part is
     as uncertain as its σ_c²: ν_i = v_i² / Σ_c (v_ic² / ν_c), after Welch and Satterthwaite. The least ν_i is taken.
     """
     informations = _information_by_channel(problem, solution)
@@ -61,7 +67,10 @@ def noise_freedom(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolutio
 
 
 def _left_over(problem: OrbitProblem, solution: OrbitSolution) -> Array:
-    """m_c - h_c of every channel; phases and periods of free motions are charged in proportion to the readings."""
+    """Return the degrees of freedom of every channel.
+
+    m_c - h_c; phases and periods of free motions are charged in proportion to the samples.
+    """
     channel = problem.channel
     count = np.bincount(channel, minlength=len(problem.channel_scale)).astype(float)
     inverse = covariance_of(solution.information)
@@ -72,7 +81,10 @@ def _left_over(problem: OrbitProblem, solution: OrbitSolution) -> Array:
 
 
 def _information_by_channel(problem: OrbitProblem, solution: OrbitSolution) -> list[Array]:
-    """F_c (k, k) of every channel; Σ_c F_c and the priors make up the information."""
+    """Return the information F_c (k, k) of every channel.
+
+    Σ_c F_c and the priors make up the information.
+    """
     pairs = zip(solution.reduced, problem.targets, strict=True)
     slopes = np.concatenate([r.slope[: t.times.size] for r, t in pairs])
     chosen = [slopes[problem.channel == c] for c in range(len(problem.channel_scale))]
@@ -80,13 +92,17 @@ def _information_by_channel(problem: OrbitProblem, solution: OrbitSolution) -> l
 
 
 def _loose(solution: OrbitSolution) -> int:
-    """Unknowns of the orbits that closure leaves open: phase and period of free motions."""
+    """Return the number of open phases of all orbits.
+
+    The closure leaves the phase of a free motion open.
+    """
     return sum(block.free for block in solution.blocks)
 
 
 def robust_covariance(task: OrbitTask, outcome: Outcome) -> tuple[Array, float]:
-    """Covariance (k, k) of the parameters and its degrees of freedom (infinite where the noise was known).
+    """Return the covariance (k, k) and degrees of freedom.
 
+    These are infinite where the noise was known.
     Orbits found in one record share samples of it: the noise of every sample is followed into all orbits it touches.
     Whole profiles averaged over visits have errors that are correlated along the orbit: then each orbit counts as one
     observation, M = Σ_o g_o g_oᵀ with g_o = S_oᵀ r_o, and there are orbits less parameters degrees of freedom.
@@ -110,7 +126,10 @@ def robust_covariance(task: OrbitTask, outcome: Outcome) -> tuple[Array, float]:
 
 
 def shared_samples(outcome: Outcome) -> Array | None:
-    """M from the noise of the samples, the rest of each orbit's covariance independent; None without influences."""
+    """Return M for orbits that share samples.
+
+    From the noise of the samples, the rest of each orbit's covariance independent; None without influences.
+    """
     parts = list(zip(outcome.problem.targets, outcome.solution.reduced, outcome.solution.weights, strict=True))
     if len(parts) < 2 or any(_influence(t) is None for t, _, _ in parts):
         return None
@@ -143,16 +162,20 @@ def _influence(target: Target) -> Influence | None:
 
 
 def _gain(reduced: Reduced, weight: Array, count: int) -> Array:
-    """G = Sᵀ W (k, m) of the readings."""
+    """Return the gain of the samples.
+
+    G = Sᵀ W (k, m).
+    """
     return reduced.slope[:count].T @ weight[:count, :count]
 
 
 def widening_of(
     outcome: Outcome, covariance: Array, freedom: float, white: bool, level: float = 1.0
 ) -> Widening | None:
-    """What blocks of neighbouring readings and single orbits make of the intervals; None where they are too few.
+    """Return the widening of the intervals.
 
-    white: whether the residuals pass for noise; level: mean square of the residuals in units of a noise that is known.
+    By blocks of neighbouring samples and single orbits; None where they are too few. white: whether the residuals pass
+    for white noise; level: mean square of the residuals in units of a noise that is known.
     """
     inside = ~outcome.solution.at_bound
     if not inside.all() or not np.isfinite(covariance).all():
@@ -181,9 +204,10 @@ def widening_of(
 
 
 def _without_blocks(outcome: Outcome) -> Deleted | None:
-    """Steps of the estimate without each orbit, or without blocks of neighbouring readings where orbits are few.
+    """Return the jackknife steps of the estimate.
 
-    None where a block holds all that is known of a parameter.
+    Without each orbit, or without blocks of neighbouring samples where orbits are few. None where a block alone
+    determines a parameter.
     """
     pairs = list(zip(outcome.problem.targets, outcome.solution.reduced, strict=True))
     rows = [np.argsort(target.times, kind="stable") for target, _ in pairs]

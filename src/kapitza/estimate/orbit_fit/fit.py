@@ -1,4 +1,4 @@
-"""OrbitFit: parameters from periodic orbits."""
+"""Settings of `OrbitFit`, and its search."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class OrbitFit(Estimator):
             checks.whole("period, in excitation periods,", self.period, least=1)
 
     def fit(self, request: Request) -> Estimate:
-        """The parameters at which the model has the orbits of the data."""
+        """Fit the parameters to the orbits of the data."""
         task = prepare(request, self)
         starts = further_starts(task, request.start, self.restarts, self.spread, self.seed)
         known = identifiability(task, starts)
@@ -154,9 +154,10 @@ class OrbitFit(Estimator):
         return estimate
 
     def search(self, task: OrbitTask, executor: Executor | None = None) -> Outcome:
-        """From the given start, by continuation from it, then from others, until χ² accepts a minimum.
+        """Search a minimum that χ² accepts.
 
-        Where χ² can hardly tell (few degrees of freedom) all starts are tried, and what fits as well is matched too.
+        From the given start, by continuation from it, then from others. Where χ² can hardly decide (few degrees of
+        freedom) all starts are tried, and minima that fit as well are kept too.
         """
         best: Outcome | None = None
         others: list[Outcome] = []
@@ -167,7 +168,7 @@ class OrbitFit(Estimator):
                 continue
             outcome = replace(found, attempts=tried, begun=begun)
             if outcome.accepted and best is not None and best.accepted:
-                # Of two believable minima the one that explains more orbits, or the same ones better, is the answer.
+                # Of two accepted minima the one that explains more orbits, or the same ones better, is kept.
                 better = (len(outcome.reasons), outcome.objective) < (len(best.reasons), best.objective - SAME_CHI2)
                 others.append(best if better else outcome)
                 best = outcome if better else best
@@ -184,7 +185,10 @@ class OrbitFit(Estimator):
         return replace(best, tried=tried, alternatives=_distinct(best, others))
 
     def _attempts(self, task: OrbitTask, executor: Executor | None) -> Iterator[tuple[str, Outcome | FlowError]]:
-        """Fits from one start after the other, made when they are asked for; an executor makes the last ones ahead."""
+        """Yield fits from one start after the other.
+
+        Each is made when the loop requests it; an executor makes the last ones in advance.
+        """
         given = task.request.start
         yield "the given values", _attempted(self, Shared(task), given)
         if not self.restarts:
@@ -199,7 +203,10 @@ class OrbitFit(Estimator):
             yield "a point around them", found
 
     def attempt(self, task: OrbitTask, theta: Array) -> Outcome:
-        """One fit from one start: solve, put lost orbits back, set unmatched ones aside, settle noise, multipliers."""
+        """Fit from one start.
+
+        Solve, put lost orbits back, set unmatched ones aside, estimate noise, add multipliers.
+        """
         problem, deviations = task.problem, task.deviations
         solution = self._solve(task, problem, weights_of(task, problem, deviations), theta, problem.starts(), True)
         matched: tuple[int, ...] = tuple(range(len(problem.targets)))
@@ -238,13 +245,19 @@ class OrbitFit(Estimator):
         return solver.solve(theta, unknowns, far)
 
     def _again(self, task: OrbitTask, outcome: Outcome) -> Outcome:
-        """The solution anew, from where it was, for the noise and the inflation of the outcome."""
+        """Solve again with other weights.
+
+        From the last solution, for the noise and the inflation of the outcome.
+        """
         weights = weights_of(task, outcome.problem, outcome.deviations, outcome.inflation)
         last = outcome.solution
         return replace(outcome, solution=self._solve(task, outcome.problem, weights, last.theta, last.unknowns, False))
 
     def _settled(self, task: OrbitTask, outcome: Outcome) -> Outcome:
-        """Maximum likelihood: noise of every channel and parameters in turn; least squares: one common factor."""
+        """Estimate noise and parameters in turn.
+
+        Maximum likelihood: the noise of every channel; least squares: one common factor.
+        """
         for _ in range(0 if task.noise_known else 10):
             if not outcome.solution.status.ok:
                 break
@@ -256,10 +269,13 @@ class OrbitFit(Estimator):
         return outcome
 
     def _tamed(self, task: OrbitTask, outcome: Outcome) -> Outcome:
-        """Orbits that fit worse than their covariance allows count with a larger one (a factor on the variances)."""
+        """Inflate the covariance of orbits that fit badly.
+
+        An orbit that fits worse than its covariance allows gets a factor on its variances.
+        """
         from scipy import stats
 
-        # With few orbits there is no telling which of them is wrong.
+        # With fewer than four orbits the data do not show which of them is wrong.
         told = task.noise_known and self.set_aside and len(outcome.matched) >= 4
         for _ in range(3 if told else 0):
             sizes = np.array([r.residual.size for r in outcome.solution.reduced])
@@ -291,7 +307,7 @@ class OrbitFit(Estimator):
 
 
 def _attempted(settings: OrbitFit, task: Shared[OrbitTask], theta: Array) -> Outcome | FlowError:
-    """One fit, or why the model could not be run from its start."""
+    """Return one fit, or the error of its start."""
     try:
         return settings.attempt(task.value, theta)
     except FlowError as error:
@@ -299,7 +315,10 @@ def _attempted(settings: OrbitFit, task: Shared[OrbitTask], theta: Array) -> Out
 
 
 def _distinct(best: Outcome, others: list[Outcome]) -> tuple[Array, ...]:
-    """Parameters of other accepted minima, each more than five standard errors away and no worse by χ²."""
+    """Return the parameters of other accepted minima.
+
+    Each is more than five standard errors away and not worse by χ².
+    """
     found: list[Array] = []
     deviation = np.sqrt(np.clip(np.diag(best.solution.covariance), 1e-300, None))
     for other in others:

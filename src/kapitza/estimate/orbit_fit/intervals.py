@@ -1,4 +1,4 @@
-"""Beyond the Gaussian interval: the profile of one parameter and the posterior."""
+"""Profile and posterior of an orbit fit."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ def _inside(estimate: Estimate) -> tuple[OrbitTask, Outcome]:
 
 
 def _widening(estimate: Estimate, index: int | None = None) -> float:
-    """Factor on χ² by which the variance of one parameter was widened already, or on average that of all."""
+    """Return the factor by which variances were widened.
+
+    Of one parameter, or the mean of all.
+    """
     _, outcome = _inside(estimate)
     plain = np.diag(outcome.solution.covariance)
     if estimate.draws is not None or not np.isfinite(estimate.covariance).all() or not (plain > 0).all():
         return 1.0
-    # Parameter by parameter: a sum of variances would depend on their units.
+    # Ratios are taken parameter by parameter: a sum of variances would depend on their units.
     ratios = np.diag(estimate.covariance) / plain
     return float(ratios.mean() if index is None else ratios[index])
 
@@ -42,13 +45,19 @@ def _chi2(outcome: Outcome, reduced: list[Reduced], theta: Array) -> float:
 
 
 def _moved(solution: OrbitSolution, theta: Array) -> list[Array]:
-    """Unknowns of every orbit carried along their tangents to other parameters."""
+    """Return the unknowns at other parameters.
+
+    Of every orbit, moved along its tangent.
+    """
     shift = theta - solution.theta
     return [z + r.follow @ shift for z, r in zip(solution.unknowns, solution.reduced, strict=True)]
 
 
 class OrbitProfile:
-    """χ² (multipliers included where they were fitted) as a function of one parameter: all orbits are fitted again."""
+    """Profile of χ² over one parameter.
+
+    All orbits are fitted again; multipliers are included where they were fitted.
+    """
 
     def __init__(self, estimate: Estimate, name: str):
         self.task, self.outcome = _inside(estimate)
@@ -76,7 +85,10 @@ class OrbitProfile:
 
 
 def log_posterior(estimate: Estimate, theta: Array) -> float:
-    """log p(θ | readings) up to a constant: orbits follow θ along their tangent and close to second order."""
+    """Return log p(θ | samples) up to a constant.
+
+    Orbits follow θ along their tangent and close to second order.
+    """
     task, outcome = _inside(estimate)
     theta = np.asarray(theta, float)
     if ((theta < task.low) | (theta > task.high)).any():
@@ -97,8 +109,9 @@ def _reduced_at(outcome: Outcome, theta: Array) -> list[Reduced] | None:
 
 @dataclass(frozen=True)
 class Expansion:
-    """Whitened residuals to second order about the estimate: r(θ) = r₀ + S d + ½ dᵀ H d, d = L⁻¹ (θ - θ̂).
+    """Second-order expansion of the whitened residuals.
 
+    About the estimate: r(θ) = r₀ + S d + ½ dᵀ H d, d = L⁻¹ (θ - θ̂).
     residual (m,), slope (m, k), curvature (m, k, k); root: L (k, k), so that d has the unit covariance of the estimate.
     With it a whole ensemble is evaluated in one product, where the model would be run once per walker.
     """
@@ -114,7 +127,10 @@ class Expansion:
     widening: float
 
     def __call__(self, theta: Array) -> Array:
-        """log p of parameters (W, k), up to a constant."""
+        """Return log p of parameters (W, k).
+
+        Up to a constant.
+        """
         d = np.linalg.solve(self.root, (theta - self.centre).T).T
         r = self.residual + d @ self.slope.T + 0.5 * np.einsum("wa,mab,wb->wm", d, self.curvature, d, optimize=True)
         chi2 = (r**2).sum(axis=1) + ((theta - self.priors.mean) ** 2 * self.priors.weight).sum(axis=1)
@@ -123,7 +139,10 @@ class Expansion:
 
 
 def expand(estimate: Estimate) -> Expansion:
-    """The expansion, its second derivatives from the slopes one standard error to either side."""
+    """Expand the residuals about the estimate.
+
+    Second derivatives come from the slopes one standard error to either side.
+    """
     task, outcome = _inside(estimate)
     solution = outcome.solution
     root = np.asarray(np.linalg.cholesky(estimate.covariance), np.float64)
@@ -136,7 +155,7 @@ def expand(estimate: Estimate) -> Expansion:
         sides = []
         for sign in (1.0, -1.0):
             near = _reduced_at(outcome, solution.theta + sign * root[:, column])
-            # Where the model cannot be run one standard error away the expansion stays linear that way.
+            # Where the model cannot be run one standard error away, the expansion stays linear in that direction.
             sides.append(slope if near is None else np.concatenate([r.slope for r in near]))
         curvature[:, :, column] = 0.5 * (sides[0] - sides[1]) @ root
     curvature = 0.5 * (curvature + np.swapaxes(curvature, 1, 2))

@@ -1,4 +1,7 @@
-"""A fit from one start: whether its minimum is believed, how well it follows the data, and what is suspicious."""
+"""Outcome of an orbit fit, its misfit and warnings.
+
+Whether the minimum is accepted, how well it follows the data, and what is suspicious.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ from kapitza.estimate.priors import surprising_priors
 from kapitza.orbits import PeriodicOrbit
 
 LARGEST_CHI2 = 25.0
-"""χ² per degree of freedom of a believable minimum; false minima lie at 1e2 (coarse data) to 1e8 (precise data)."""
+"""Largest χ² per degree of freedom of an accepted minimum; false ones have 1e2 (coarse data) to 1e8 (precise data)."""
 
 CLOSE_ENOUGH = 3e-3
-"""Root mean square residual, in units of the spread, below which a minimum is believed whatever its χ²."""
+"""Root mean square residual, in units of the spread, below which a minimum is accepted whatever its χ²."""
 
 LEAST_MATCHED = 2 / 3
-"""Share of the orbits that a believable minimum explains; some of those found in noisy data are always spurious."""
+"""Smallest share of the orbits that an accepted minimum explains; some orbits found in noisy data are spurious."""
 
 CONVINCING = 4.0
 """χ² per degree of freedom, with at least six of them, at which half of the orbits are enough."""
@@ -36,28 +39,29 @@ LARGEST_MISFIT = 0.3
 """Residuals in units of the spread where the noise is not known: beyond it the orbits do not resemble the data."""
 
 LARGEST_PATTERN = 0.1
-"""The same where the residuals are not white: it is then the model, not the noise."""
+"""The same where the residuals are not white: then they come from the model, not from the noise."""
 
 SURE = 3
-"""Degrees of freedom below which χ² hardly tells one minimum from another."""
+"""Degrees of freedom below which χ² hardly distinguishes two minima."""
 
 PLENTY = 10
-"""Degrees of freedom at which a false minimum that passes for a believable one is not to be expected."""
+"""Degrees of freedom from which a false minimum is not expected to be accepted."""
 
 SUSPECT = 0.05
-"""Probability of a larger χ² below which, with fewer degrees of freedom than that, other minima are looked for."""
+"""Probability of a larger χ² below which other minima are searched, with fewer than PLENTY degrees of freedom."""
 
 FOUND = 2.0
-"""Variance over the stated one that orbits found in a record may have: it is an estimate from few visits."""
+"""Largest ratio of true to stated variance of orbits found in a record: few visits determine their covariance."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fit from one start. matched: indices of the matched orbits; reasons: why others were set aside.
+    """Fit from one start.
 
+    matched: indices of the matched orbits; reasons: why others were set aside.
     inflation: factor on the variances of each matched orbit; without_multipliers: covariance before they were added.
     returned: orbits that had been lost and were put back. begun: how the fit was started. alternatives: other
-    parameters that fit as well. resembling: no start led to a believable minimum, and this one resembles the data.
+    parameters that fit as well. resembling: no start led to an accepted minimum, and this one resembles the data.
     """
 
     problem: OrbitProblem
@@ -82,7 +86,10 @@ class Outcome:
 
     @property
     def objective(self) -> float:
-        """What was minimised: χ² and the squared distances from the priors, in their deviations."""
+        """Minimised function.
+
+        χ² and the squared distances from the priors, in their deviations.
+        """
         return self.chi2 + 2 * self.problem.priors.cost(self.solution.theta)
 
     @property
@@ -91,7 +98,10 @@ class Outcome:
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom: readings (and priors) less parameters, and less phase and period of free motions."""
+        """Degrees of freedom.
+
+        Samples (and priors) less parameters, and less phase and period of free motions.
+        """
         free = sum(block.free for block in self.solution.blocks)
         informed = int((self.problem.priors.weight > 0).sum())
         return self.count + informed - self.solution.theta.size - free
@@ -102,18 +112,27 @@ class Outcome:
 
     @property
     def misfit(self) -> float:
-        """Root mean square residual in units of each channel's spread."""
+        """Root mean square residual, in spreads.
+
+        In units of each channel's spread.
+        """
         return float(np.sqrt(np.mean(np.concatenate(self.problem.misfits(self.solution.blocks)) ** 2)))
 
     @property
     def merit(self) -> float:
-        """For the choice between minima: unmatched orbits count as fitting not at all."""
+        """Rank of a minimum, smaller is better.
+
+        Unmatched orbits count as residuals of one spread.
+        """
         lost = len(self.reasons) / max(len(self.reasons) + len(self.matched), 1)
         return (self.misfit + lost) * (1.0 if self.solution.status.ok else 1e3) if not self.accepted else -1.0
 
 
 def acceptable(task: OrbitTask, outcome: Outcome) -> bool:
-    """Whether χ² (or, with unknown noise, the residuals beside the spread of the data) speaks for this minimum."""
+    """Return whether a minimum is accepted.
+
+    By χ² or, with unknown noise, by the residuals relative to the spread of the data.
+    """
     total, good = len(task.problem.targets), outcome.inflation <= OUTLYING
     if not outcome.solution.status.ok:
         return False
@@ -129,13 +148,16 @@ def acceptable(task: OrbitTask, outcome: Outcome) -> bool:
 
 
 def resembles(task: OrbitTask, outcome: Outcome) -> bool:
-    """Whether orbits of the model resemble the measured ones, beyond all their errors: an answer with a verdict."""
+    """Return whether the model's orbits resemble the measured ones.
+
+    Beyond all their errors: such a minimum is reported together with its misfit.
+    """
     share = len(outcome.matched) / len(task.problem.targets)
     return outcome.solution.status.ok and share >= LEAST_MATCHED and outcome.misfit <= LARGEST_PATTERN
 
 
 def decided(task: OrbitTask, outcome: Outcome) -> bool:
-    """Whether an accepted minimum is the answer without a look at the other starts."""
+    """Return whether an accepted minimum needs no other starts."""
     from scipy import stats
 
     if not task.noise_known or outcome.freedom >= PLENTY:
@@ -144,7 +166,10 @@ def decided(task: OrbitTask, outcome: Outcome) -> bool:
 
 
 def sampled_residuals(outcome: Outcome, channel: int) -> list[Array]:
-    """Residuals of one channel in the order of time, of every orbit that is sampled densely."""
+    """Return the residuals of one channel, in time order.
+
+    Of every orbit that is sampled densely.
+    """
     problem, parts = outcome.problem, []
     for target, residual in zip(problem.targets, problem.readings(outcome.solution.blocks), strict=True):
         mine = np.flatnonzero(target.channel == channel)
@@ -154,9 +179,10 @@ def sampled_residuals(outcome: Outcome, channel: int) -> list[Array]:
 
 
 def residual_pattern(outcome: Outcome) -> dict[str, float]:
-    """Channels of sampled motions whose neighbouring residuals are correlated, with the chance that noise has as much.
+    """Return channels with correlated residuals, and their p-values.
 
-    Only such correlation counts as tells of a model that does not follow: a positive one of lag one.
+    Of sampled motions. Only a positive correlation of lag one counts, because a model that does not follow the data
+    makes it.
     """
     found: dict[str, float] = {}
     for channel, name in enumerate(outcome.problem.channels.names):
@@ -173,14 +199,17 @@ def residual_pattern(outcome: Outcome) -> dict[str, float]:
 
 
 def misfit_of(task: OrbitTask, outcome: Outcome) -> Misfit | None:
-    """χ² beside the covariances where these are known, correlated residuals of sampled motions where they are not."""
+    """Return the misfit of the orbits.
+
+    χ² relative to the covariances where these are known, correlated residuals of sampled motions where they are not.
+    """
     if not outcome.freedom > 0:
         return None
     return _stated(outcome) if task.noise_known else _sampled(outcome)
 
 
 def _stated(outcome: Outcome) -> Misfit:
-    """Residuals beside the errors of the orbits."""
+    """Return the misfit relative to the orbits' errors."""
     found = any(_was_found(target) for target in outcome.problem.targets)
     scatter = outcome.chi2 / outcome.dof
     chance = float(special.chdtrc(outcome.dof, outcome.chi2 / (FOUND if found else 1.0)))
@@ -199,7 +228,10 @@ def _was_found(target: Target) -> bool:
 
 
 def _sampled(outcome: Outcome) -> Misfit | None:
-    """Residuals of sampled motions beside their own white part."""
+    """Return the misfit relative to the residuals' white part.
+
+    Of sampled motions.
+    """
     patterns, judged = residual_pattern(outcome), []
     channels = outcome.problem.channels.names
     for c, channel in enumerate(channels):
@@ -207,7 +239,7 @@ def _sampled(outcome: Outcome) -> Misfit | None:
         scale = float(outcome.problem.channel_scale[c])
         if left.size < 16 or float(left @ left) <= 1e-18 * left.size * scale**2:
             continue
-        # What a fit of few numbers to few readings leaves is correlated by itself, at most by their share.
+        # Residuals of a fit with few samples per parameter are correlated by the fit itself.
         chance = min(1.0, 2 * structure(left))
         if channel in patterns:
             chance = min(chance, patterns[channel])

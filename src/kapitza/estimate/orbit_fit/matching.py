@@ -1,8 +1,10 @@
-"""Which orbits of the data the model has at given parameters; lost ones are put back, set-aside ones tried again.
+"""Matching of measured orbits with orbits of the model.
+
+At given parameters; lost orbits are put back, orbits set aside are tried again.
 
 While the parameters move an orbit must keep its period, its symbolic code and its winding, and Newton's iteration knows
 none of them. A period-2 orbit may slide onto twice the period-1 orbit it was born from, or jump to another orbit of the
-same period; both close, so closure alone does not tell.
+same period; both close, so closure alone does not show it.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ CLOSED = 1e-6
 """Largest gap, in units of the spread, of an orbit that counts as closed."""
 
 HOPELESS = 0.5
-"""Root mean square residual of the median orbit, in units of the spread, at which the parameters are plainly wrong."""
+"""Root mean square residual of the median orbit, in units of the spread, above which the parameters are wrong."""
 
 COLLAPSED = 0.05
-"""An orbit has collapsed when what tells it from a shorter one shrank to this share of what the data show."""
+"""An orbit has collapsed when its distance from a shorter one is below this share of that in the data."""
 
 BORDER = 0.01
 """Points within this share of the spread (or four standard errors) of a border of the partition have no letter."""
@@ -39,12 +41,15 @@ SOLVED = 1e-10
 """Largest gap, in units of the spread, of an orbit that counts as solved."""
 
 MISMATCH = 4.5
-"""Standard errors by which a multiplier must be off to be called so; one in 10^5 is by chance."""
+"""Standard errors by which a multiplier must be off to be reported; by chance one in 10^5 is."""
 
 
 @dataclass(frozen=True)
 class Sorted:
-    """matched: index and unknowns of every matched orbit; reasons: why others are not; returned: those put back."""
+    """Orbits matched and not matched.
+
+    matched: index and unknowns of every matched orbit; reasons: why others are not; returned: those put back.
+    """
 
     matched: dict[int, Array]
     reasons: dict[int, str]
@@ -52,11 +57,11 @@ class Sorted:
 
 
 def sort_out(problem: OrbitProblem, weights: list[Array], before: tuple[int, ...], solution: OrbitSolution) -> Sorted:
-    """Judge every orbit of the data at the parameters of a solution.
+    """Decide which orbits of the data are matched.
 
-    An orbit that does not close, lost its period, code or winding, or fits far worse than the others is solved again
-    from the data at these parameters; what then still fails is set aside with the reason. Orbits that were set aside
-    before get the same chance.
+    At the parameters of a solution. An orbit that does not close, lost its period, code or winding, or fits far worse
+    than the others is solved again from the data at these parameters; if it still fails it is set aside with the
+    reason. Orbits that were set aside before are tried again as well.
     """
     here = {index: (solution.unknowns[i], solution.blocks[i]) for i, index in enumerate(before)}
     misfits = [_misfit(problem.targets[i], block, weights[i]) for i, (_, block) in here.items()]
@@ -87,13 +92,19 @@ def sort_out(problem: OrbitProblem, weights: list[Array], before: tuple[int, ...
 
 
 def hopeless(problem: OrbitProblem, solution: OrbitSolution) -> bool:
-    """Whether most orbits lie so far from their readings that these parameters are not worth sorting orbits at."""
+    """Return whether the parameters are too wrong to sort.
+
+    Most orbits are then far from their samples.
+    """
     sizes = [float(np.sqrt(np.mean(r**2))) for r in problem.misfits(solution.blocks)]
     return float(np.median(sizes)) > HOPELESS
 
 
 def why_not(problem: OrbitProblem, index: int, z: Array, block: Block, weight: Array, typical: float) -> str:
-    """Why the model's orbit at z does not match the measured one; "" when it does."""
+    """Return why an orbit does not match, else "".
+
+    The model's orbit is at z.
+    """
     gap = float(problem.gaps(block).max())
     if not gap <= CLOSED:
         return f"the model has no such orbit nearby (gap {gap:.1e} of the spread)"
@@ -111,7 +122,10 @@ def _misfit(target: Target, block: Block, weight: Array) -> float:
 
 
 def lost_character(problem: OrbitProblem, index: int, z: Array, block: Block) -> str:
-    """Why the orbit at z is another one than the data show; "" when it is not."""
+    """Return why an orbit is not the measured one.
+
+    The orbit at z may have another period, winding or code; "" when it has not.
+    """
     target = problem.targets[index]
     nodes = z[: target.nodes.size].reshape(target.nodes.shape)
     shorter = shorter_period(problem, target, nodes)
@@ -127,7 +141,10 @@ def lost_character(problem: OrbitProblem, index: int, z: Array, block: Block) ->
 
 
 def shorter_period(problem: OrbitProblem, target: Target, nodes: Array) -> int:
-    """The excitation periods q < p after which the nodes repeat, although those of the data do not; else 0."""
+    """Return the shorter period of collapsed nodes, else 0.
+
+    The excitation periods q < p after which the nodes repeat, although those of the data do not.
+    """
     if not target.repeats or target.repeats < 2 or target.count % target.repeats:
         return 0
     per = target.count // target.repeats
@@ -145,7 +162,10 @@ def _apart(problem: OrbitProblem, nodes: Array, shift: int) -> float:
 
 
 def strobed_letters(problem: OrbitProblem, target: Target, nodes: Array) -> str:
-    """One letter per excitation period, from the cells of the model's partition; "" where there is none."""
+    """Return one letter per excitation period.
+
+    From the cells of the model's partition; "" where there is none.
+    """
     model = problem.model
     if not (model.partition and model.letters) or not target.repeats or target.count % target.repeats:
         return ""
@@ -153,7 +173,10 @@ def strobed_letters(problem: OrbitProblem, target: Target, nodes: Array) -> str:
 
 
 def letters(problem: OrbitProblem, target: Target) -> str:
-    """Those of the data, with "*" where a point lies too near a border to say."""
+    """Return the letters of the data.
+
+    With "*" where a point is too near a border.
+    """
     word = list(strobed_letters(problem, target, target.nodes))
     if not word:
         return ""
@@ -176,11 +199,11 @@ def letters(problem: OrbitProblem, target: Target) -> str:
 
 
 def close_from_data(problem: OrbitProblem, index: int, theta: Array) -> tuple[Array, Block] | None:
-    """The orbit at fixed parameters that continues the measured one; None where the way ends.
+    """Return the model's orbit that continues the measured one.
 
-    The nodes of the data are an orbit of the model with a kick c_j at the end of every segment, c the gaps. The kicks
-    are taken away little by little, c(z) = (1 - s) c(z_0) with s from 0 to 1: each orbit on the way is the guess of the
-    next, steps that fail are halved.
+    At fixed parameters; None where the continuation ends. The nodes of the data are an orbit of the model with a kick
+    c_j at the end of every segment, c the gaps. The kicks are reduced step by step, c(z) = (1 - s) c(z_0) with s from 0
+    to 1: each orbit on the path is the guess of the next, steps that fail are halved.
     """
     one = problem.subset([index])
     z = one.starts()[0]
@@ -198,7 +221,10 @@ def close_from_data(problem: OrbitProblem, index: int, theta: Array) -> tuple[Ar
 
 
 def _correct(one: OrbitProblem, z: Array, block: Block, theta: Array, kick: Array) -> tuple[Array, Block] | None:
-    """Newton on c(z) = kick; None when it does not contract at once: the step was too long."""
+    """Solve c(z) = kick by Newton's method.
+
+    None when it does not contract at once: the step was too long.
+    """
     scale, before = np.tile(one.scale, len(kick) // one.scale.size), np.inf
     for _ in range(12):
         gap = difference((block.gap - kick).reshape(-1, one.scale.size), np.zeros(1), one.model.angles).ravel()
@@ -216,7 +242,10 @@ def _correct(one: OrbitProblem, z: Array, block: Block, theta: Array, kick: Arra
 
 
 def multiplier_mismatch(target: Target, block: Block) -> tuple[float, str]:
-    """Largest deviation of a multiplier in standard errors; a sentence where it is too large or its sign differs."""
+    """Return the largest deviation of a multiplier.
+
+    In standard errors; with a sentence where it is too large or its sign differs.
+    """
     use = known_multipliers(target)
     if not use.any():
         return float("nan"), ""
@@ -233,7 +262,10 @@ def multiplier_mismatch(target: Target, block: Block) -> tuple[float, str]:
 
 
 def _signs(target: Target, use: Flags, model: NDArray[np.complex128]) -> str:
-    """Real multipliers of opposite sign, known well enough to have one."""
+    """Describe real multipliers of opposite sign.
+
+    Only those known well enough to have a sign.
+    """
     source = target.source
     if not isinstance(source, PeriodicOrbit) or source.multipliers is None:
         return ""

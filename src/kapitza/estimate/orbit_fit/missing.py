@@ -1,4 +1,7 @@
-"""Orbits that the fitted model has and the data do not show, and why not."""
+"""Orbits of the fitted model without a measured counterpart.
+
+And the reasons why the data do not show them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SAME = 0.02
-"""Orbits closer than this share of the spread are one; windows of find_orbits are as wide."""
+"""Orbits closer than this share of the spread are the same; windows of find_orbits are as wide."""
 
 
 def missing_orbits(
@@ -89,7 +92,10 @@ def missing_orbits(
 
 
 def _common_phase(orbits: list[PeriodicOrbit], period: float) -> float:
-    """The instant within the excitation period at which all orbits have their points [s]."""
+    """Return the common section phase of all orbits [s].
+
+    The instant within the excitation period at which they have their points.
+    """
     phases = np.array([orbit.section_phase or 0.0 for orbit in orbits] or [0.0])
     if np.abs((phases - phases[0] + period / 2) % period - period / 2).max() > 1e-6 * period:
         raise KapitzaError("The orbits lie on sections at different phases: ask for those of one section alone.")
@@ -97,7 +103,10 @@ def _common_phase(orbits: list[PeriodicOrbit], period: float) -> float:
 
 
 def _carried(orbit: PeriodicOrbit, model: Model, phase: float) -> PeriodicOrbit:
-    """An orbit of the census, which has its points at the start of the period, with those at another phase."""
+    """Return an orbit of the census at another phase.
+
+    The census has its points at the start of the period.
+    """
     if phase == 0:
         return orbit
     begin = float(model.period or 0.0) * np.arange(len(orbit.points))
@@ -106,7 +115,10 @@ def _carried(orbit: PeriodicOrbit, model: Model, phase: float) -> PeriodicOrbit:
 
 
 def _section(data: OrbitSet | None, task: OrbitTask, phase: float) -> Section | None:
-    """The strobed record behind the orbits, when it is at hand and shows the states."""
+    """Return the strobed record behind the orbits.
+
+    None where it is not available or does not contain all states.
+    """
     record = None if data is None else data.source
     if not isinstance(record, Record) or record.period is None or not set(task.model.states) <= set(record.channels):
         return None

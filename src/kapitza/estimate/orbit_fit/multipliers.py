@@ -1,4 +1,7 @@
-"""Floquet multipliers as further terms of the objective (recommended in ORBITS, not tried there)."""
+"""Floquet multipliers as terms of the objective.
+
+Recommended in ORBITS, not tried there.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from kapitza.orbits.of_models import monodromy
 from kapitza.solve import slopes_by_differences, symmetric_function
 
 LEAST_KNOWN = 0.5
-"""Multipliers whose standard error exceeds this share of their modulus say nothing and are left out."""
+"""Multipliers whose standard error exceeds this share of their modulus carry no information and are left out."""
 
 
 def known_multipliers(target: Target) -> Flags:
-    """Which multipliers of an orbit carry a usable uncertainty."""
+    """Return which multipliers have a usable uncertainty."""
     if target.multipliers is None or target.multiplier_deviation is None:
         return np.zeros(0, bool)
     deviation = np.asarray(target.multiplier_deviation, float)
@@ -26,7 +29,10 @@ def known_multipliers(target: Target) -> Flags:
 
 
 def joint_covariance(target: Target) -> tuple[Array, Array]:
-    """Covariance (n, n) of the moduli and (n, m) of moduli and readings; the latter zero where it is not known."""
+    """Return the covariances of moduli and samples.
+
+    (n, n) of the moduli and (n, m) of moduli and samples; the latter zero where it is not known.
+    """
     deviation = np.asarray(target.multiplier_deviation, float)
     own, cross = np.diag(deviation**2), np.zeros((deviation.size, target.times.size))
     source = target.source
@@ -39,20 +45,20 @@ def joint_covariance(target: Target) -> tuple[Array, Array]:
 
 
 def moduli(problem: OrbitProblem, unknowns: list[Array], theta: Array) -> list[Array]:
-    """|μ| of every orbit at these nodes, largest first."""
+    """Return |μ| of every orbit, largest first."""
     blocks = problem.evaluate(unknowns, theta)
     return [np.abs(monodromy(block.jacobians).multipliers) for block in blocks]
 
 
 @dataclass(frozen=True)
 class MultiplierTerms:
-    """Rows L⁻¹ [(|μ(θ)| - |μ|) - B r] for the moduli given the points, with their derivatives along the orbits.
+    """Rows of the multipliers, given the points.
 
-    Moduli and points come from the same maps, so their errors are correlated: B = Σ_μx Σ_xx⁻¹ carries the residuals r
-    of the points over, and L Lᵀ = Σ_μμ - B Σ_xμ is what is left. The orbit's own shift dz/dθ is exact; the second
-    derivatives of the flow are central differences.
-    inflation: (orbits,) factor on σ of orbits whose multipliers disagree more than their uncertainty allows.
-    weights: W of every orbit, Wᵀ W = Σ_xx⁻¹.
+    L⁻¹ [(|μ(θ)| - |μ|) - B r] for the moduli, with their derivatives along the orbits. Moduli and points come from the
+    same maps, so their errors are correlated: B = Σ_μx Σ_xx⁻¹ predicts them from the residuals r of the points, and L
+    Lᵀ = Σ_μμ - B Σ_xμ is the conditional covariance. The orbit's own shift dz/dθ is exact; the second derivatives of
+    the flow are central differences. inflation: (orbits,) factor on σ of orbits whose multipliers disagree more than
+    their uncertainty allows. weights: W of every orbit, Wᵀ W = Σ_xx⁻¹.
     """
 
     problem: OrbitProblem
@@ -74,7 +80,7 @@ class MultiplierTerms:
         return result
 
     def _slopes(self, now: OrbitIterate, reduced: list[Reduced], here: list[Array]) -> list[Array]:
-        """d|μ|/dθ (n, k) of every orbit, along the family of orbits."""
+        """Return d|μ|/dθ (n, k) along the family of orbits."""
         size = np.abs(now.theta)
 
         def along(theta: Array) -> Array:
@@ -89,13 +95,13 @@ class MultiplierTerms:
         own, cross = own[np.ix_(use, use)], cross[use]
         weight, count = self.weights[i], target.times.size
         if weight.ndim == 2 and np.any(cross):
-            # B r = Σ_μx Wᵀ (W r): the whitened residuals of the points are at hand.
+            # B r = Σ_μx Wᵀ (W r): the whitened residuals of the points are known already.
             carry = cross @ weight[:count, :count].T
             gap = gap - carry @ reduced.residual[:count]
             slope = slope - carry @ reduced.slope[:count]
             own = own - carry @ carry.T
         size = np.sqrt(np.diag(joint_covariance(target)[0])[use])
-        # What is left given the points is never known better than a tenth of what it was: the rest would be chance.
+        # The conditional deviation is at least a tenth of the unconditional one: a smaller one would be chance.
         root = symmetric_function(own / np.outer(size, size), lambda v: 1 / np.sqrt(np.maximum(v, 1e-2)))
         root = root / size / self.inflation[i]
         return replace(

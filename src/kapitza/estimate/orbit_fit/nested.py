@@ -1,4 +1,4 @@
-"""The nested formulation: every orbit is solved at every trial of the parameters."""
+"""Nested formulation: every orbit is solved at every trial."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from kapitza.solve import LeastSquaresSettings, gauss_newton, slopes_by_differen
 
 
 class NestedFit:
-    """min_θ Σ |W r(z(θ), θ)|² where z(θ) solves c(z, θ) = 0; dz/dθ by implicit differentiation.
+    """Fit with the orbits solved at every trial.
 
+    min_θ Σ |W r(z(θ), θ)|² where z(θ) solves c(z, θ) = 0; dz/dθ by implicit differentiation.
     method: a periodic solver (Shooting(), Collocation(), …) for the inner problem; None: Newton on all nodes at once.
-    A solver that discretises the equations (Collocation, Differences, HarmonicBalance) is taken at its word where the
-    motion is forced: readings come from its own curve and slopes from differences of its own curves, so that nothing
+    For a solver that discretises the equations (Collocation, Differences, HarmonicBalance) of a forced motion,
+    samples come from its own curve and slopes from differences of its own curves, so that nothing
     of the flow enters the minimum.
     """
 
@@ -58,7 +59,7 @@ class NestedFit:
             OrbitIterate(theta, unknowns, blocks)
         )  # fmt: skip
         if self.problem.autonomous:
-            # The phase of a free motion is not set by its closure: the readings set it.
+            # The closure leaves the phase of a free motion open: the samples determine it.
             for _ in range(2):
                 moved = [z + r.shift for z, r in zip(unknowns, reduced, strict=True)]
                 unknowns, blocks = close_orbits(self.problem, moved, theta)
@@ -68,13 +69,16 @@ class NestedFit:
         residual = np.concatenate([*(r.residual for r in reduced), root * (theta - self.problem.priors.mean)])
         cost = 0.5 * float(residual @ residual)
         if cost < self.lowest:
-            # Only steps that lower the cost are accepted: these are the iterations.
+            # Only accepted steps lower the cost, and only these count as iterations.
             self.lowest = cost
             self.solver.note(0.0, cost, OrbitIterate(theta, unknowns, blocks))
         return residual, np.vstack([*(r.slope for r in reduced), np.diag(root)])
 
     def _orbits(self, theta: Array) -> tuple[list[Array], list[Block]]:
-        """Every orbit at these parameters, from the nearest one known and its slope."""
+        """Solve every orbit at these parameters.
+
+        From the nearest solution known and its slope.
+        """
         near = [z + f @ (theta - self.last) for z, f in zip(self.unknowns, self.follow, strict=True)]
         if self.method is None:
             return close_orbits(self.problem, near, theta)
@@ -82,7 +86,10 @@ class NestedFit:
         return near, self.problem.evaluate(near, theta)
 
     def _by_own_curves(self, theta: Array) -> list[Reduced]:
-        """Readings and slopes (central differences) from the curves that the method itself finds."""
+        """Return residuals and slopes from the method's own curves.
+
+        Slopes are central differences.
+        """
         here = [self.known[i] for i in range(len(self.problem.targets))]
         parts = self._read(here, theta)
         self.readings = parts[: len(here)]
@@ -101,7 +108,10 @@ class NestedFit:
         return self.own
 
     def _read(self, orbits: list[PeriodicOrbit], theta: Array) -> list[Array]:
-        """Residuals of the readings of every orbit, then its states at the nodes, off the curves of these orbits."""
+        """Return residuals and node states of these orbits.
+
+        Of every orbit, evaluated on their curves.
+        """
         curves = [_curve(orbit) for orbit in orbits]
         nodes = [c(t.node_times).ravel() for c, t in zip(curves, self.problem.targets, strict=True)]
         return [*self.problem.read_along(curves, theta), *nodes]
@@ -123,10 +133,10 @@ class NestedFit:
         target, setting = self.problem.targets[index], self._setting(index, theta)
         nodes = z[: target.nodes.size].reshape(target.nodes.shape)
         period = z[-1] if self.problem.autonomous else target.repeats
-        # Nodes are too few for a method that wants a curve: the first time shooting draws one through them.
+        # A few nodes are not a curve, which the method needs as a guess: the first time shooting computes one.
         near = self.known.get(index)
         if near is None and self.problem.autonomous and not any(setting.angles):
-            # Few nodes make a poor curve for an unstable free motion: trajectories of the model between them do not.
+            # Interpolation of few nodes is poor for an unstable free motion; trajectories between them are not.
             flow, fractions = self.problem.flow, target.node_times / target.period
             near = FlowLoop(flow, fractions, nodes, float(z[-1]), setting.vector, np.zeros(len(setting.states)))
         elif near is None:
@@ -137,7 +147,10 @@ class NestedFit:
 
 
 def _curve(orbit: PeriodicOrbit) -> Callable[[Array], Array]:
-    """States at times, on the closed curve that a periodic solver found."""
+    """Return the closed curve of a periodic solver.
+
+    A function of the times.
+    """
     loop = loop_of(orbit)
     return lambda times: loop(times / orbit.period)
 
@@ -145,7 +158,10 @@ def _curve(orbit: PeriodicOrbit) -> Callable[[Array], Array]:
 def close_orbits(
     problem: OrbitProblem, unknowns: list[Array], theta: Array, max_iterations: int = 25
 ) -> tuple[list[Array], list[Block]]:
-    """Newton on the closure of every orbit at fixed parameters, steps cut at a quarter of the spread."""
+    """Close every orbit by Newton's method at fixed parameters.
+
+    Steps are cut at a quarter of the spread.
+    """
     blocks = problem.evaluate(unknowns, theta)
     for _ in range(max_iterations):
         if all(problem.gaps(b).max() <= SOLVED for b in blocks):

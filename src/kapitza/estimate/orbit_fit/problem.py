@@ -1,4 +1,7 @@
-"""The orbits to be matched, and the equations of their fit, linearised: readings and closure of all at once."""
+"""Linearised equations of all orbits of a fit.
+
+The orbits to be matched, and samples and closure of all at once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from kapitza.model import Model
 
 @dataclass(frozen=True)
 class Channels:
-    """The channels of the data as outputs of the model.
+    """Channels of the data as outputs of the model.
 
     delays: (c,) step of the channels that are difference quotients, 0 for the others.
     """
@@ -33,7 +36,10 @@ class Channels:
 
     @property
     def angles(self) -> Flags:
-        """Which readings live on a circle; a difference quotient does not, even of an angle."""
+        """Channels that live on a circle.
+
+        A difference quotient does not, even of an angle.
+        """
         return self.observation.angles & (self.delays == 0)
 
 
@@ -50,13 +56,13 @@ def channels_of(
 
 @dataclass(frozen=True)
 class Target:
-    """One orbit to be matched.
+    """Orbit to be matched.
 
     nodes: (J, n) first guess of the states at `node_times` (J,); period [s]; vector: (npar,) run-time parameters.
-    times (m,), channel (m,), values (m,): the readings; node (m,): the segment each lies in.
-    covariance: (m, m) of the readings or its diagonal (m,), None where it is not known; one more row is the period's.
-    clustered: whether the errors of the readings are correlated along the orbit in a way not known.
-    rows: (m,) which entries of the orbit's points the readings are, where they are points.
+    times (m,), channel (m,), values (m,): the samples; node (m,): the segment that contains each.
+    covariance: (m, m) of the samples or its diagonal (m,), None where it is not known; one more row is the period's.
+    clustered: whether the errors of the samples are correlated along the orbit in a way not known.
+    rows: (m,) which entries of the orbit's points the samples are, where they are points.
     multipliers: moduli (n,) with their deviation (n,), None where not measured.
     period_deviation: of a measured period, None where the excitation sets it.
     winding: turns per period where the data show them: whole profiles do, one point per excitation period does not.
@@ -88,10 +94,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where every segment of every orbit is sampled: runs of equal length together.
+    """Sample times of every segment of every orbit.
 
+    Segments with the same number of samples are run together.
     runs: per number of samples the segments (g,) and their times (g, s). station, later: (M,) row of the flattened
-    samples at which reading i, and the second reading of a difference quotient, is taken. end: (S,) row where segment
+    samples at which sample i, and the second sample of a difference quotient, is taken. end: (S,) row where segment
     s arrives at the next node.
     """
 
@@ -104,7 +111,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class OrbitProblem:
-    """Orbits of `targets` as orbits of `model` with free parameters `names`."""
+    """Targets as orbits of `model` with free `names`."""
 
     model: Model
     names: tuple[str, ...]
@@ -125,50 +132,62 @@ class OrbitProblem:
         return self.model.excitation is None
 
     def of(self, targets: tuple[Target, ...]) -> OrbitProblem:
-        """The same question put to other orbits."""
+        """Return the same problem for other orbits."""
         return replace(self, targets=targets, layout=lay_out(self.channels, targets))
 
     def subset(self, keep: list[int]) -> OrbitProblem:
         return self.of(tuple(self.targets[i] for i in keep))
 
     def with_values(self, values: list[Array]) -> OrbitProblem:
-        """The same orbits with other readings, one array (m,) each."""
+        """Return the problem with other measured values.
+
+        One array (m,) per orbit.
+        """
         targets = tuple(replace(t, values=v) for t, v in zip(self.targets, values, strict=True))
         return replace(self, targets=targets)
 
     def starts(self) -> list[Array]:
-        """First guess of the unknowns of every orbit."""
+        """Return the first guess of all unknowns."""
         return [np.append(t.nodes, t.period) if self.autonomous else t.nodes.flatten() for t in self.targets]
 
     @property
     def channel(self) -> Indices:
-        """Channel (M,) of every reading of all orbits."""
+        """Channel (M,) of every sample of all orbits."""
         return np.concatenate([t.channel for t in self.targets])
 
     def readings(self, blocks: Sequence[Block]) -> list[Array]:
-        """Residuals (m,) of the readings of every orbit, without that of its period."""
+        """Return the residuals (m,) of every orbit.
+
+        Without that of its period.
+        """
         return [b.residual[: t.times.size] for b, t in zip(blocks, self.targets, strict=True)]
 
     def misfits(self, blocks: Sequence[Block]) -> list[Array]:
-        """The same in units of the spread of each channel."""
+        """Return the residuals in units of each channel's spread."""
         pairs = zip(self.readings(blocks), self.targets, strict=True)
         return [r / self.channel_scale[t.channel] for r, t in pairs]
 
     def gaps(self, block: Block) -> Array:
-        """Sizes (J, n) of the gaps between the segments of an orbit, in units of the spread of each state."""
+        """Return the gaps (J, n) between segments, in spreads.
+
+        In units of the spread of each state.
+        """
         return np.abs(block.gap.reshape(-1, self.scale.size) / self.scale)
 
     def nodes(self, unknowns: list[Array]) -> list[Array]:
         return [z[: t.nodes.size].reshape(t.nodes.shape) for z, t in zip(unknowns, self.targets, strict=True)]
 
     def vectors(self, theta: Array) -> Array:
-        """Run-time parameters (S, npar) of every segment."""
+        """Return run-time parameters (S, npar) of every segment."""
         rows = np.repeat(np.array([t.vector for t in self.targets]), [t.count for t in self.targets], axis=0)
         rows[:, self.columns] = theta
         return rows
 
     def evaluate(self, unknowns: list[Array], theta: Array) -> list[Block]:
-        """Run every segment once, with tangents; a FlowError says that a run failed."""
+        """Run every segment once, with tangents.
+
+        Raises FlowError where a run failed.
+        """
         nodes = self.nodes(unknowns)
         states = np.concatenate(nodes)
         if not (np.isfinite(states).all() and np.isfinite(theta).all()):
@@ -190,7 +209,10 @@ class OrbitProblem:
         return blocks
 
     def read_along(self, curves: list[Callable[[Array], Array]], theta: Array) -> list[Array]:
-        """Residuals (m,) of every orbit, read off closed curves (states (M, n) at times (M,)) and not off the flow."""
+        """Return residuals (m,) of every orbit along closed curves.
+
+        Evaluated on the curves (states (M, n) at times (M,)) and not by the flow.
+        """
         n, k = self.scale.size, len(self.names)
         owner = np.repeat(np.arange(len(self.targets)), [t.count for t in self.targets])
         reached, row = np.empty((self.layout.rows, n)), 0
@@ -210,7 +232,10 @@ class OrbitProblem:
         return reached, by_start, by_theta
 
     def _close_with_period(self, unknowns: list[Array], states: Array, vectors: Array, arrival: list[Array]) -> Array:
-        """Last segments end at the present period; returns the rates there (one row per orbit)."""
+        """Run the last segments to the present period.
+
+        Returns the rates there (one row per orbit).
+        """
         last = np.cumsum([t.count for t in self.targets]) - 1
         begins = np.array([t.node_times[-1] for t in self.targets])
         periods = np.array([z[-1] for z in unknowns])
@@ -223,7 +248,10 @@ class OrbitProblem:
         return np.array([self.flow.rates(x, 0.0, v) for x, v in zip(run.state, vectors[last], strict=True)])
 
     def _read(self, sampled: tuple[Array, Array, Array], vectors: Array) -> list[Array]:
-        """Residuals (M,), their derivatives by the node's state (M, n) and by θ (M, k)."""
+        """Return the residuals (M,) and their derivatives.
+
+        By the node's state (M, n) and by θ (M, k).
+        """
         channel = self.channel
         measured = np.concatenate([t.values for t in self.targets])
         times = np.concatenate([t.times for t in self.targets])
@@ -243,7 +271,10 @@ class OrbitProblem:
         return [gap, first[1], first[2]]
 
     def _outputs(self, sampled: list[Array], channel: Indices, times: Array, vectors: Array) -> list[Array]:
-        """What one channel (M,) reads at each of these samples, with its derivatives."""
+        """Return the output of a channel per sample.
+
+        channel: (M,); with derivatives.
+        """
         reached, by_start, by_theta = sampled
         value, by_state, by_parameter = self.channels.observation.linearise(reached, times, vectors)
         index = np.arange(channel.size)
@@ -271,7 +302,10 @@ class OrbitProblem:
 
 
 def lay_out(channels: Channels, targets: tuple[Target, ...]) -> Layout:
-    """Sample times of every segment: its node, its readings (twice for difference quotients), the next node."""
+    """Return the sample times of every segment.
+
+    Its node, its samples (two for difference quotients), the next node.
+    """
     grids, members, first, second, finish, count = [], [], [], [], [], 0
     for target in targets:
         ends = np.append(target.node_times[1:], target.period)
@@ -300,13 +334,19 @@ def lay_out(channels: Channels, targets: tuple[Target, ...]) -> Layout:
 
 
 def _merged(times: Array) -> Array:
-    """Sorted instants, those that differ by rounding alone taken once."""
+    """Return sorted instants without duplicates.
+
+    Those that differ by rounding alone are merged.
+    """
     ordered = np.sort(times)
     apart = np.diff(ordered) > 1e-9 * max(np.ptp(ordered), 1e-300)
     return ordered[np.concatenate([[True], apart])]
 
 
 def _nearest(grid: Array, times: Array) -> Indices:
-    """Indices of the entry of the sorted grid (G ≥ 2) nearest to each time."""
+    """Return the indices of the nearest grid entries.
+
+    The grid is sorted (G ≥ 2).
+    """
     after = np.clip(np.searchsorted(grid, times), 1, grid.size - 1)
     return after - (times - grid[after - 1] < grid[after] - times)

@@ -1,4 +1,7 @@
-"""The estimate that a fit hands back: values, covariance, residuals, orbit by orbit, and what to tell the user."""
+"""Estimate of an orbit fit.
+
+Values, covariance, residuals, orbit by orbit, and warnings.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OrbitWorkings:
-    """The fit itself, from which profiles, samples of the posterior and advice go on."""
+    """Task and outcome of the fit.
+
+    Profiles, samples of the posterior and advice start from them.
+    """
 
     task: OrbitTask
     outcome: Outcome
@@ -101,11 +107,12 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
 
 
 def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) -> Array | None:
-    """Draws (S, k) from the Gaussian around the unbounded minimum, cut off at the bounds; None where none is active.
+    """Draw parameters (S, k) of a truncated Gaussian.
 
+    From the Gaussian around the unbounded minimum, cut off at the bounds; None where no bound is active.
     With F the information and g the gradient at the bound, the unbounded minimum of the quadratic is θ - F⁻¹ g. A
     parameter at its bound then has a one-sided interval, and the others are as uncertain as the data leave them when
-    it is not known to sit there.
+    it is not known to be there.
     """
     solution = outcome.solution
     if not solution.at_bound.any() or not np.isfinite(covariance).all():
@@ -124,14 +131,14 @@ def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) ->
 
 def _status(outcome: Outcome, known: Identifiability) -> Status:
     status = outcome.solution.status
-    # Along a direction that nothing determines the iteration may creep without end: that is not a failure to fit.
+    # Along an undetermined direction the iteration may not end, which is not a failure to fit.
     if not known.complete and (status.ok or outcome.chi2 <= LARGEST_CHI2 * outcome.dof):
         return Status.SINGULAR
     return status if outcome.accepted or not status.ok else Status.FALSE_MINIMUM
 
 
 def _likelihood(task: OrbitTask, outcome: Outcome) -> Likelihood:
-    """log p(readings | θ) at the minimum."""
+    """Return log p(samples | θ) at the minimum."""
     total = -0.5 * outcome.chi2 - 0.5 * outcome.count * np.log(2 * np.pi)
     for weight in outcome.solution.weights:
         total += float(np.log(weight).sum()) if weight.ndim == 1 else float(np.linalg.slogdet(weight)[1])
@@ -140,7 +147,10 @@ def _likelihood(task: OrbitTask, outcome: Outcome) -> Likelihood:
 
 
 def _residuals(outcome: Outcome) -> dict[str, Array]:
-    """Weighted residuals by channel (decorrelated where an orbit has a covariance), multipliers apart."""
+    """Return the weighted residuals by channel.
+
+    Decorrelated where an orbit has a covariance, multipliers apart.
+    """
     problem = outcome.problem
     pairs = list(zip(outcome.solution.reduced, problem.targets, strict=True))
     weighted = np.concatenate([r.residual[: t.times.size] for r, t in pairs])
@@ -150,7 +160,7 @@ def _residuals(outcome: Outcome) -> dict[str, Array]:
 
 
 def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
-    """The model's own orbits that match the measured ones."""
+    """Return the model's orbits that match the data."""
     problem, solution, found = outcome.problem, outcome.solution, []
     for target, block, z, nodes in zip(
         problem.targets, solution.blocks, solution.unknowns, problem.nodes(solution.unknowns), strict=True
@@ -176,7 +186,10 @@ def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
 
 
 def matches(task: OrbitTask, outcome: Outcome) -> pd.DataFrame:
-    """One row per orbit given: χ² per reading, largest residual, factor on its variances, multipliers, or why not."""
+    """Return one row per orbit given.
+
+    χ² per sample, largest residual, factor on its variances, multipliers, or why it is not matched.
+    """
     import pandas as pd
 
     place = {index: i for i, index in enumerate(outcome.matched)}

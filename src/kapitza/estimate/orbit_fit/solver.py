@@ -2,7 +2,7 @@
 
 Each orbit has its unknowns z and closes where c(z, θ) = 0. With soft closure, ½|W r|² + ½|c/s|² is lowered over all z
 and θ in a trust region, from a large s to a small one. With rigid closure the linearised c = 0 gives
-dz = dz₀ + (dz/dθ) dθ and the readings become a small least-squares problem in dθ alone. The propagators are never
+dz = dz₀ + (dz/dθ) dθ and the samples become a small least-squares problem in dθ alone. The propagators are never
 multiplied up.
 """
 
@@ -23,10 +23,10 @@ from kapitza.estimate.priors import Priors
 from kapitza.solve import UNDETERMINED, nearest_within, scaled_inverse
 
 SOFTNESS = (0.1, 0.02, 0.004, 0.0008)
-"""Levels of the closure, in units of each state's spread."""
+"""Levels s of the soft closure, in units of each state's spread."""
 
 SOFT_ITERATIONS = 12
-"""At each of these levels at most."""
+"""Most iterations at each of these levels."""
 
 RELIABLE = 0.05
 """An orbit whose closing step exceeds this share of the spread is too far from closing to inform the parameters."""
@@ -35,12 +35,15 @@ OUTLYING = 100.0
 """An orbit whose mean squared weighted residual exceeds this many times the median is not matched (yet)."""
 
 LARGEST_STEP = 0.25
-"""Of a node, in units of the spread, within one iteration."""
+"""Largest step of a node within one iteration, in units of the spread."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """One orbit with its states eliminated: r̃ (m,), R̃ (m, k), and how its unknowns follow: dz = shift + follow dθ."""
+    """One orbit with its states eliminated.
+
+    r̃ (m,), R̃ (m, k), and how its unknowns follow: dz = shift + follow dθ.
+    """
 
     residual: Array
     slope: Array
@@ -50,7 +53,7 @@ class Reduced:
 
 @dataclass(frozen=True)
 class OrbitIterate:
-    """Parameters, unknowns of every orbit, the equations there."""
+    """Parameters, unknowns of every orbit, and equations there."""
 
     theta: Array
     unknowns: list[Array]
@@ -74,9 +77,10 @@ class OrbitSolution(OrbitIterate):
 
 @dataclass
 class Solver:
-    """weights: per orbit W, (m, m) or its diagonal (m,), that makes its readings independent with unit variance.
+    """Gauss-Newton iteration of an orbit fit.
 
-    low, high, typical (k,): bounds and sizes of the parameters. rows: what the iterations reached.
+    weights: per orbit W, (m, m) or its diagonal (m,), that makes its samples independent with unit variance.
+    low, high, typical (k,): bounds and sizes of the parameters. rows: history of the iterations.
     """
 
     problem: OrbitProblem
@@ -91,7 +95,10 @@ class Solver:
 
     @cached_property
     def unit(self) -> list[Array]:
-        """Size of every unknown of each orbit: the spread of its state; for a period a hundredth of itself."""
+        """Size of every unknown of each orbit.
+
+        The spread of its state; for a period a hundredth of itself.
+        """
         targets = self.problem.targets
         period = [0.01 * max(t.period for t in targets)] if self.problem.autonomous else []
         return [np.append(np.tile(self.problem.scale, t.count), period) for t in targets]
@@ -107,7 +114,11 @@ class Solver:
     # ----------------------------------------------------------------------------------------------- soft closure
 
     def _soft_weights(self, level: float) -> list[Array]:
-        """Readings weighed alone and never far better than the closure: a guide, not yet the likelihood."""
+        """Return weights of the samples for soft closure.
+
+        Each sample is weighted separately, and never far better than the closure: this guides the iteration and is not
+        yet the likelihood.
+        """
         floor = 0.1 * level * self.problem.channel_scale
         result = []
         for target, weight in zip(self.problem.targets, self.weights, strict=True):
@@ -118,10 +129,11 @@ class Solver:
         return result
 
     def _soften(self, now: OrbitIterate, level: float) -> OrbitIterate:
-        """Levenberg-Marquardt over states and parameters at one softness of the closure.
+        """Minimise at one softness of the closure.
 
+        Levenberg-Marquardt over states and parameters.
         Orbits that fit far worse than the others count less (Huber's weights on whole orbits), so that a spurious one,
-        or one that the model does not have yet, does not lead the others astray.
+        or one that the model does not have yet, does not distort the others.
         """
         weights, slack = self._soft_weights(level), level * self.problem.scale
         damping = 1e-3
@@ -146,7 +158,7 @@ class Solver:
         return now
 
     def _soft_costs(self, now: OrbitIterate, weights: list[Array], slack: Array) -> Array:
-        """½|W r|² + ½|c/s|² of every orbit."""
+        """Return ½|W r|² + ½|c/s|² of every orbit."""
         gaps = [(block.gap.reshape(-1, slack.size) / slack).ravel() for block in now.blocks]
         parts = zip(now.blocks, weights, gaps, strict=True)
         return np.array([0.5 * float(((w * b.residual) ** 2).sum() + g @ g) for b, w, g in parts])
@@ -154,7 +166,10 @@ class Solver:
     def _soft_step(
         self, now: OrbitIterate, weights: list[Array], slack: Array, trust: Array, damping: float
     ) -> tuple[Array, list[Array]]:
-        """Step of the parameters and of every orbit's unknowns: states eliminated orbit by orbit."""
+        """Return the steps of parameters and unknowns.
+
+        States are eliminated orbit by orbit.
+        """
         hessian, gradient = np.diag(self.problem.priors.weight), self.problem.priors.pull(now.theta)
         parts = [soft_step(b, w, slack, damping) for b, w in zip(now.blocks, weights, strict=True)]
         for part, share in zip(parts, trust, strict=True):
@@ -164,7 +179,10 @@ class Solver:
         return step, [part.shift + part.follow @ step for part in parts]
 
     def _bounded(self, hessian: Array, gradient: Array, theta: Array, damping: float) -> Array:
-        """Minimiser of the quadratic within the bounds; directions without curvature stay where they are."""
+        """Return the minimiser of a quadratic within the bounds.
+
+        Directions without curvature stay where they are.
+        """
         damped = hessian + damping * np.diag(np.diag(hessian))
         free = -scaled_inverse(damped, UNDETERMINED) @ gradient
         reach = 0.5 * np.maximum(np.abs(theta), self.typical)
@@ -177,7 +195,10 @@ class Solver:
         return reduced if self.extra is None else self.extra(now, reduced)
 
     def put_back(self, now: OrbitIterate) -> OrbitIterate:
-        """Orbits that drifted far from their readings while the parameters were wrong start again from the readings."""
+        """Restart orbits that drifted from their samples.
+
+        They drifted while the parameters were wrong, and start again from the data.
+        """
         misfit = self._misfits(self.reduce(now))
         astray = misfit > OUTLYING * max(float(np.median(misfit)), 1.0)
         if not astray.any():
@@ -193,7 +214,10 @@ class Solver:
         return np.array([float((r.residual**2).mean()) for r in reduced])
 
     def rigid(self, now: OrbitIterate) -> OrbitSolution:
-        """Full steps with closure as a constraint; each orbit's own step is cut where it would leap."""
+        """Iterate with closure as a constraint.
+
+        Full steps; each orbit's own step is cut where it is too long.
+        """
         status, smallest, trouble = Status.ITERATION_LIMIT, np.inf, 0
         reduced = self.reduce(now)
         for _ in range(self.max_iterations):
@@ -219,7 +243,10 @@ class Solver:
         return self._finish(now, reduced, status)
 
     def _parameter_step(self, now: OrbitIterate, reduced: list[Reduced]) -> Array:
-        """From the orbits that nearly close and do not fit far worse than the others, if those determine it."""
+        """Return the step of the parameters.
+
+        From the orbits that nearly close and do not fit far worse than the others, if those determine it.
+        """
         misfit = self._misfits(reduced)
         fits = misfit <= OUTLYING * max(float(np.median(misfit)), 1.0)
         closes = [self._length(r.shift, u) <= RELIABLE for r, u in zip(reduced, self.unit, strict=True)]
@@ -247,12 +274,18 @@ class Solver:
         return self.problem.priors.cost(now.theta) + 0.5 * sum(squares)
 
     def _immaterial(self, step: Array, reduced: list[Reduced], now: OrbitIterate, size: float) -> bool:
-        """Whether the step no longer matters beside the standard errors, and the orbits close."""
+        """Return whether a step is negligible.
+
+        Relative to the standard errors, with closed orbits.
+        """
         information, _ = normal_equations(self.problem.priors, now.theta, reduced)
         return size <= 1e-6 and float(step @ information @ step) <= 1e-8
 
     def _try(self, now: OrbitIterate, step: Array, moves: list[Array]) -> OrbitIterate | None:
-        """The iterate after the step, or after a shorter one where the flow fails."""
+        """Return the iterate after a step.
+
+        Or after a shorter one where the flow fails.
+        """
         for fraction in (1.0, 0.3, 0.1, 0.03):
             theta = np.clip(now.theta + fraction * step, self.low, self.high)
             unknowns = [z + fraction * m for z, m in zip(now.unknowns, moves, strict=True)]
@@ -283,7 +316,10 @@ class Solver:
 
 
 def normal_equations(priors: Priors, theta: Array, reduced: list[Reduced]) -> tuple[Array, Array]:
-    """Information F (k, k) and gradient (k,) of what is minimised, from orbits whose states are eliminated."""
+    """Return information F (k, k) and gradient (k,).
+
+    Of the minimised function, from orbits whose states are eliminated.
+    """
     information, gradient = np.diag(priors.weight), priors.pull(theta)
     for r in reduced:
         information = information + r.slope.T @ r.slope
@@ -292,12 +328,18 @@ def normal_equations(priors: Priors, theta: Array, reduced: list[Reduced]) -> tu
 
 
 def deviations_of(weight: Array) -> Array:
-    """Standard deviation (m,) of every reading, from W of an orbit."""
+    """Return the standard deviations (m,) of the samples.
+
+    From W of an orbit.
+    """
     return 1 / weight if weight.ndim == 1 else np.linalg.norm(np.linalg.pinv(weight), axis=1)
 
 
 def reduce_block(block: Block, weight: Array) -> Reduced:
-    """Eliminate an orbit's unknowns by its linearised closure; what that leaves free is fitted to its readings."""
+    """Eliminate an orbit's unknowns by its linearised closure.
+
+    Directions that the closure leaves free are fitted to its samples.
+    """
     moved, free = block.close(-np.column_stack([block.gap, block.gap_by_parameter]))
     white = whiten(weight, np.column_stack([block.residual, block.by_parameter]) + block.read(moved))
     if block.free:
@@ -308,12 +350,18 @@ def reduce_block(block: Block, weight: Array) -> Reduced:
 
 
 def whiten(weight: Array, values: Array) -> Array:
-    """W values, where W is a matrix or, as a vector, its diagonal."""
+    """Return W values.
+
+    W is a matrix or, as a vector, its diagonal.
+    """
     return weight @ values if weight.ndim == 2 else (weight * values.T).T
 
 
 def covariance_of(information: Array) -> Array:
-    """Inverse of an information matrix in any units; infinite variances where nothing is determined."""
+    """Return the inverse of an information matrix.
+
+    In any units; infinite variances where nothing is determined.
+    """
     size = np.sqrt(np.clip(np.diag(information), 0.0, None))
     if information.size == 0:
         return information

@@ -1,13 +1,14 @@
-"""Where to start: the given values, then others, the more promising first.
+"""Starts of an orbit fit.
 
-One of them is led there: at the starting values θ₀ the orbits that the model has there are fitted perfectly by θ₀
-itself if their own readings h(θ₀) are taken as data. Between these and the measured readings y lie the problems
+The given values, then others, the more promising first.
+One of them is found by continuation: at the starting values θ₀ the orbits that the model has there are fitted perfectly
+by θ₀ itself if their own outputs h(θ₀) are taken as data. Between these and the measured samples y are the problems
 
     y_s = (1 - s) h(θ₀) + s y,    s from 0 to 1,
 
-each solved from the answer of the one before, with orbits and parameters moving together and every orbit keeping its
+each solved from the solution of the one before, with orbits and parameters moving together and every orbit keeping its
 period, code and winding; a step that fails is halved. So the parameters are continued from a solvable case to the
-answer, where Newton's iteration would leap.
+solution, where Newton's iteration would jump to another minimum.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ from kapitza.estimate.orbit_fit.task import OrbitTask, weights_of
 from kapitza.solve import Halving, Outcome, walk_to
 
 CANDIDATES = 8
-"""Random points tried for each restart: one run of every segment each, far cheaper than a fit."""
+"""Random points tried for each restart; each costs one run of every segment, far less than a fit."""
 
 SCREENED = 12
-"""Orbits, the shortest, that judge a candidate."""
+"""Number of orbits, the shortest, by which a candidate is rated."""
 
 PARTS = 8
-"""Into which the candidates, a power of two of at least as many, are cut for workers."""
+"""Parts into which the candidates are cut for workers; their number is a power of two, at least as large."""
 
 
 def further_starts(
     task: OrbitTask, given: Array, restarts: int, spread: float, seed: int, executor: Executor | None = None
 ) -> Iterator[Array]:
-    """The given start; then random ones around it, sorted by how well one shooting interval predicts the next node.
+    """Yield the given start, then random ones around it.
 
+    Sorted by how well one shooting interval predicts the next node.
     With states taken from the data, the median over the orbits of the gaps |Φ(x_j, θ) - x_{j+1}| is cheap and has few
     false minima: no orbit need be solved for it.
     """
@@ -53,7 +55,7 @@ def further_starts(
     shape = qmc.Sobol(given.size, rng=np.random.default_rng(seed)).random(count)
     typical = np.where(given != 0, given, task.typical)
     points = typical * (1 + spread * (2 * shape - 1))
-    # Each parameter may also be far too small: half of the points spread over a decade and a half.
+    # A start may be wrong by more than `spread`: half of the points cover a decade and a half.
     wide = typical * 10 ** (1.5 * (shape[::2] - 0.5))
     points[::2] = wide
     points = np.clip(points, task.low, task.high)
@@ -81,15 +83,18 @@ def _prediction_error(problem: OrbitProblem, theta: Array) -> float:
 
 
 SMALLEST = 1 / 128
-"""Of a step: a path that needs smaller ones has come to an end."""
+"""Smallest step of the continuation; a path that needs smaller ones has ended."""
 
 
 def continue_readings(task: OrbitTask, deviations: Array, theta: Array) -> Array | None:
-    """Parameters at the end of the path, or as far as it goes; None where no orbit of the data closes at θ₀."""
+    """Continue the parameters from model outputs to data.
+
+    Returns those at the end of the path, or as far as it goes; None where too few orbits of the data close at θ₀.
+    """
     closed = {i: found for i in range(len(task.problem.targets))
               if (found := close_from_data(task.problem, i, theta)) is not None
               and not lost_character(task.problem, i, *found)}  # fmt: skip
-    # Half of the orbits, and enough readings, or the path leads nowhere in particular.
+    # At least half of the orbits must close, with enough samples to determine the parameters along the path.
     readings = sum(task.problem.targets[i].times.size for i in closed)
     if 2 * len(closed) < len(task.problem.targets) or readings < theta.size + 1:
         return None

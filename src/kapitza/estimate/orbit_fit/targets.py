@@ -1,4 +1,7 @@
-"""From data to targets: section points, sampled profiles and records of a periodic motion."""
+"""Targets of an orbit fit from data.
+
+Section points, sampled profiles and records of a periodic motion.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,15 @@ from kapitza.orbits.of_models import chained_rates, folded_states, hidden_states
 from kapitza.solve import symmetric_function
 
 SMALLEST_CORRELATION = 1e-6
-"""Eigenvalues of a correlation matrix below this are raised to it: no orbit is known that much better in a mixture."""
+"""Smallest eigenvalue of a correlation matrix: no combination of the points is known that much better than a point."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One orbit or record with the parameter values that are its own, and which of its channels are angles."""
+    """One orbit or record with its own parameter values.
+
+    angles: which of its channels are angles.
+    """
 
     source: PeriodicOrbit | Record
     own: Mapping[str, float]
@@ -40,7 +46,7 @@ class Item:
 
 
 def items_of(request: Request) -> list[Item]:
-    """Every orbit and record by itself."""
+    """Return every orbit and record separately."""
     found = []
     for part in request.parts:
         source, model = part.source, request.model
@@ -54,7 +60,10 @@ def items_of(request: Request) -> list[Item]:
 
 
 def _circles(orbit: PeriodicOrbit, model: Model, declared: tuple[bool, ...] = ()) -> tuple[bool, ...]:
-    """Which channels of an orbit are angles: as its set says, else as the model has them."""
+    """Return which channels of an orbit are angles.
+
+    As its set says, else as the model has them.
+    """
     known = dict(zip(model.states, model.angles, strict=True))
     names = orbit.crossings.channels if orbit.crossings else orbit.states
     usable = len(declared) == len(names) and names == orbit.states
@@ -62,7 +71,10 @@ def _circles(orbit: PeriodicOrbit, model: Model, declared: tuple[bool, ...] = ()
 
 
 def common_channels(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
-    """Every channel of any item, with whether it lives on a circle."""
+    """Return the channels of all items.
+
+    With whether each lives on a circle.
+    """
     found: dict[str, bool] = {}
     for item in items:
         found |= {name: angle for name, angle in zip(item.channels, item.angles, strict=True) if name not in found}
@@ -71,7 +83,10 @@ def common_channels(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[bool,
 
 @dataclass(frozen=True)
 class Reader:
-    """What turns items into targets: the model, the channels and the settings of the fit."""
+    """Conversion of items into targets.
+
+    The model, the channels and the settings of the fit.
+    """
 
     model: Model
     channels: Channels
@@ -98,7 +113,7 @@ class Reader:
         if use_profile:
             return self._from_profile(source, label, setting)
         if source.crossings is not None and setting.period is None:
-            # The mean of the passes of a limit cycle tells more than its crossings; between them local maps say little.
+            # The mean of the passes of a limit cycle holds more information than its crossings.
             repeated = self.profiles is None and source.multipliers is None
             read = self._from_path if self.profiles or repeated else self._from_crossings
             return read(source, label, setting)
@@ -110,7 +125,10 @@ class Reader:
         return self.profiles if self.profiles is not None else orbit.covariance is None
 
     def _known(self, channel: Indices, covariance: Array | None) -> Array | None:
-        """Covariance of readings of these channels (m,): the given one, or from the noise of the channels."""
+        """Return the covariance of samples of these channels.
+
+        channel: (m,). The given covariance, or from the noise of the channels.
+        """
         names = [self.channels.names[c] for c in channel]
         if covariance is None and all(name in self.noise for name in names):
             return np.diag([self.noise[name] ** 2 for name in names])
@@ -135,7 +153,7 @@ class Reader:
             size = max(float(np.abs(points).max()), 1e-300)
             error = 1e-3 if known is None else float(np.sqrt(np.diag(known).max())) / size
             deviation = orbit.period_deviation or error * period
-        # One point per excitation period does not show the turns; dense records and models do.
+        # One point per excitation period does not determine the turns; dense records and models do.
         shown = bool(orbit.winding) and orbit.states == setting.states and not any("winding" in n for n in orbit.notes)
         multipliers = None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers)
         return Target(
@@ -165,7 +183,10 @@ class Reader:
         return start
 
     def _from_crossings(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
-        """A free motion by its crossings of a section: the record's channels there, the times between, the period."""
+        """Return the target of a free motion by crossings.
+
+        Of a section: the record's channels there, the times between, the period.
+        """
         assert orbit.crossings is not None
         names, values = list(orbit.crossings.channels), orbit.crossings.values
         times, covariance = orbit.crossings.times, orbit.crossings.covariance
@@ -185,7 +206,10 @@ class Reader:
     def _path_nodes(
         self, orbit: PeriodicOrbit, names: list[str], values: Array, times: Array, setting: Model
     ) -> tuple[Array, Array, Indices]:
-        """Nodes (J, n) and times (J,) at the crossings and between them, and which nodes are the crossings."""
+        """Return nodes along the path of a free motion.
+
+        Nodes (J, n) and times (J,) at the crossings and between them, and which nodes are the crossings.
+        """
         assert orbit.crossings is not None
         path, instants = orbit.crossings.path_values, orbit.crossings.path_times
         parts = len(instants) // len(times)
@@ -211,7 +235,7 @@ class Reader:
         channels = {n: orbit.profile.states[:, i] for i, n in enumerate(orbit.states) if n in self.channels.names}
         times = (orbit.profile.times + (orbit.section_phase or 0.0)) % period
         target = self._sampled(label, setting, times, channels, self.noise, period, count)
-        # The samples of a free motion show its period by themselves; a reading of it counts where its error is known.
+        # The samples of a free motion determine its period; a measured period counts where its error is known.
         deviation = orbit.period_deviation if count is None else None
         return replace(
             target,
@@ -223,7 +247,10 @@ class Reader:
         )
 
     def _from_record(self, record: Record, label: str, setting: Model, noise: Mapping[str, float]) -> Target:
-        """A record of one or more periods of a periodic motion; time is folded into one period."""
+        """Return the target of a record of periods.
+
+        One or more periods of a periodic motion; time is folded into one period.
+        """
         if setting.period is None:
             raise DataError(
                 "A record of a free motion has no period to fold it by: find its orbits first, or use "
@@ -242,7 +269,7 @@ class Reader:
     ) -> Target:  # fmt: skip
         total = self.nodes * (count or 1)
         grid = np.arange(total) * period / total
-        # A reading on the end of the period, to rounding, is one at its start.
+        # A sample at the end of the period, up to rounding, is one at its start.
         times = np.where(times > period * (1 - 1e-12), 0.0, times)
         segment = np.minimum((times / period * total + 1e-9).astype(np.intp), total - 1)
         names = list(channels)
@@ -277,18 +304,21 @@ def _period(setting: Model, repeats: int | None, measured: float, label: str) ->
 
 
 def whitening(covariance: Array) -> Array:
-    """W = Σ⁻½ with Wᵀ W = Σ⁻¹, from Σ (m, m) or its diagonal (m,); symmetric in units of the deviations."""
+    """Return W = Σ⁻½ with Wᵀ W = Σ⁻¹.
+
+    From Σ (m, m) or its diagonal (m,); symmetric in units of the deviations.
+    """
     if covariance.ndim == 1:
         return 1.0 / np.sqrt(np.maximum(covariance, 1e-300))
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-    # A coordinate that the section holds fixed has no scatter of its own.
+    # A coordinate that is constant on the section has no scatter.
     deviation = np.maximum(deviation, 1e-6 * deviation.max())
     correlation = covariance / np.outer(deviation, deviation)
     return symmetric_function(correlation, lambda v: 1 / np.sqrt(np.maximum(v, SMALLEST_CORRELATION))) / deviation
 
 
 def check_orbit(orbit: PeriodicOrbit, label: str, profile: bool) -> None:
-    """Finite readings, and a covariance that can be one."""
+    """Refuse orbits with missing samples or invalid covariances."""
     if not (np.isfinite(orbit.period) and orbit.period > 0):
         raise DataError(f"Orbit {label} has the period {orbit.period} s: give a positive number.")
     values, what = orbit.points, "point"

@@ -1,4 +1,7 @@
-"""A fit made ready: names checked, data turned into targets, scales, weights, and the test of what can be known."""
+"""Setup of an orbit fit.
+
+Names checked, data turned into targets, scales, weights, and the test of identifiability.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,16 @@ if TYPE_CHECKING:
     from kapitza.estimate.orbit_fit.fit import OrbitFit
 
 FLOW_TOLERANCE = 1e-14
-"""Of the integration: far below any reading."""
+"""Tolerance of the integration, far below the noise of any sample."""
 
 
 @dataclass(frozen=True)
 class OrbitTask(Task):
-    """What was asked, the problem, estimator in force, first noise level per channel, bounds, sizes."""
+    """Problem and settings of an orbit fit.
+
+    estimator: the one in force; deviations: first noise level per channel; low, high: bounds; typical: sizes of the
+    parameters.
+    """
 
     problem: OrbitProblem
     estimator: str
@@ -50,7 +57,10 @@ class OrbitTask(Task):
 
 
 def prepare(request: Request, settings: OrbitFit) -> OrbitTask:
-    """Everything that can be refused is refused here, before anything is iterated."""
+    """Check a request and set up the problem.
+
+    Everything that can be refused is refused here, before anything is iterated.
+    """
     model, names = request.model, request.names
     _refuse_names(request)
     items = items_of(request)
@@ -83,7 +93,10 @@ def prepare(request: Request, settings: OrbitFit) -> OrbitTask:
 
 
 def _refuse_names(request: Request) -> None:
-    """Maps have no flow, and the period of the excitation is not to be fitted."""
+    """Refuse maps and a free excitation period.
+
+    Maps have no flow, and the period of the excitation is not fitted.
+    """
     model = request.model
     if model.is_map:
         raise ModelError(f"{model.name} is a map; {By('orbits')} fits orbits of flows. Use {By('invariant')}.")
@@ -100,7 +113,10 @@ def _refuse_names(request: Request) -> None:
 
 
 def _refuse_useless(settings: OrbitFit, targets: Sequence[Target], noise: Mapping[str, float]) -> None:
-    """Settings that would change nothing are misunderstandings."""
+    """Refuse settings without an effect.
+
+    Such settings are misunderstandings.
+    """
     bare = [t.label for t in targets if isinstance(t.source, PeriodicOrbit) and t.rows is not None]
     if settings.profiles and bare:
         raise DataError(
@@ -120,7 +136,10 @@ def _refuse_useless(settings: OrbitFit, targets: Sequence[Target], noise: Mappin
 
 
 def check_freedom(targets: Sequence[Target], names: Sequence[str], noise_known: bool, autonomous: bool) -> None:
-    """With unknown noise the residuals must have degrees of freedom left to estimate it from."""
+    """Refuse too few samples to estimate the noise.
+
+    With unknown noise the residuals need degrees of freedom.
+    """
     count = sum(t.times.size for t in targets)
     used = len(names) + (2 * len(targets) if autonomous else 0)
     if not noise_known and count <= used:
@@ -132,7 +151,10 @@ def check_freedom(targets: Sequence[Target], names: Sequence[str], noise_known: 
 
 
 def typical_sizes(problem: OrbitProblem, theta: Array) -> Array:
-    """Size of every parameter: its start, or from zero a change that moves the readings by 1 % of their spread."""
+    """Return the size of every parameter.
+
+    Its start, or from zero a change that moves the samples by 1 % of their spread.
+    """
     if (theta != 0).all():
         return np.abs(theta)
     try:
@@ -163,7 +185,10 @@ def _estimator(name: str, targets: Sequence[Target]) -> str:
 
 
 def _inverted(model: Model, targets: Sequence[Target], outputs: Mapping[str, Output]) -> list[Target]:
-    """Where a rate is read as a difference quotient, the state at the node is found from the two positions."""
+    """Invert difference quotients at the nodes.
+
+    Where a rate is measured as a difference quotient, the state at the node is found from the two positions.
+    """
     pairs = [
         (model.states.index(name), model.states.index(o.output), o.step)
         for name, o in outputs.items()
@@ -188,7 +213,10 @@ def _inverted(model: Model, targets: Sequence[Target], outputs: Mapping[str, Out
 
 
 def _spreads(model: Model, channels: Channels, targets: Sequence[Target]) -> tuple[Array, Array]:
-    """Typical size of every state (n,) and of every channel (c,); angles are measured in radians."""
+    """Return typical sizes of states (n,) and channels (c,).
+
+    Angles are measured in radians.
+    """
     channel = np.concatenate([t.channel for t in targets])
     values = np.concatenate([t.values for t in targets])
     by_channel = np.array([_size(values[channel == c]) for c in range(len(channels.names))])
@@ -211,7 +239,10 @@ def _size(values: Array) -> float:
 def weights_of(
     task: OrbitTask, problem: OrbitProblem, deviations: Array, inflation: Array | None = None
 ) -> list[Array]:
-    """W of every orbit: from its covariance, or from the noise of the channels (1 for plain least squares)."""
+    """Return W of every orbit.
+
+    From its covariance, or from the noise of the channels (1 for plain least squares).
+    """
     result = []
     for i, target in enumerate(problem.targets):
         if task.estimator == "weighted":
@@ -227,10 +258,11 @@ def weights_of(
 
 
 def identifiability(task: OrbitTask, starts: Iterable[Array]) -> Identifiability:
-    """Rank of the sensitivities of all readings, orbits eliminated, before anything is iterated.
+    """Return the identifiability before any iteration.
 
+    Rank of the sensitivities of all samples, orbits eliminated.
     starts: the given values, then others, of which the first is taken at which the model can be run. Parameters that
-    start at zero are moved off it, to where the readings feel them: at zero friction, for instance, no motion depends
+    start at zero are moved off it, to where they affect the samples: at zero friction, for instance, no motion depends
     on the mass.
     """
     problem, trouble, information, theta = task.problem, "", None, np.zeros(len(task.names))
@@ -246,7 +278,7 @@ def identifiability(task: OrbitTask, starts: Iterable[Array]) -> Identifiability
             f"The model cannot be run from the states in the data at {start_text(task)}, nor at values around it "
             f"({trouble}): start elsewhere."
         )
-    # What a reading of one per cent of the spread would resolve is the least size that makes sense for a parameter.
+    # The smallest sensible size of a parameter is what a sample of one per cent of the spread would resolve.
     least = 1e-6 / np.sqrt(np.maximum(np.diag(information), 1e-300))
     prior = np.diag(problem.priors.weight) * 1e-4
     size = np.clip(np.abs(theta), np.minimum(least, 1e6), None) * np.where(theta < 0, -1.0, 1.0)
@@ -260,7 +292,10 @@ def _information(problem: OrbitProblem, theta: Array, weights: list[Array]) -> A
 
 
 def start_text(task: OrbitTask) -> str:
-    """The starting values, with the bounds of those that lie outside."""
+    """Return the starting values as text.
+
+    With the bounds of those that are outside.
+    """
     parts = []
     for name, low, high in zip(task.names, task.low, task.high, strict=True):
         value = task.model.values[name]
