@@ -70,8 +70,7 @@ class Branch:
     --------
     >>> import kapitza as kz
     >>> model = kz.Model.from_equations(
-    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0},
-    period="2*pi/omega"
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
     ... )
     >>> branch = kz.follow(model, None, "omega", bounds=(0.9, 1.2))
     >>> [end.name for end in branch.ends]

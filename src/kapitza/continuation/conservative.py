@@ -302,8 +302,7 @@ def backbone(
     --------
     >>> import kapitza as kz
     >>> model = kz.Model.from_equations(
-    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0},
-    period="2*pi/omega"
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
     ... )
     >>> curve = kz.backbone(model, "omega", force="B", damping="c", bounds=(0.9, 1.3))
     >>> bool(abs(curve.values[-1, 0] - 1.3) < 1e-6)  # it hardens

@@ -1,5 +1,6 @@
-"""Which experiment next: information, plans, run sheets, and rigs that identify themselves.
+"""Planning of experiments.
 
+Information, plans, run sheets, and rigs that identify themselves.
 The folder is not called `plan`: a package of that name would hide the verb `kapitza.plan`.
 """
 

@@ -1,4 +1,7 @@
-"""One experiment as data: what is set, how the motion begins, what is measured, how long."""
+"""One experiment as data.
+
+What is set, how the motion begins, what is measured, how long.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,10 @@ class Choice:
 
     @property
     def levels(self) -> Array:
-        """Values of the swept setting on the way, the chosen one last; empty without a sweep."""
+        """Values of the swept setting.
+
+        In order, the chosen one last; empty without a sweep.
+        """
         if self.approach == "state" or self.sweep is None:
             return np.empty(0)
         name, low, high = self.sweep

@@ -1,4 +1,4 @@
-"""What is wanted of an experiment, as a number to minimise."""
+"""Criteria of an experiment, as numbers to minimise."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class Wanted:
     aims: Array
 
     def widths(self, information: Array) -> Array:
-        """Standard errors (..., w) that go with information (..., k, k): √(g Σ gᵀ)."""
+        """Return standard errors from information.
+
+        (..., w) from (..., k, k): √(g Σ gᵀ).
+        """
         spread = covariance(information)
         known = np.isfinite(spread)
         variance = np.einsum("wi,...ij,wj->...w", self.slopes, np.where(known, spread, 0.0), self.slopes)
@@ -61,11 +64,14 @@ class Wanted:
         return np.where(unknown[..., None], np.nan, width)
 
     def score(self, information: Array, criterion: Criterion) -> Array:
-        """The number (...) to minimise, of information (..., D, k, k) at D draws."""
+        """Return the number (...) to minimise.
+
+        From information (..., D, k, k) at D draws.
+        """
         width = self.widths(information)
         with np.errstate(divide="ignore"):
             enough = np.log(np.maximum(width, ENOUGH * self.aims))
-            # Of experiments that all reach the aims the narrowest is still the best one.
+            # Among experiments that all reach the aims the narrowest is still the best.
             log = enough - np.log(self.scale) + TIE * (np.log(width) - enough)
         # A draw whose motion leaves every bound makes the experiment worthless, not better.
         log = np.where(np.isnan(log), np.inf, log)
@@ -83,15 +89,19 @@ class Wanted:
 
     @property
     def scale(self) -> Array:
-        """By which widths are compared: the values, or 1 for those at 0."""
+        """Scale by which widths are compared.
+
+        The values, or 1 for those at 0.
+        """
         return np.where(self.values != 0, np.abs(self.values), 1.0)
 
 
 def wanted(
     model: Model, names: Sequence[str], values: Array, width: Array, want: Sequence[Want] | None, aim: float | None
 ) -> Wanted:
-    """Quantities at the values (k,) of the free parameters, known to width (k,).
+    """Return the wanted quantities.
 
+    At the values (k,) of the free parameters, known to width (k,).
     aim: relative width that is enough, for all of them.
     """
     asked: list[Want] = list(names) if want is None else list(want)

@@ -39,7 +39,10 @@ class DelayedRunner:
             raise DataError("drift(...) is not a limit of models with delays: limit abs(...) of the expression.")
 
     def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
-        """Follow every choice at every draw (D, k) of the free parameters."""
+        """Follow every choice at every draw.
+
+        Draws (D, k) of the free parameters.
+        """
         shape, k = (len(choices), len(draws)), len(self.free)
         told = np.full((*shape, k, k), np.nan)
         peaks, size = np.full((*shape, len(self._limited)), np.nan), np.full(shape, np.nan)
@@ -58,17 +61,26 @@ class DelayedRunner:
         return Runs(told, peaks, size, np.zeros(shape))
 
     def channels(self, choice: Choice) -> tuple[str, ...]:
-        """The channels of a choice, in the order of `motion`."""
+        """Return the channels of a choice.
+
+        In the order of `motion`.
+        """
         return tuple(choice.channels)
 
     def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
-        """Times (m,) and noise-free samples (m, c) of one run, at values (k,) of the free parameters."""
+        """Return times and noise-free samples of one run.
+
+        Times (m,) and samples (m, c), at values (k,) of the free parameters.
+        """
         vector = parameter_rows(self.model, self.free, choice, values[None])[0]
         times, settled = self._times(choice)
         return times[settled:], self._read(choice, self.model.state(choice.start), times, vector)[settled:]
 
     def _times(self, choice: Choice) -> tuple[Array, int]:
-        """Times of the whole run, and the number of samples before the recording."""
+        """Return the times of the whole run.
+
+        And the number of samples before the recording.
+        """
         before = int(np.ceil(choice.settle / choice.step - 1e-9))
         return np.asarray(choice.begin + np.arange(before + choice.samples) * choice.step, float), before
 
@@ -79,7 +91,10 @@ class DelayedRunner:
         return observation.value(self.flow.trajectory(start, times, vector), times, np.tile(vector, (times.size, 1)))
 
     def _one(self, choice: Choice, vector: Array) -> tuple[Array, Array, float]:
-        """Information (k, k), peaks (l,) of the limits, and the standard deviation of the first channel."""
+        """Return information, peaks and size of one run.
+
+        Information (k, k), peaks (l,) of the limits, and the standard deviation of the first channel.
+        """
         times, settled = self._times(choice)
         start = self.model.state(choice.start)
         states = self.flow.trajectory(start, times, vector)
@@ -89,6 +104,7 @@ class DelayedRunner:
             ends = []
             moved = start if i < start.size else vector
             place = i if i < start.size else places[i - start.size]
+            # A parameter at zero gets a step of STEP², a level at zero one of STEP times the motion.
             step = STEP * max(abs(moved[place]), STEP if i >= start.size else np.abs(states).max())
             for sign in (1, -1):
                 other = moved.copy()

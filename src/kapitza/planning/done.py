@@ -15,14 +15,20 @@ from kapitza.planning.choice import Choice
 
 @dataclass(frozen=True)
 class Done:
-    """A run that was measured: as a choice, and the root mean square of its channels."""
+    """Run that was measured.
+
+    As a choice, and the root mean square of its channels.
+    """
 
     choice: Choice
     size: Mapping[str, float]
 
 
 def done_by(fit: Estimate) -> tuple[Done, ...]:
-    """The uninterrupted stretches of the recordings that a fit by shooting used; none for other methods."""
+    """Return the runs that a fit used.
+
+    The uninterrupted stretches of the recordings of a fit by shooting; none for other methods.
+    """
     motion = fit.motion
     if motion is None:
         return ()
@@ -55,8 +61,9 @@ def done_by(fit: Estimate) -> tuple[Done, ...]:
 
 
 def _next_piece(nodes: Array, first: int, end: float) -> int:
-    """Number of the first node behind the piece that begins at a node and ends at a time.
+    """Return the first node of the next piece.
 
+    Behind the piece that begins at node `first` and ends at time `end`.
     Nodes (J,) of all pieces follow each other, and those of two records may have the same times.
     """
     rest = nodes[first + 1 :]

@@ -19,7 +19,10 @@ Drives = Mapping[str, Mapping[str, Signal | Expression]]
 
 
 def drives_of(model: Model, given: Mapping[str, Anything] | None) -> dict[str, dict[str, Signal | Expression]]:
-    """Check drives: a Signal, an expression in t, or a table of them by the names of the measured drives."""
+    """Check the drives that were given.
+
+    A Signal, an expression in t, or a table of them by the names of the measured drives.
+    """
     found: dict[str, dict[str, Signal | Expression]] = {}
     own = tuple(signal.name for signal in model.signals)
     for label, one in (given or {}).items():
@@ -32,7 +35,7 @@ def drives_of(model: Model, given: Mapping[str, Anything] | None) -> dict[str, d
             raise DataError("A drive needs a name that is not empty.")
         table = one if isinstance(one, Mapping) else {(one.name if isinstance(one, Signal) else own[0]): one}
         if not isinstance(one, Mapping) and not isinstance(one, Signal) and len(own) > 1:
-            raise DataError(f'Drive "{label}": say which of {", ".join(own)} it is, {{"{own[0]}": ...}}.')
+            raise DataError(f'Drive "{label}": name which of {", ".join(own)} it is, {{"{own[0]}": ...}}.')
         found[label] = {}
         for name, drive in table.items():
             if name not in own:
@@ -42,8 +45,9 @@ def drives_of(model: Model, given: Mapping[str, Anything] | None) -> dict[str, d
 
 
 class Experiments:
-    """Follows experiments of a model: by tangents, by differences where it has delays, under the drive of each.
+    """Experiments of a model under any drive.
 
+    Followed by tangents, or by differences where the model has delays.
     free: the parameters whose information is wanted; limits: expressions that are followed; outputs: what channels
     measure; drives: those that choices may name.
     """
@@ -62,7 +66,10 @@ class Experiments:
         self._under("")  # refuse a model that cannot be followed at once
 
     def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
-        """Follow every choice at every draw (D, k) of the free parameters."""
+        """Follow every choice at every draw.
+
+        Draws (D, k) of the free parameters.
+        """
         labels = list(dict.fromkeys(choice.drive for choice in choices))
         if len(labels) == 1:
             return self._under(labels[0]).run(choices, draws)
@@ -76,11 +83,17 @@ class Experiments:
         return Runs(told, peaks, size, growth)
 
     def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
-        """Times (m,) and noise-free samples (m, c) of one run, at values (k,) of the free parameters."""
+        """Return times and noise-free samples of one run.
+
+        Times (m,) and samples (m, c), at values (k,) of the free parameters.
+        """
         return self._under(choice.drive).motion(choice, values)
 
     def channels(self, choice: Choice) -> tuple[str, ...]:
-        """The channels of a choice, in the order of `motion`."""
+        """Return the channels of a choice.
+
+        In the order of `motion`.
+        """
         return self._under(choice.drive).channels(choice)
 
     def _under(self, drive: str) -> Runner | DelayedRunner:

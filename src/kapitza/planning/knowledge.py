@@ -1,4 +1,4 @@
-"""What is known of the parameters before the next experiment."""
+"""Knowledge of the parameters before the next experiment."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from kapitza.model import Model
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Values (k,) and information (k, k) of the free parameters, and draws (S, k) of what they may be.
+    """Values, information and draws of the parameters.
 
+    Values (k,) and information (k, k) of the free parameters, and draws (S, k) of their possible values.
     dof: degrees of freedom from which the noise was estimated, infinite where it is known. either: parameters without
     bounds whose sign the data leave open, so that draws have both.
     """
@@ -31,8 +32,9 @@ class Knowledge:
     either: tuple[str, ...] = ()
 
     def some(self, count: int) -> Array:
-        """`count` of the draws, the same ones each time, spread evenly along every principal direction.
+        """Return `count` well-spread draws.
 
+        The same ones each time, spread evenly along every principal direction.
         The ranks of the draws along these directions lie in a unit cube; those nearest to Sobol points are
         taken, one each. 32 draws that were even along one direction alone gave chances of branches 0.12 off.
         """
@@ -59,24 +61,33 @@ class Knowledge:
         return self.draws[chosen]
 
     def widths(self, added: Array | float = 0.0) -> Array:
-        """Standard errors (..., k) after further information (..., k, k)."""
+        """Return standard errors after further information.
+
+        (..., k) after information (..., k, k).
+        """
         return widths(self.information + added)
 
 
 def widths(information: Array) -> Array:
-    """Standard errors (..., k) of all parameters; infinite where the information is singular, NaN where it is NaN."""
+    """Return standard errors (..., k) of all parameters.
+
+    Infinite where the information is singular, NaN where it is NaN.
+    """
     return np.sqrt(np.diagonal(covariance(information), axis1=-2, axis2=-1))
 
 
 def covariance(information: Array) -> Array:
-    """The inverse (..., k, k) of information matrices, scaled first; infinite where they are singular."""
+    """Invert information matrices (..., k, k).
+
+    Scaled first; infinite where they are singular.
+    """
     size = np.sqrt(np.clip(np.diagonal(information, axis1=-2, axis2=-1), 0.0, None))
     scale = np.where(size > 0, size, 1.0)
     scaled = information / (scale[..., :, None] * scale[..., None, :])
     known = np.asarray(np.isfinite(scaled).all(axis=(-2, -1)))
     safe = np.where(known[..., None, None], scaled, np.eye(scaled.shape[-1]))
     least, vectors = np.linalg.eigh(safe)  # any sign: V diag(1/λ) Vᵀ
-    # A combination of which less than 1e-13 of the scale is known is not known at all.
+    # An eigenvalue below 1e-13 of the scale is rounding: the combination counts as unknown.
     inverse = 1 / np.where(least > SINGULAR, least, SINGULAR)
     spread = np.einsum("...ij,...j,...kj->...ik", vectors, inverse, vectors) / (
         scale[..., :, None] * scale[..., None, :]
@@ -90,11 +101,14 @@ def covariance(information: Array) -> Array:
 
 
 SINGULAR = 1e-13
-"""Smallest eigenvalue of the scaled information that is told from rounding."""
+"""Smallest eigenvalue of the scaled information that exceeds rounding."""
 
 
 def outputs_of(source: Estimate | Model, channels: Container[str]) -> dict[str, str]:
-    """What the channels of a fit measure, in plain notation; sensors with their gain and what is unknown of them."""
+    """Return what the channels of a fit measure.
+
+    In plain notation; sensors with their gain and their unknown parameters.
+    """
     if not isinstance(source, Estimate) or source.settings is None:
         return {}
     found = {}
@@ -108,7 +122,7 @@ def outputs_of(source: Estimate | Model, channels: Container[str]) -> dict[str, 
 
 
 def known_from(source: Estimate | Model, free: Sequence[str] | None, draws: Array | None, seed: int) -> Knowledge:
-    """What a fit, or a model with priors, knows of its parameters.
+    """Return the knowledge of a fit or model.
 
     A fit: its values, covariance and draws, cut off at the bounds; Student's t where the noise was estimated. A model:
     the priors of the free parameters.
@@ -165,9 +179,12 @@ SIGN = 2.0
 
 
 def _of_one_sign(draws: Array, centre: Array) -> Array:
-    """Draws (S, k) moved to the sign of the centre (k,): v exp((θ - v)/v), equal to θ to first order.
+    """Move draws to the sign of the centre.
 
-    A Gaussian at two standard errors from zero has 2 % of its draws at the other sign: a negative damping runs away.
+    Draws (S, k), centre (k,): v exp((θ - v)/v), equal to θ to first order.
+    A Gaussian at two standard errors from zero has 2 % of its draws at the other sign, and a motion with negative
+    damping
+    diverges.
     """
     scale = np.where(centre != 0, centre, 1.0)
     return scale * np.exp(np.clip((draws - centre) / scale, -LARGEST_LOG, LARGEST_LOG))
@@ -182,7 +199,10 @@ DRAWS = 512
 
 
 def _student(centre: Array, spread: Array, dof: float, seed: int) -> Array:
-    """Draws (DRAWS, k) of Student's t with this scale; Gaussian where the noise is known."""
+    """Draw from Student's t.
+
+    Draws (DRAWS, k) with this scale; Gaussian where the noise is known.
+    """
     random = np.random.default_rng(seed)
     rows = random.multivariate_normal(np.zeros(centre.size), spread, DRAWS)
     stretch = np.sqrt(dof / random.chisquare(dof, DRAWS)) if np.isfinite(dof) else np.ones(DRAWS)

@@ -1,4 +1,7 @@
-"""Limits of experiments: expressions along the motion, drift, time on the rig."""
+"""Limits of experiments.
+
+Expressions along the motion, drift, time on the rig.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ TIME = "time"
 
 @dataclass(frozen=True)
 class Limits:
-    """Expressions → largest value; "time" → seconds; "drift(expression)" → largest change of the mean."""
+    """Bounds on a run.
+
+    Expressions → largest value; "time" → seconds; "drift(expression)" → largest change of the mean.
+    """
 
     bounds: Mapping[str, float] = field(default_factory=dict)
 
@@ -33,16 +39,22 @@ class Limits:
 
     @property
     def simulated(self) -> tuple[str, ...]:
-        """Those that a simulation must answer."""
+        """Limits that a simulation must test."""
         return tuple(text for text in self.bounds if text != TIME)
 
     @property
     def watched(self) -> dict[str, float]:
-        """Those that can be tested sample by sample on a rig."""
+        """Limits that can be tested on a rig.
+
+        Sample by sample.
+        """
         return {text: bound for text, bound in self.bounds.items() if text != TIME and not drift_of(text)[1]}
 
     def share(self, runs: Runs, choices: Sequence[Choice]) -> Array:
-        """Share (C,) of the tightest limit that any draw may use; infinite where a motion runs away."""
+        """Return the used share (C,) of the tightest limit.
+
+        That any draw may use; infinite where a motion diverges.
+        """
         bounds = np.array([self.bounds[text] for text in self.simulated])
         if bounds.size:
             share = (MARGIN * runs.peaks / bounds).max(axis=2)
@@ -56,5 +68,8 @@ class Limits:
 
 
 def check_limits(model: Model, bounds: Mapping[str, float]) -> None:
-    """Refuse limits that are not expressions of the model, or not above 0."""
+    """Refuse limits that are not valid.
+
+    Not expressions of the model, or not above 0.
+    """
     limited(model, Limits(dict(bounds)).simulated)

@@ -1,4 +1,7 @@
-"""kz.experiment: measure, fit, plan, until the intervals are narrow enough."""
+"""Measure, fit, plan, until intervals are narrow enough.
+
+The loop of `kz.experiment`.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class Ending(Enum):
 class Campaign(Shown):
     """Result of `kapitza.experiment`.
 
-    ending: why it ended; detail: more of that, in words; fit: of all runs, None where there is none; entries: what was
+    ending: why it ended; detail: a further sentence; fit: of all runs, None where there is none; entries: what was
     measured, in order, with the widths promised and reached; plan: the last one.
 
     Examples
@@ -80,7 +83,10 @@ class Campaign(Shown):
         return len(self.entries)
 
     def table(self) -> pd.DataFrame:
-        """One row per run: the experiment, and the relative widths [%] promised and reached."""
+        """Return a table with one row per run.
+
+        The experiment, and the relative widths [%] promised and reached.
+        """
         rows = []
         for entry in self.entries:
             row: dict[str, Any] = {"experiment": str(entry.choice)}
@@ -178,7 +184,10 @@ class _Asked:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of what runs in one folder must have in common; aim and search may change from call to call."""
+        """Fingerprint of a campaign.
+
+        Of what runs in one folder must have in common; aim and search may change from call to call.
+        """
         before = self.source.data if isinstance(self.source, Estimate) else None
         asked = (self.vary, self.run, self.want, self.limits, self.missing)
         return fingerprint(_model(self.source), self.free, before, *asked)
@@ -190,7 +199,10 @@ class _Asked:
         return tuple(p.name for p in self.source.parameters if p.prior is not None)
 
     def fit(self, runs: Sequence[tuple[Record, Mapping[str, float]]]) -> Model | Estimate:
-        """A fit of everything measured; what was known before where nothing is."""
+        """Fit everything measured so far.
+
+        Returns the prior knowledge where nothing is measured.
+        """
         if not runs:
             return self.source
         before = [self.source.data] if isinstance(self.source, Estimate) else []

@@ -32,7 +32,7 @@ BRANCHES = 1.3
 
 
 CHANCES = 128
-"""Draws from which chances of branches are taken: 32 leave an error of 0.1."""
+"""Draws from which probabilities of branches are taken: 32 leave an error of 0.1."""
 
 
 def plan(
@@ -165,6 +165,7 @@ class _Task:
             scores = np.where(share <= 1.0, self.sought.score(after, self.criterion), np.inf)
             with np.errstate(divide="ignore"):
                 widths = np.exp(np.log(self.sought.widths(after)).mean(axis=1))
+            # The mean over draws would have directions that no single run has.
             middle = runs.information[:, count // 2]
             log.append(Tried(points, scores, middle, widths, share, np.full(len(points), count)))
             return scores
@@ -174,8 +175,9 @@ class _Task:
         return Tried(*(np.concatenate(part) for part in parts))
 
     def _noise_error(self, choice: Choice) -> float:
-        """Relative error of widths that comes from estimating the noise; 0 where it is known.
+        """Return the relative error of estimated noise.
 
+        Relative error of widths that comes from estimating the noise; 0 where it is known.
         σ from ν degrees of freedom has the relative error (2ν)^(-1/2): once in the fit that the plan starts from, once
         in the fit that follows.
         """
@@ -185,7 +187,10 @@ class _Task:
     def expected(
         self, choices: list[Choice], draws: Array, done: Sequence[Done], beside: _Beside | None
     ) -> list[Expected]:
-        """What the experiments of the table promise, over more draws; those beyond a limit at these are left out."""
+        """Return what the experiments of the table promise.
+
+        Over more draws; those beyond a limit at these are left out.
+        """
         if not choices:
             return []
         runs = self.runner.run(choices, draws)
@@ -223,7 +228,10 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Beside:
-    """The same experiments with laws that the equations may lack as further unknowns."""
+    """Same experiments with missing laws as unknowns.
+
+    Laws that the equations may lack.
+    """
 
     runner: Experiments
     information: Array
@@ -238,7 +246,7 @@ class _Beside:
         names = (*knowledge.names, *extra)
         runner = Experiments(wider, names, outputs=task.runner.outputs, drives=task.runner.drives)
         values = np.array([*knowledge.values, *(wider.values[name] for name in extra)])
-        # What the runs so far tell of the laws, scaled to the widths that the fit reports.
+        # Information of the runs so far on the laws, scaled to the widths that the fit reports.
         before = np.zeros((len(names), len(names)))
         if done:
             before = runner.run([d.choice for d in done], values[None]).information[:, 0].sum(axis=0)
@@ -262,7 +270,10 @@ def _mean(widths: Array) -> Array:
 
 
 def _mean_and_band(widths: Array, error: float = 0.0) -> tuple[Array, Array, Array]:
-    """Geometric mean and 5-95 % band (w,) of widths (D, w), with a further relative error of all of them."""
+    """Return geometric mean and band of widths.
+
+    Mean and 5-95 % band (w,) of widths (D, w), with a further relative error of all of them.
+    """
     with np.errstate(divide="ignore"):
         log = np.log(widths)
     middle = np.nanmean(log, axis=0)
@@ -278,7 +289,10 @@ NINETY = 1.645
 
 
 def _branches(size: Array, widths: Array) -> tuple[Outcome, ...]:
-    """Motions among the draws: cut where neighbouring amplitudes (D,) differ by more than `BRANCHES`."""
+    """Return the branches among the draws.
+
+    Cut where neighbouring amplitudes (D,) differ by more than `BRANCHES`.
+    """
     order = np.argsort(size, kind="stable")
     ordered = size[order]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -293,7 +307,10 @@ def _branches(size: Array, widths: Array) -> tuple[Outcome, ...]:
 
 
 def _beyond(choice: Choice, size: Array, done: Sequence[Done]) -> float:
-    """How many times larger than any motion so far the run is, in the root mean square of its first channel."""
+    """Return how far a run exceeds earlier motions.
+
+    How many times larger than any motion so far, in the root mean square of its first channel.
+    """
     channel = next(iter(choice.channels))
     seen = [d.size[channel] for d in done if channel in d.size]
     return float(np.nanmedian(size) / max(seen)) if seen and max(seen) > 0 else float("nan")
@@ -332,5 +349,8 @@ def _template(
 
 
 def template_of(fit: Estimate) -> Choice:
-    """The first run of a fit from rest, with its settings, length, sampling and noise."""
+    """Return the first run of a fit.
+
+    From rest, with its settings, length, sampling and noise.
+    """
     return _template(fit.model, fit, None, None, done_by(fit))

@@ -1,4 +1,7 @@
-"""Plan: experiments in order of what they tell, with the intervals to expect."""
+"""Result of a plan.
+
+Experiments in the order of their information, with the intervals to expect.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from kapitza.planning.limits import Limits
 from kapitza.planning.space import Space
 
 UNCERTAIN = 1.4
-"""Ratio of a band to its middle from which the table says that the draws disagree."""
+"""Ratio of a band to its middle from which the table reports that the draws disagree."""
 
 SPARE = 1.05
 """Widening of every wanted interval below which a sensor can be left out."""
@@ -36,7 +39,10 @@ IMPROVED = 1.05
 
 @dataclass(frozen=True)
 class Outcome:
-    """A motion that the run may end in: its probability, root mean square of the first channel, widths (w,) there."""
+    """Motion that a run may end in.
+
+    Its probability, root mean square of the first channel, widths (w,) there.
+    """
 
     probability: float
     size: float
@@ -45,8 +51,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Expected:
-    """Hold an experiment and the errors to expect.
+    """Experiment with the errors to expect.
 
+    Standard errors (w,) of what is wanted: now, and after the experiment with its 5-95 % band, low … high.
     Standard errors (w,) of what is wanted: now, and after the experiment with its 5-95 % band, low … high.
 
     outcomes: branches that it may land on; share: of the tightest limit that it may use; beyond: how many times larger
@@ -78,8 +85,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Tried:
-    """Points (P, a) of the unit cube with scores (P,), widths after (P, w), shares (P,) of the limits.
+    """Experiments that the search tried.
 
+    Points (P, a) of the unit cube with scores (P,), widths after (P, w), shares (P,) of the limits.
     information (P, k, k): at the middle draw; its mean over draws would have directions that no single run has.
     draws (P,): values of the parameters over which each was averaged; the search tries the best ones again with more.
     """
@@ -99,8 +107,9 @@ class Tried:
 
 @dataclass(frozen=True)
 class PlanMap:
-    """Mean relative width (ny, nx) over two choices, the others as in the best experiment.
+    """Mean relative width over two choices.
 
+    (ny, nx), the others as in the best experiment.
     names: of x and y; spread: ratio of the widest to the middle draw; share: of the tightest limit.
     """
 
@@ -155,7 +164,7 @@ class Plan(Shown):
 
     @property
     def best(self) -> Choice:
-        """The experiment that tells most."""
+        """Most informative experiment."""
         if not self.expected:
             raise DataError("No experiment that may be chosen stays within the limits: widen them, or what may vary.")
         return self.expected[0].choice
@@ -168,7 +177,10 @@ class Plan(Shown):
         )
 
     def table(self) -> pd.DataFrame:
-        """One row per experiment: in words, every wanted width before and after [%], chance, limits, time."""
+        """Return a table with one row per experiment.
+
+        A description, every wanted width before and after [%], probabilities of branches, limits, time.
+        """
         rows = []
         for one in self.expected:
             row: dict[str, Any] = {"experiment": self.words(one.choice)}
@@ -186,7 +198,10 @@ class Plan(Shown):
         return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="rank"))
 
     def words(self, choice: Choice) -> str:
-        """The experiment in words, with the units of the model."""
+        """Describe an experiment.
+
+        With the units of the model.
+        """
         said = [f"drive {choice.drive}"] if choice.drive else []
         for name, value in choice.settings.items():
             unit = self.model.parameter(name).unit
@@ -222,7 +237,10 @@ class Plan(Shown):
         ]
 
     def remarks(self, one: Expected) -> list[str]:
-        """What to know before an experiment is made: branches, doubts of its gain, new ground, limits."""
+        """Return what to know before an experiment.
+
+        Branches, doubts of its gain, larger motions than before, limits.
+        """
         remarks = []
         if len(one.outcomes) > 1:
             ends = "; ".join(f"{o.probability:.0%} at {o.size:.3g} rms" for o in one.outcomes)
@@ -238,7 +256,10 @@ class Plan(Shown):
         return remarks
 
     def unimproved(self) -> list[str]:
-        """What no experiment that was tried would improve, and why."""
+        """Return what no tried experiment would improve.
+
+        And why.
+        """
         finite = np.isfinite(self.tried.scores)
         if not finite.any():
             return []
@@ -259,7 +280,10 @@ class Plan(Shown):
         return lines
 
     def _weakest(self, information: Array) -> str:
-        """The combination of parameters that is least known after the run, in words."""
+        """Describe the least known combination of parameters.
+
+        After the run.
+        """
         spread = covariance(self.knowledge.information + information)
         scale = np.where(self.knowledge.values != 0, np.abs(self.knowledge.values), 1.0)
         _, vectors = np.linalg.eigh(spread / np.outer(scale, scale))  # any sign: made positive at its largest entry
@@ -274,7 +298,10 @@ class Plan(Shown):
     def long_enough(
         self, number: int = 0, shares: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
     ) -> pd.DataFrame:
-        """Widths after shorter and longer runs of the same experiment, one row per duration [s]."""
+        """Return widths after shorter and longer runs.
+
+        Of the same experiment, one row per duration [s].
+        """
         choice = self.expected[number].choice
         choices = [replace(choice, duration=max(choice.step, share * choice.duration)) for share in shares]
         widths = self._widths(choices)
@@ -283,7 +310,10 @@ class Plan(Shown):
         )
 
     def droppable(self, number: int = 0) -> tuple[str, ...]:
-        """Channels of an experiment that can be left out together: no wanted interval widens by more than 5 %."""
+        """Return channels that can be left out.
+
+        Together: no wanted interval widens by more than 5 %.
+        """
         choice = self.expected[number].choice
         full = self._widths([choice])[0]
         left, dropped = dict(choice.channels), []
@@ -306,23 +336,35 @@ class Plan(Shown):
             return np.exp(np.log(self.wanted.widths(self.knowledge.information + told)).mean(axis=1))
 
     def take(self, record: Record, number: int = 0) -> tuple[Record, dict[str, float]]:
-        """The recording of an experiment with its settings, as `identify` takes it."""
+        """Pair a recording with its settings.
+
+        As `identify` takes it.
+        """
         return record, dict(self.expected[number].choice.settings)
 
     def sheet(self, path: str | os.PathLike[str]) -> None:
-        """Write the run sheet: .csv for people, .toml for a script."""
+        """Write the run sheet.
+
+        .csv for people, .toml for a script.
+        """
         from kapitza.planning.sheet import write_sheet
 
         write_sheet(self, path)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the plan as one HTML file: the ranked table, the map, the duration, sensors; return its path."""
+        """Write the plan as one HTML file.
+
+        The ranked table, the map, the duration, sensors; returns its path.
+        """
         from kapitza.report import write_plan_report
 
         return write_plan_report(self, path)
 
     def grid(self, x: str, y: str, size: int = 28, draws: int = 8) -> PlanMap:
-        """Simulate a grid over two choices that have a range, at so many draws of the parameters."""
+        """Simulate a grid over two choices.
+
+        Choices that have a range, at so many draws of the parameters.
+        """
         names = [axis.name for axis in self.space.axes if axis.continuous]
         for name in (x, y):
             if name not in names:
@@ -351,8 +393,9 @@ class Plan(Shown):
         return PlanMap((x, y), along[0], along[1], width.reshape(shape), spread.reshape(shape), share.reshape(shape))
 
     def plot(self, x: str = "", y: str = "", path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw the map of expected widths over two choices, by default the first two that have a range.
+        """Draw the map of expected widths.
 
+        Over two choices, by default the first two that have a range.
         Bright is narrow; hatched is beyond a limit; dashed encloses choices where the draws disagree; stars are the
         experiments of the table, squares the runs measured before. With one range or none: widths of the experiments.
         """

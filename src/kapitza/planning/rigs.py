@@ -1,4 +1,7 @@
-"""A choice measured on a rig: settings sent, limits watched, the rig left safe."""
+"""Measurement of a choice on a rig.
+
+Settings sent, limits watched, the rig left safe.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,14 @@ from kapitza.planning.limits import Limits
 from kapitza.rig import LimitedRig, Rig, sound_samples
 
 CHUNK = 0.1
-"""Seconds between two looks at the limits while a rig runs, or one sample where that is longer."""
+"""Seconds between two tests of the limits while a rig runs, or one sample where that is longer."""
 
 
 def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callable[[Choice], Record]:
-    """Return a function that measures a choice on a rig.
+    """Return a function that measures a choice.
 
-    The rig must have the settings as parameters and the channels as outputs. Limits on what is measured are tested
+    On a rig.
+    The rig must have the settings as parameters and the channels as outputs. Limits on measured channels are tested
     every 0.1 s: the rig is stopped at once, and the run refused, where one is passed.
     """
     if model.excitation is None or model.excitation.period is None:
@@ -57,7 +61,10 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
             return _record(choice, *_run(max(2, round(choice.duration / guarded.sample_time) + 1)))
 
     def _run(count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Phases (N,) and readings (N, c), chunk by chunk."""
+        """Return phases (N,) and samples (N, c).
+
+        Measured chunk by chunk.
+        """
         chunk = max(1, round(CHUNK / guarded.sample_time))
         phases, values, left = [], [], count
         while left:
@@ -93,6 +100,9 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
 
 
 def _measured(text: str, model: Model, rig: Rig) -> bool:
-    """Whether a limit can be tested on what the rig measures."""
+    """Return whether a limit can be tested.
+
+    On the outputs that the rig measures.
+    """
     names = {str(s) for s in parse_expression(text, (*model.states, *model.names, *rig.outputs)).free_symbols}
     return names <= set(rig.outputs)

@@ -30,7 +30,10 @@ DECISIVE = 20.0
 
 @dataclass(frozen=True)
 class Rival:
-    """A model with the names of its free parameters, at the values that the data so far give."""
+    """Model with the names of its free parameters.
+
+    At the values that the data so far give.
+    """
 
     model: Model
     free: tuple[str, ...]
@@ -41,14 +44,18 @@ class Rival:
         return np.array([[self.model.values[name] for name in self.free]])
 
     def outputs(self, run: Choice) -> dict[str, str]:
-        """What the channels of a run measure, where the rival is a fit that says so."""
+        """Return what the channels of a run measure.
+
+        Where the rival is a fit that states it.
+        """
         return outputs_of(self.model if self.source is None else self.source, run.channels)
 
 
 @dataclass(frozen=True)
 class Contest:
-    """An experiment and its expected log ratio: ratios (2,) if the first model is true, and if the second is.
+    """Experiment with its expected log ratio.
 
+    ratios (2,): if the first model is true, and if the second is.
     share: of the tightest limit that it uses under either model.
     """
 
@@ -58,7 +65,10 @@ class Contest:
 
     @property
     def worst(self) -> float:
-        """The smaller of both: what the run tells whichever model is true."""
+        """Smaller of both ratios.
+
+        The evidence of the run whichever model is true.
+        """
         return float(self.ratios.min())
 
 
@@ -105,7 +115,10 @@ class RivalPlan(Shown):
         return self.contests[0].choice
 
     def table(self) -> pd.DataFrame:
-        """One row per experiment: the expected log ratio under either truth, and the smaller one."""
+        """Return a table with one row per experiment.
+
+        The expected log ratio under either truth, and the smaller one.
+        """
         rows = [
             (str(c.choice), float(c.ratios[0]), float(c.ratios[1]), c.worst, c.share, c.choice.seconds)
             for c in self.contests
@@ -204,7 +217,10 @@ def tell_apart(
 
 
 def _ratio(true: Rival, other: Rival, choice: Choice) -> float:
-    """½ min χ² of the other model on the noise-free motion of the true one."""
+    """Return ½ min χ² of the other model.
+
+    On the noise-free motion of the true one.
+    """
     runner = Experiments(true.model, true.free, outputs=true.outputs(choice))
     times, states = runner.motion(choice, true.draws[0])
     record = Record.from_arrays(times, {name: states[:, i] for i, name in enumerate(runner.channels(choice))})

@@ -1,11 +1,14 @@
-"""Motions and Fisher information of many experiments at many parameter values.
+"""Motions and information of many experiments.
 
-The sensitivity of a reading h(x(t), θ) to the state x₀ at the start of a window and to θ is [∂h/∂x·J, ∂h/∂x·S + ∂h/∂θ].
+At many parameter values.
+The sensitivity of a measured value h(x(t), θ) to the state x₀ at the start of a window and to θ is
+[∂h/∂x·J, ∂h/∂x·S + ∂h/∂θ].
 Rows are divided by the noise; the state is eliminated by a QR factorisation, so it counts as unknown:
 F = R₂₂ᵀ R₂₂ with R = qr([rows by x₀, rows by θ]).
 
-In a chaotic run |J| grows until one such elimination is far too optimistic (widths of 1e-12 of the right ones at 1e30).
-So a window ends where |J| reaches `GROWTH`, and the next has its own unknown state: F is the sum over windows.
+In a chaotic run |J| grows until one such elimination is far too optimistic (widths of 1e-12 of the right ones at
+1e30).
+So a window ends where |J| reaches `GROWTH`, and the next has a separate unknown state: F is the sum over windows.
 """
 
 from __future__ import annotations
@@ -35,13 +38,13 @@ PER_PERIOD = 24
 """Samples per excitation period at which limits are tested, where the recording has fewer."""
 
 DOUBLINGS = 4
-"""Of the samples on which limits are tested, at most: a state that rests or jumps asks for ever more."""
+"""Of the samples on which limits are tested, at most: a constant or jumping state would require ever more."""
 
 SPARSE = 2.0
-"""Times fewer samples than `PER_PERIOD` that are borne: a peak is then missed by 3 %, within the margin of limits."""
+"""Times fewer samples than `PER_PERIOD` that are allowed: a peak is then missed by 3 %, within the margin of limits."""
 
 TINY = 1e-12
-"""Spread of a state below which it rests."""
+"""Spread of a state below which it is constant."""
 
 TOLERANCE = 1e-10
 """Of the integration: widths need three digits."""
@@ -49,9 +52,10 @@ TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of C choices at D draws of the parameters.
+    """Runs of C choices at D draws.
 
-    information (C, D, k, k); peaks (C, D, l): largest value of each limited expression; size (C, D): standard deviation
+    information (C, D, k, k); peaks (C, D, l): largest value of each limited expression; size (C, D): standard
+    deviation
     of the first channel, which separates branches; growth (C, D): largest |J| inside a window.
     Runs that fail (a motion that leaves every bound) are NaN.
     """
@@ -67,9 +71,11 @@ class Runs:
 
 
 class Runner:
-    """Follows experiments of one model; compiled once for all settings.
+    """Runner of experiments of one model.
 
-    free: the parameters whose information is wanted. limits: expressions of states, parameters and t in plain notation.
+    Compiled once for all settings.
+    free: the parameters whose information is wanted. limits: expressions of states, parameters and t in plain
+    notation.
     """
 
     def __init__(
@@ -87,7 +93,10 @@ class Runner:
         self._lasting = model.excitation is None or model.excitation.period is None
 
     def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
-        """Follow every choice at every draw (D, k) of the free parameters."""
+        """Follow every choice at every draw.
+
+        Draws (D, k) of the free parameters.
+        """
         count, k = len(choices), len(self.free)
         shape = (count, len(draws))
         result = Runs(
@@ -112,11 +121,17 @@ class Runner:
         return result
 
     def channels(self, choice: Choice) -> tuple[str, ...]:
-        """The channels of a choice, in the order of `motion`."""
+        """Return the channels of a choice.
+
+        In the order of `motion`.
+        """
         return self._observation(choice).channels
 
     def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
-        """Times (m,) and noise-free readings (m, c) of one run, at values (k,) of the free parameters."""
+        """Return times and noise-free samples of one run.
+
+        Times (m,) and samples (m, c), at values (k,) of the free parameters.
+        """
         vectors = parameter_rows(self.model, self.free, choice, values[None])
         levels = choice.levels[None]
         begin, clock, _ = self._settled(choice, self.model.state(choice.start)[None], levels, vectors)
@@ -127,7 +142,10 @@ class Runner:
         return times[0], self._read(self._observation(choice), states, times, vectors)[0]
 
     def _together(self, choices: Sequence[Choice], draws: Array) -> Runs:
-        """Choices that differ in numbers alone, as members of one batch; members lead."""
+        """Run choices that differ in numbers alone.
+
+        As members of one batch; members lead.
+        """
         vectors = np.concatenate([parameter_rows(self.model, self.free, choice, draws) for choice in choices])
         starts = np.repeat([self.model.state(choice.start) for choice in choices], len(draws), axis=0)
         one = choices[0]
@@ -146,8 +164,9 @@ class Runner:
         return Runs(information, peaks, size, growth)
 
     def _settled(self, choice: Choice, starts: Array, levels: Array, vectors: Array) -> tuple[Array, Array, Array]:
-        """States and clocks (B,) when the recording begins, and the peaks (B, l) until then.
+        """Settle until the recording begins.
 
+        States and clocks (B,) then, and the peaks (B, l) until then.
         A sweep stays `settle` at each level, a whole number of periods: the drive goes on without a jump of its phase.
         A drive without a period, such as a measured one, has gone on when the recording begins.
         """
@@ -175,14 +194,20 @@ class Runner:
         return starts, clock, peaks
 
     def _whole_periods(self, wait: float, vectors: Array) -> Array:
-        """The wait (B,), rounded up to whole periods of the drive: the phase at its end is that of time 0."""
+        """Round a wait up to whole periods.
+
+        The wait (B,), in periods of the drive: the phase at its end is that of time 0.
+        """
         if self._lasting:
             return np.full(len(vectors), wait)
         periods = np.array([self.flow.period(vector) for vector in vectors], float)
         return np.ceil(wait / periods - 1e-9) * periods
 
     def _fine(self, choice: Choice, vectors: Array, length: float) -> int:
-        """Samples over a length of time on which limits are tested."""
+        """Return the number of samples that test limits.
+
+        Over a length of time.
+        """
         step = choice.step
         if self._limited and self.model.excitation is not None:
             step = min(
@@ -192,7 +217,10 @@ class Runner:
         return int(np.ceil(length / step)) + 1
 
     def _paths(self, starts: Array, times: Array, vectors: Array) -> Array:
-        """States (B, m, n); members whose start or motion fails are NaN."""
+        """Return states (B, m, n) along the runs.
+
+        Members whose start or motion fails are NaN.
+        """
         states = np.full((*times.shape, starts.shape[1]), np.nan)
         good = np.isfinite(starts).all(axis=1)
         if good.any():
@@ -208,10 +236,11 @@ class Runner:
     def _finely(
         self, begin: Array, origin: Array, length: Array, vectors: Array, choice: Choice
     ) -> tuple[Array, Array]:
-        """Times (B, m) and states (B, m, n) so dense that no peak of a limited expression lies between two of them.
+        """Return times and states dense enough for peaks.
 
-        Of x = a sin ωt, std(x')/std(x) = ω: where that asks for more than `PER_PERIOD` samples, they are doubled. A
-        recording that samples a fast motion once per period sees no motion and a large rate.
+        Times (B, m) and states (B, m, n): no peak of a limited expression is between two of them.
+        Of x = a sin ωt, std(x')/std(x) = ω: where that requires more than `PER_PERIOD` samples, they are doubled. A
+        recording that samples a fast motion once per period shows no motion and a large rate.
         """
         count, finest = self._fine(choice, vectors, float(length.max())), 0
         while True:
@@ -229,7 +258,10 @@ class Runner:
             count, finest = 2 * count - 1, finest + 1
 
     def _limits(self, states: Array, times: Array, vectors: Array) -> Array:
-        """Largest value (B, l) of every limited expression along states (B, m, n)."""
+        """Return the largest value of limited expressions.
+
+        (B, l), along states (B, m, n).
+        """
         count, m, n = states.shape
         if not self._limited:
             return np.empty((count, 0))
@@ -263,7 +295,7 @@ class Runner:
         return self._observations[channels]
 
     def _read(self, observation: Observation, states: Array, times: Array, vectors: Array) -> Array:
-        """What the channels would read (B, m, c)."""
+        """Return what the channels would measure (B, m, c)."""
         count, m, n = states.shape
         return observation.value(states.reshape(-1, n), times.reshape(-1), np.repeat(vectors, m, axis=0)).reshape(
             count, m, -1
@@ -272,7 +304,10 @@ class Runner:
     def _information(
         self, observation: Observation, deviation: Array, states: Array, times: Array, vectors: Array, good: Flags
     ) -> tuple[Array, Array]:
-        """F (B, k, k) and the largest growth (B,), window after window of each member."""
+        """Sum the information over windows.
+
+        F (B, k, k) and the largest growth (B,), window after window of each member.
+        """
         count, m, _ = states.shape
         k = len(self.free)
         total, growth = np.where(good[:, None, None], 0.0, np.nan) * np.ones((count, k, k)), np.where(good, 0.0, np.nan)
@@ -300,6 +335,7 @@ class Runner:
             rows[~used] = 0.0
             total[active] += eliminated(rows.reshape(len(active), -1, rows.shape[-1]), states.shape[2])
             growth[active] = np.fmax(growth[active], np.where(used, size, 0.0).max(axis=1))
+            # Tangents beyond the cut are discarded: the next pass follows half as much again, not the whole record.
             reach[active] = np.where(over.any(axis=1), np.ceil(1.5 * last).astype(int), reach[active])
             # The next window begins at the next sample: one in both would count twice.
             first[active] += last
@@ -314,7 +350,10 @@ class Runner:
         vectors: Array,
         tangents: tuple[Array, Array],
     ) -> Array:
-        """Sensitivities (B, m, c, n + k) of the readings, in standard deviations of their noise."""
+        """Return sensitivities of the measured values.
+
+        (B, m, c, n + k), in standard deviations of their noise.
+        """
         count, m, n = states.shape
         flat = (tangents[0].reshape(-1, n, n), tangents[1].reshape(-1, n, len(self.free)))
         _, slopes = observation.along(states.reshape(-1, n), times.reshape(-1), np.repeat(vectors, m, axis=0), flat)
@@ -330,7 +369,10 @@ def require_parameters(model: Model, names: Sequence[str]) -> None:
 
 
 def parameter_rows(model: Model, free: Sequence[str], choice: Choice, draws: Array) -> Array:
-    """Parameters (D, npar) of the model: the draws (D, k) of the free ones, the settings of the choice."""
+    """Return parameters (D, npar) of the model.
+
+    The draws (D, k) of the free ones, the settings of the choice.
+    """
     require_parameters(model, tuple(choice.settings))
     columns = {name: i for i, name in enumerate(model.names)}
     rows = np.tile(model.with_values(**dict(choice.settings)).vector, (len(draws), 1))
@@ -341,7 +383,10 @@ def parameter_rows(model: Model, free: Sequence[str], choice: Choice, draws: Arr
 
 
 def limited(model: Model, limits: Sequence[str]) -> tuple[list[Expression], list[bool]]:
-    """Expressions of limits in plain notation, and which of them limit a drift."""
+    """Parse the expressions of limits.
+
+    In plain notation, and which of them limit a drift.
+    """
     names = [*model.states, *model.names, *(s.name for s in model.signals)]
     parts = [drift_of(text) for text in limits]
     return [parse_expression(text, names) for text, _ in parts], [drifts for _, drifts in parts]
@@ -352,13 +397,19 @@ DRIFT = re.compile(r"\s*drift\((.*)\)\s*", re.DOTALL)
 
 
 def drift_of(text: str) -> tuple[str, bool]:
-    """The expression of a limit, and whether it is its drift that is limited."""
+    """Split a limit into expression and drift.
+
+    The expression, and whether its drift is limited.
+    """
     found = DRIFT.fullmatch(text)
     return (text, False) if found is None else (found.group(1), True)
 
 
 def _drift(values: Array, times: Array, periods: Array) -> Array:
-    """Range (l, B) of the mean over one period (B,) of values (l, B, m); over a tenth of the run without a period."""
+    """Return the drift of period means.
+
+    Range (l, B) of the mean over one period (B,) of values (l, B, m); over a tenth of the run without a period.
+    """
     count = values.shape[2]
     spacing = (times[:, -1] - times[:, 0]) / max(1, count - 1)
     span = np.where(np.isfinite(periods), periods / np.where(spacing > 0, spacing, 1.0), count / 10)
@@ -371,7 +422,10 @@ def _drift(values: Array, times: Array, periods: Array) -> Array:
 
 
 def _alike(choices: Sequence[Choice]) -> list[list[int]]:
-    """Choices that can share a batch: same sampling, channels and kind of start."""
+    """Group choices that can share a batch.
+
+    Same sampling, channels and kind of start.
+    """
     groups: dict[object, list[int]] = {}
     for i, choice in enumerate(choices):
         swept = choice.sweep[0] if choice.sweep is not None and choice.approach != "state" else ""
@@ -381,7 +435,10 @@ def _alike(choices: Sequence[Choice]) -> list[list[int]]:
 
 
 def eliminated(rows: Array, states: int) -> Array:
-    """Information (B, k, k) on the last columns of rows (B, r, n + k), the first n of which are unknown too."""
+    """Return information with the states eliminated.
+
+    (B, k, k) on the last columns of rows (B, r, n + k), the first n of which are unknown too.
+    """
     size = np.sqrt((rows**2).sum(axis=1, keepdims=True))
     scale = np.where(size > 0, size, 1.0)
     short = rows.shape[2] - rows.shape[1]

@@ -1,4 +1,7 @@
-"""The search for the best experiment: quasi-random points, then Nelder-Mead."""
+"""Search for the best experiment.
+
+Quasi-random points, then Nelder-Mead.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +53,9 @@ SIFTED = 24
 
 
 def best_points(score: Score, axes: int, continuous: list[int], search: Search) -> Array:
-    """Try experiments, and return the polished best of them as a point (a,) of the unit cube.
+    """Search and return the best experiment.
 
+    A point (a,) of the unit cube, polished.
     A Sobol sequence with few draws; the best of it again with all draws, since a limit that 8 draws keep may be broken
     by one of 32; Nelder-Mead from the best of these.
     """
@@ -90,8 +94,9 @@ ROUNDS, CENTRES = 6, 4
 
 
 def _around(score: Score, points: Array, scores: Array, continuous: list[int], search: Search, size: float) -> Array:
-    """Return the best point (a,) after rounds of random steps around the best ones, shrinking from round to round.
+    """Improve the best points by random steps.
 
+    Returns the best point (a,) after rounds around the best ones, shrinking from round to round.
     Three quarters of the polishing go here. One start alone stopped at the edge of a limit, 10 % above the best run of
     a softening spring; several starts move on along it, and a round is simulated as one batch.
     """
@@ -111,7 +116,10 @@ REFUSED = 1e6
 
 
 def _simplex(centre: Array, size: float) -> Array:
-    """Corners (a + 1, a) around a point, each to the side where there is room."""
+    """Return corners (a + 1, a) around a point.
+
+    Each to the side where the cube has space.
+    """
     corners = np.tile(centre, (centre.size + 1, 1))
     for i in range(centre.size):
         corners[i + 1, i] += size if centre[i] + size <= 1 else -size
@@ -119,8 +127,9 @@ def _simplex(centre: Array, size: float) -> Array:
 
 
 def distinct(points: Array, scores: Array, information: Array, most: int) -> list[int]:
-    """Numbers of at most `most` experiments, the best first, that are not the same one twice.
+    """Return the best distinct experiments.
 
+    Numbers of at most `most` experiments, the best first.
     Two are the same where they are neighbours in the cube, or where their information (P, k, k) agrees within 10 %.
     """
     chosen: list[int] = []
@@ -136,7 +145,7 @@ NEIGHBOURS = 0.1
 """Distance in the unit cube, along the axis where it is largest, below which experiments are one."""
 
 SAME = 0.1
-"""Relative difference of information below which experiments tell the same."""
+"""Relative difference of information below which experiments count as the same."""
 
 
 def _differ(a: Array, b: Array, told_a: Array, told_b: Array) -> bool:

@@ -1,7 +1,8 @@
-"""Sets of measurements: periodic orbits held on a rig, runs, and single quantities such as a fold.
+"""Sets of measurements.
 
-A set tells more than its best member twice where the members leave different combinations of parameters unknown: most
-unstable orbits of a pendulum have a correlation of -1 between two dampings, a pair of them has not.
+Periodic orbits held on a rig, runs, and single quantities such as a fold.
+A set is more informative than its best member twice where the members leave different combinations of parameters
+unknown: most unstable orbits of a pendulum have a correlation of -1 between two dampings, a pair of them has not.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from kapitza.planning.knowledge import Knowledge, known_from, outputs_of
 from kapitza.planning.search import Search
 
 STEP = 1e-4
-"""Step of the derivative of a reading, in standard errors of the parameter."""
+"""Step of the derivative of a measured quantity, in standard errors of the parameter."""
 
 TRIED = 200_000
 """Sets that are all compared; of more, members are exchanged one by one until none improves."""
@@ -64,8 +65,9 @@ class Reading:
 
     @classmethod
     def of(cls, bifurcation: Bifurcation, noise: float, label: str = "") -> Reading:
-        """Where a bifurcation is along its parameter, as a measurement on a rig gives it: a fold, a doubling.
+        """Return the measured place of a bifurcation.
 
+        Along its parameter, as a measurement on a rig gives it: a fold, a doubling.
         noise: standard deviation of the measured place. It is followed to other values of the parameters.
         """
         here = dict(zip(bifurcation.model.names, np.asarray(bifurcation.values).tolist(), strict=True))
@@ -83,7 +85,10 @@ Item = Choice | PeriodicOrbit | Reading
 
 @dataclass(frozen=True)
 class ItemSet:
-    """Measurements that are made together, by their numbers, and the widths (w,) of what is wanted after them."""
+    """Measurements that are made together.
+
+    Their numbers, and the widths (w,) of what is wanted after them.
+    """
 
     numbers: tuple[int, ...]
     after: Array
@@ -122,7 +127,10 @@ class SetPlan(Shown):
         return self.sets[0].numbers
 
     def table(self) -> pd.DataFrame:
-        """One row per set: its members, and every wanted width before and after [%]."""
+        """Return a table with one row per set.
+
+        Its members, and every wanted width before and after [%].
+        """
         rows = []
         for one in self.sets:
             row: dict[str, Any] = {"measure": " + ".join(self.labels[i] for i in one.numbers)}
@@ -154,7 +162,7 @@ def best_set(
     search: Search | None = None,
     monitor: Monitor | None = None,
 ) -> SetPlan:
-    """Return the sets of measurements that tell most together.
+    """Return the most informative sets of measurements.
 
     Parameters
     ----------
@@ -224,7 +232,10 @@ def best_set(
 def _ranked(
     score: Callable[[Indices], Array], usable: Indices, size: int, most: int = 10
 ) -> list[tuple[tuple[int, ...], float]]:
-    """The best sets with their scores: all of them where that is quick, else by exchange of members."""
+    """Return the best sets with their scores.
+
+    All sets are compared where that is quick, else members are exchanged.
+    """
     if usable.size < size:
         return []
     count = np.prod([(usable.size - i) / (i + 1) for i in range(size)])
@@ -236,7 +247,10 @@ def _ranked(
 
 
 def _exchanged(score: Callable[[Indices], Array], usable: Indices, size: int) -> Indices:
-    """Sets (S, size) seen by a search that adds the best member, then exchanges members while that improves."""
+    """Search sets by exchange of members.
+
+    Sets (S, size) seen by a search that adds the best member, then exchanges members while that improves.
+    """
     seen: list[Indices] = []
     members: list[int] = []
     for _ in range(size):
@@ -265,7 +279,10 @@ def _label(item: Item, number: int) -> str:
 def _told(
     source: Estimate | Model, knowledge: Knowledge, item: Item, run: Choice | None, draws: Array, share: int
 ) -> Array:
-    """Information (D, k, k) of one item at every draw."""
+    """Return the information of one item.
+
+    (D, k, k) at every draw.
+    """
     model = source.model if isinstance(source, Estimate) else source
     if isinstance(item, Choice):
         outputs = outputs_of(source, item.channels)
@@ -323,7 +340,7 @@ def orbit_information(
 
     Its points move with the parameters as dx/dθ = (1 - M)⁻¹ S, M the monodromy matrix and S the sensitivity of the
     return; along the orbit J dx/dθ + S. A period that the model chooses itself moves too, and the time at which the
-    recording begins is then unknown. The readings repeat over `run.duration`.
+    recording begins is then unknown. The samples repeat over `run.duration`.
 
     Parameters
     ----------
@@ -388,7 +405,10 @@ def orbit_information(
 
 
 def _moved(monodromy: Array, slope: Array, rate: Array, free_period: bool) -> tuple[Array, Array]:
-    """dx/dθ (n, k) of the starting point and dT/dθ (k,) of the period, which is 0 for a forced motion."""
+    """Return derivatives of start and period.
+
+    dx/dθ (n, k) of the starting point and dT/dθ (k,) of the period, which is 0 for a forced motion.
+    """
     n, k = slope.shape
     if not free_period:
         return np.asarray(np.linalg.solve(np.eye(n) - monodromy, slope), float), np.zeros(k)

@@ -1,4 +1,7 @@
-"""Run sheets for people, and the journal of a campaign: both TOML, read as data."""
+"""Run sheets, and the journal of a campaign.
+
+Both are TOML, read as data.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ FIELDS = ("duration", "step", "settle", "approach", "begin", "drive")
 
 @dataclass(frozen=True)
 class Entry:
-    """A run of a campaign: its number, the experiment, relative widths promised before and reached after it."""
+    """Run of a campaign.
+
+    Its number, the experiment, relative widths promised before and reached after it.
+    """
 
     number: int
     choice: Choice
@@ -69,7 +75,10 @@ def _field(choice: Choice, name: str) -> Any:
 
 
 def from_table(table: Mapping[str, Any]) -> Choice:
-    """The choice that a TOML table holds; anything else in it is refused."""
+    """Read a choice from a TOML table.
+
+    Anything else in it is refused.
+    """
     known = {*FIELDS, "settings", "start", "channels", "sweep"}
     for name in table:
         if name not in known:
@@ -96,7 +105,10 @@ def from_table(table: Mapping[str, Any]) -> Choice:
 
 
 def _numbers(table: Mapping[str, Any], name: str) -> dict[str, float]:
-    """A table of numbers by name inside a table; empty where there is none."""
+    """Read a table of numbers by name.
+
+    Inside a table; empty where there is none.
+    """
     inside = checks.table(name, table.get(name, {}), error=DataError)
     return {
         key: checks.number(f'{name} of "{key}"', value, finite=False, error=DataError) for key, value in inside.items()
@@ -104,7 +116,10 @@ def _numbers(table: Mapping[str, Any], name: str) -> dict[str, float]:
 
 
 def write_sheet(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Write the experiments of a plan: .csv as a table for people, .toml for scripts and `read_sheet`."""
+    """Write the experiments of a plan.
+
+    .csv as a table for people, .toml for scripts and `read_sheet`.
+    """
     target = Path(path)
     if target.suffix.lower() == ".toml":
         rows = [
@@ -175,15 +190,19 @@ def read_sheet(path: str | os.PathLike[str]) -> list[Choice]:
 
 
 def write_run(folder: Path, entry: Entry, record: Record) -> None:
-    """Write the recording of a run, before the journal names it: a kill between both leaves a file, not a gap."""
+    """Write the recording of a run.
+
+    Before the journal names it: a kill between both leaves a file, not a gap.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     write(record, folder / entry.file)
 
 
 def begin_journal(folder: Path, campaign: str) -> None:
-    """Begin a journal where there is none; a folder with runs of something else is refused.
+    """Begin a journal where there is none.
 
-    campaign: fingerprint of what is asked. Runs of one campaign in the journal of another would be fitted with the
+    A folder with runs of something else is refused.
+    campaign: fingerprint of the request. Runs of one campaign in the journal of another would be fitted with the
     wrong model, or counted as its own.
     """
     place = folder / JOURNAL
@@ -218,7 +237,10 @@ def write_journal(folder: Path, campaign: str, entries: Sequence[Entry]) -> None
 
 
 def read_journal(folder: Path) -> tuple[list[Entry], list[tuple[Record, Mapping[str, float]]]]:
-    """Entries and recordings of the campaign that `begin_journal` found or began here."""
+    """Return entries and recordings of a campaign.
+
+    That `begin_journal` found or began here.
+    """
     _, tables = checks.toml_file("journal", folder / JOURNAL, LARGEST_JOURNAL)
     entries, runs = [], []
     for number, row in enumerate(checks.items("run", tables.get("run", ()), error=DataError), 1):

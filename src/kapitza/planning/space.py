@@ -1,4 +1,4 @@
-"""What may be chosen, as points of a unit cube."""
+"""Possible choices as points of a unit cube."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ APPROACHES = ("rest", "state", "from below", "from above")
 
 @dataclass(frozen=True)
 class Axis:
-    """One thing to choose: a range (low, high), or a list of options."""
+    """One thing to choose.
+
+    A range (low, high), or a list of options.
+    """
 
     name: str
     low: float = 0.0
@@ -31,7 +34,10 @@ class Axis:
     options: tuple[Any, ...] = ()
 
     def value(self, share: float) -> Any:
-        """The value at a share from 0 to 1 of the axis."""
+        """Return the value at a share.
+
+        From 0 to 1 of the axis.
+        """
         if self.options:
             return self.options[min(int(share * len(self.options)), len(self.options) - 1)]
         return self.low + share * (self.high - self.low)
@@ -43,14 +49,20 @@ class Axis:
 
 @dataclass(frozen=True)
 class Space:
-    """Axes around a run that everything else is taken from."""
+    """Axes around a run.
+
+    Everything that is not varied is taken from the run.
+    """
 
     model: Model
     run: Choice
     axes: tuple[Axis, ...]
 
     def choice(self, point: Array) -> Choice:
-        """The experiment at a point (a,) of the unit cube."""
+        """Return the experiment at a point.
+
+        A point (a,) of the unit cube.
+        """
         run = self.run
         settings, start = dict(run.settings), dict(run.start)
         fields: dict[str, Any] = {}
@@ -78,7 +90,10 @@ class Space:
 def space(
     model: Model, run: Choice, vary: Mapping[str, Any], free: Sequence[str], drives: Collection[str] = ()
 ) -> Space:
-    """Check what may vary: names, ranges, options. Drives may be chosen among all of them unless some are named."""
+    """Check what may vary.
+
+    Names, ranges, options. Drives may be chosen among all of them unless some are named.
+    """
     if drives and "drive" not in vary:
         vary = {**vary, "drive": list(drives)}
     if not vary:
