@@ -1,4 +1,4 @@
-"""Parameters from the raw series by multiple shooting."""
+"""Fits to raw series by multiple shooting."""
 
 from kapitza.estimate.shooting_fit.design import cramer_rao
 from kapitza.estimate.shooting_fit.fit import ShootingFit

@@ -1,4 +1,7 @@
-"""What to tell the user: what is suspicious about a fit that converged, and why one failed, with what to try next."""
+"""Warnings of a converged fit, and diagnosis of failures.
+
+What is suspicious, why a fit failed, and what to try next.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ from kapitza.estimate.shooting_fit.task import MotionTask
 from kapitza.solve import largest_first, symmetric_eigenvectors
 
 WRONG_NOISE = 1.2
-"""Residuals that differ from the noise given by more than this factor (and more than chance allows) are told."""
+"""Warn when residuals differ from the stated noise by more than this factor (and by more than chance allows)."""
 
 FLAT = 0.2
-"""A motion with less than this fraction of the data's spread is a flat line beside them."""
+"""A motion with less than this fraction of the data's spread counts as a flat line."""
 
 RAN_AWAY = 1e4
-"""Growth of a parameter from its start that is told."""
+"""Growth of a parameter from its start from which it is reported."""
 
 SLOPPY = 1e6
 """Ratio of the largest to the smallest relative standard error from which parameters count as exchangeable."""
@@ -49,7 +52,7 @@ def warnings_of(
 
 
 def _disagreeing_starts(task: MotionTask, found: Found) -> list[str]:
-    """Another answer that the iteration settled on from another beginning."""
+    """Warn of another solution from another start."""
     if not found.rivals:
         return []
     place = ", ".join(f"{name} = {value:.4g}" for name, value in zip(task.names, found.rivals[0], strict=True))
@@ -60,7 +63,10 @@ def _disagreeing_starts(task: MotionTask, found: Found) -> list[str]:
 
 
 def _wrong_noise(task: MotionTask, found: Found, misfit: Misfit | None) -> list[str]:
-    """Sensors whose residuals are smaller than the noise that was given for them, or larger where no misfit says so."""
+    """Warn of sensors whose residuals contradict the stated noise.
+
+    Smaller residuals than the noise, or larger ones where no misfit is reported.
+    """
     samples, sensors, robust = task.problem.samples, found.sensors, task.settings.robust
     power, count = power_of(samples, found.solution.sweep.residual, sensors.deviations, None)
     texts = []
@@ -72,7 +78,7 @@ def _wrong_noise(task: MotionTask, found: Found, misfit: Misfit | None) -> list[
         if robust:
             own = found.solution.sweep.residual[samples.sensor[:, c] == s, c]
             ratio = robust_scale(own) / sensors.deviations[s]
-        # Kicks take up a part of the residuals: then only too large ones say something.
+        # Kicks absorb a part of the residuals: then only residuals that are too large count.
         low = 0.0 if task.settings.process_noise else 1 / WRONG_NOISE
         high = WRONG_NOISE if misfit is None or misfit.to_the_noise else np.inf
         if chance < 1e-6 and not low <= ratio <= high:
@@ -91,7 +97,10 @@ def _wrong_noise(task: MotionTask, found: Found, misfit: Misfit | None) -> list[
 
 
 def _shared_noise(task: MotionTask, solution: MotionSolution) -> list[str]:
-    """Channels whose residuals agree: the same sensor counted twice."""
+    """Warn of channels with the same residuals.
+
+    They are the same sensor counted twice.
+    """
     residual, channels = solution.sweep.residual, task.observation.channels
     size = np.sqrt((residual**2).mean(axis=0))
     texts = []
@@ -107,7 +116,7 @@ def _shared_noise(task: MotionTask, solution: MotionSolution) -> list[str]:
 
 
 def explain(task: MotionTask, solution: MotionSolution, identifiability: Identifiability) -> str:
-    """One line for every likely cause."""
+    """Return one line for every likely cause of failure."""
     lines = [f"{By('shooting')} did not converge: {solution.status.value}."]
     flat = solution.sweep.predicted.std(axis=0) < FLAT * task.problem.samples.spread
     lines += _open_gaps(task, solution) + _undeclared_turns(task)
@@ -141,7 +150,7 @@ def explain(task: MotionTask, solution: MotionSolution, identifiability: Identif
 
 
 def _open_gaps(task: MotionTask, solution: MotionSolution) -> list[str]:
-    """The defects of the links, where they do not close."""
+    """Describe links that do not close."""
     defect = np.sqrt((solution.sweep.defect**2).mean(axis=0)) / task.scale
     if solution.softness <= 1e-4 and defect.max() <= 1e-3:
         return []
@@ -161,7 +170,10 @@ def _open_gaps(task: MotionTask, solution: MotionSolution) -> list[str]:
 
 
 def _undeclared_turns(task: MotionTask) -> list[str]:
-    """Channels that jump by a turn though nobody said that they are angles."""
+    """Describe channels that jump by a turn.
+
+    They are not declared as angles.
+    """
     samples, lines = task.problem.samples, []
     for c in np.flatnonzero(~task.observation.angles):
         steps = np.abs(np.diff(samples.values[:, c]))[samples.joined[:-1]]
@@ -175,7 +187,10 @@ def _undeclared_turns(task: MotionTask) -> list[str]:
 
 
 def _out_of_step(task: MotionTask, solution: MotionSolution) -> list[str]:
-    """A motion as large as the data but not with them: counts of the oscillations say by how many periods it slips."""
+    """Describe a motion out of step with the data.
+
+    It is as large as the data; counts of the oscillations show by how many periods it slips.
+    """
     samples = task.problem.samples
     size = misfit(samples, solution)
     if size <= LARGEST_MISFIT:
@@ -194,9 +209,10 @@ def _out_of_step(task: MotionTask, solution: MotionSolution) -> list[str]:
 
 
 def _oscillations(values: Array, joined: Flags, angle: bool) -> int:
-    """How often a signal goes from its upper to its lower third and back, over all pieces.
+    """Count the oscillations of a signal.
 
-    Angles count by their sine about the mean direction, so that turns count too.
+    How often it goes from its upper to its lower third and back, over all pieces. Angles count by their sine about the
+    mean direction, so that turns count too.
     """
     if angle:
         centre = mean(values)
@@ -211,7 +227,10 @@ def _oscillations(values: Array, joined: Flags, angle: bool) -> int:
 
 
 def _weakest(names: tuple[str, ...], solution: MotionSolution) -> str:
-    """The combination of parameters that the data determine worst, by its largest members."""
+    """Describe the combination that the data determine worst.
+
+    By its largest members.
+    """
     if not names:
         return ""
     size = sizes_of(solution.theta)

@@ -1,4 +1,4 @@
-"""Intervals where the likelihood is not a parabola: profiles in place of curvatures.
+"""Intervals by profiles where the likelihood is not parabolic.
 
 With rise(p) = min over the other parameters of -2 log L, less its least value, the signed root
 
@@ -6,7 +6,7 @@ With rise(p) = min over the other parameters of -2 log L, less its least value, 
 
 is standard normal at the true p to second order, whatever the shape of the likelihood (for a parabola it is the error
 over the standard error). Each parameter whose secants fail (`secants`) is profiled; draws of z with the correlations of
-the fit, taken back through p(z), are draws of all parameters.
+the fit, transformed by p(z), are draws of all parameters.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from kapitza.estimate.shooting_fit.result import MotionWorkings
 from kapitza.estimate.shooting_fit.secants import STRAIGHT
 
 TOGETHER = 0.95
-"""Correlation from which one profile serves two parameters: they move along the same valley."""
+"""Correlation above which one profile serves two parameters: they move along the same valley."""
 
 DISTANCES = (0.8, 1.645, 2.6, 4.0, 6.0, 9.0, 13.0, 20.0, 32.0, 50.0, 80.0, 130.0)
-"""Standard errors at which a profile is taken, as far as it is low.
+"""Distances in standard errors at which a profile is evaluated, until it is high.
 
-A parabola near its bottom may level off soon: of two masses in steady motion it stayed below 7 from 4 to 130 errors."""
+A profile that is a parabola near its minimum may level off soon: that of two masses in steady motion stayed below 7
+from 4 to 130 standard errors."""
 
 STEEP, NEARER = 2.0, (0.15, 0.35, 0.65)
-"""Rise at the first place from which these shares of its distance are taken too: a steep side needs them."""
+"""Rise at the first distance above which these shares of it are evaluated too, because the side is steep."""
 
 HALVINGS = 3
-"""Times that a step is halved which the fit of the others cannot follow."""
+"""Most halvings of a step that the fit of the other parameters cannot follow."""
 
 HIGH = 9.0
 """Rise at which a side of the profile ends."""
@@ -46,15 +47,18 @@ OPEN = 3.84
 """Rise that a side must reach for a 95 % interval to end there."""
 
 BETTER = 0.5
-"""Fall of -2 log L below that of the fit from which the fit is not the best one."""
+"""Drop of -2 log L below that of the fit from which the fit is not the best one."""
 
 DRAWS = 4000
-"""Samples of a bent valley: ends of 95 % intervals then scatter by 4 % of the deviation."""
+"""Draws of the parameters; with 4000 the ends of 95 % intervals scatter by 4 % of the standard error."""
 
 
 @dataclass(frozen=True)
 class _Point:
-    """One place of the profile: value of p, rise, values of the other parameters."""
+    """One point of a profile.
+
+    Value of p, rise, values of the other parameters.
+    """
 
     value: float
     rise: float
@@ -63,7 +67,10 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Curve:
-    """Values of a parameter by their signed roots z, both increasing; low, high: ends that do not bound it."""
+    """Values of a parameter by signed roots z.
+
+    Both increase; low, high: ends that do not bound the parameter.
+    """
 
     roots: Array
     values: Array
@@ -71,7 +78,10 @@ class _Curve:
     high: bool
 
     def at(self, z: Array) -> Array:
-        """Values (S,) at signed roots (S,), continued straight beyond the ends."""
+        """Return values (S,) at signed roots (S,).
+
+        Continued by straight lines beyond the ends.
+        """
         from scipy.interpolate import PchipInterpolator
 
         curve = PchipInterpolator(self.roots, self.values)
@@ -82,14 +92,20 @@ class _Curve:
 
 @dataclass(frozen=True)
 class Better:
-    """A place with a higher likelihood than the fit's: parameters (k,), states (J, n)."""
+    """Point with a higher likelihood than the fit.
+
+    Parameters (k,), states (J, n).
+    """
 
     theta: Array
     states: Array
 
 
 def with_bent_errors(estimate: Estimate) -> Estimate | Better:
-    """The estimate with draws by profiles for parameters whose likelihood is bent, or a better place for the fit."""
+    """Return the estimate with draws by profiles.
+
+    For parameters whose likelihood is not a parabola; or a better point from which to continue the fit.
+    """
     names = workings_of(estimate, MotionWorkings).curved
     curves: dict[str, _Curve] = {}
     for name in sorted(names, key=lambda n: -abs(estimate.values[n])):
@@ -141,14 +157,20 @@ def _warning(estimate: Estimate, curves: dict[str, _Curve], draws: Array) -> str
 
 
 def _shown(value: float, width: float) -> str:
-    """A value with two digits more than an interval of this width around it leaves equal."""
+    """Return a value with enough digits for an interval.
+
+    Two digits more than an interval of this width leaves equal.
+    """
     if not (width > 0 and value != 0):
         return f"{value:.3g}"
     return f"{value:.{max(3, int(np.ceil(np.log10(abs(value) / width))) + 2)}g}"
 
 
 def _profile(estimate: Estimate, name: str) -> list[_Point] | Better | None:
-    """Places of the profile from end to end, by the value of the parameter; None where neither side can be followed."""
+    """Return the points of a profile, ordered by value.
+
+    None where neither side can be followed; a better point where the profile falls below the fit.
+    """
     sides = []
     for sign in (-1.0, 1.0):
         profile = MotionProfile(estimate, name)
@@ -164,7 +186,10 @@ def _profile(estimate: Estimate, name: str) -> list[_Point] | Better | None:
 
 
 def _is_parabola(estimate: Estimate, name: str, points: list[_Point]) -> bool:
-    """Whether the profile rises as its curvature says, on both sides: one linear step may have misled the secants."""
+    """Return whether a profile rises as its curvature predicts.
+
+    On both sides: the single linear step of the secants may have been misleading.
+    """
     value, width = estimate.values[name], estimate.deviations[name]
     far = np.array([(p.value - value) / width for p in points])
     ratio = np.array([p.rise for p in points])[far != 0] / far[far != 0] ** 2
@@ -173,7 +198,10 @@ def _is_parabola(estimate: Estimate, name: str, points: list[_Point]) -> bool:
 
 
 def _along(profile: MotionProfile, value: float, width: float, estimate: Estimate) -> list[_Point]:
-    """Places on one side, outwards, until the profile is high, below the fit, or cannot be followed."""
+    """Return the points of one side, outwards.
+
+    Until the profile is high, below the fit, or cannot be followed.
+    """
     low, high = estimate.model.parameter(profile.name).bounds
     points: list[_Point] = []
     ahead, reached, failures = list(DISTANCES), 0.0, 0
@@ -188,7 +216,7 @@ def _along(profile: MotionProfile, value: float, width: float, estimate: Estimat
             ahead, failures = [(reached + far) / 2, *ahead], failures + 1
             continue
         if not points and point.rise > STEEP:
-            # The side is much steeper than its curvature: its first part needs places of its own.
+            # The side is much steeper than its curvature: its first part needs more points.
             fresh = MotionProfile(estimate, profile.name)
             points += [_at(fresh, value + share * far * width) for share in NEARER]
         points.append(point)
@@ -204,7 +232,10 @@ def _at(profile: MotionProfile, value: float) -> _Point:
 
 
 def _curves(estimate: Estimate, name: str, points: list[_Point], names: Sequence[str]) -> dict[str, _Curve]:
-    """The profile of one parameter, and what it says of those that move with it."""
+    """Return the curves of a parameter and correlated ones.
+
+    The profile of one parameter also determines those that move with it.
+    """
     value, place = estimate.values[name], estimate.names.index(name)
     side = np.array([np.sign(p.value - value) for p in points])
     root = side * np.sqrt([max(p.rise, 0.0) for p in points])
@@ -222,7 +253,10 @@ def _curves(estimate: Estimate, name: str, points: list[_Point], names: Sequence
 
 
 def _curve(roots: Array, values: Array, low: bool, high: bool) -> _Curve | None:
-    """The curve through its places, less those at which it turns back; None where fewer than two are left."""
+    """Return the monotone curve through the points.
+
+    Points at which it turns back are dropped; None where fewer than two are left.
+    """
     order = np.argsort(roots, kind="stable")
     roots, values = roots[order], values[order]
     middle = int(np.argmin(np.abs(roots)))
@@ -242,7 +276,10 @@ def _slope(curve: _Curve, end: int) -> float:
 
 
 def _draws(estimate: Estimate, curves: dict[str, _Curve]) -> Array:
-    """(DRAWS, k): normal (Student's) scores with the correlations of the fit, each taken through its own curve."""
+    """Draw all parameters (DRAWS, k).
+
+    Normal (Student's) scores with the correlations of the fit, each transformed by its own curve.
+    """
     rng = np.random.default_rng(0)
     count = len(estimate.names)
     z = rng.multivariate_normal(np.zeros(count), estimate.correlation, DRAWS, check_valid="ignore")
@@ -257,6 +294,9 @@ def _draws(estimate: Estimate, curves: dict[str, _Curve]) -> Array:
 
 
 def _with(estimate: Estimate, name: str) -> list[str]:
-    """Names of the parameters that go with one of them, itself included."""
+    """Return the parameters strongly correlated with one.
+
+    Itself included.
+    """
     close = np.abs(estimate.correlation[estimate.names.index(name)]) > TOGETHER
     return [n for n, near in zip(estimate.names, close, strict=True) if near]

@@ -1,4 +1,7 @@
-"""What one sweep at the solution says: faults of the measurement, and stretches of the record that disagree."""
+"""Faults, leverage and widening from one final sweep.
+
+The sweep at the solution shows faults of the measurement, and stretches of the record that disagree.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,20 @@ from kapitza.estimate.shooting_fit.task import MotionTask
 from kapitza.solve import ChainProgram, scaled_inverse
 
 UNDETERMINED = 1e-12
-"""Relative information of a free parameter below which it is left as it is."""
+"""Relative information of a free parameter below which it counts as undetermined and is not moved."""
 
 MOST_BLOCKS = 240
-"""Blocks into which the intervals are gathered for their scores."""
+"""Most blocks into which the intervals are gathered for their scores."""
 
 READINGS_PER_UNKNOWN = 12
-"""Readings of a piece for each of its unknowns: first states and parameters."""
+"""Fewest samples of a piece per unknown: first states and parameters."""
 
 
 @dataclass(frozen=True)
 class ClosingSweep:
-    """A sweep at a solution, by intervals, with its linear system; columns of the faults in `tried` come after the free
-    parameters.
+    """Sweep at a solution, by intervals.
+
+    With its linear system; columns of the faults in `tried` come after the free parameters.
     """
 
     part: Sweep
@@ -43,7 +47,7 @@ class ClosingSweep:
 
     @property
     def plain(self) -> Sweep:
-        """The same of the free parameters alone."""
+        """Sweep of the free parameters alone."""
         k = self.part.parameter_gradient.size - len(self.tried)
         return replace(
             self.part,
@@ -55,9 +59,10 @@ class ClosingSweep:
 
 
 def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
-    """Of a motion that converged and is not kicked, with a regular system; None otherwise.
+    """Sweep once at the solution.
 
-    Without residuals no fault is tried.
+    Of a motion that converged and is not kicked, with a regular system; None otherwise. Without residuals no fault is
+    tried.
     """
     solution, samples = found.solution, task.problem.samples
     if solution.status is not Status.CONVERGED or task.settings.process_noise:
@@ -78,7 +83,10 @@ def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
 
 
 def _columns(task: MotionTask, solution: MotionSolution, tried: tuple[Candidate, ...]) -> Array:
-    """(N, c, m): what a unit of each fault adds to the readings."""
+    """Return the effect of each fault on the samples.
+
+    (N, c, m), per unit of the fault.
+    """
     samples, channels = task.problem.samples, list(task.observation.channels)
     predicted, moving = solution.sweep.predicted, predicted_rates(task, solution)
     made = np.zeros((*predicted.shape, len(tried)))
@@ -91,7 +99,10 @@ def _columns(task: MotionTask, solution: MotionSolution, tried: tuple[Candidate,
 
 
 def fault_of(task: MotionTask, found: Found, closing: ClosingSweep) -> Fault | None:
-    """The fault that explains most of the residuals, states and free parameters following it; None without one."""
+    """Return the fault that explains most of the residuals.
+
+    States and free parameters follow it; None without one.
+    """
     solution, samples, part, tried = found.solution, task.problem.samples, closing.part, closing.tried
     if not tried:
         return None
@@ -102,7 +113,7 @@ def fault_of(task: MotionTask, found: Found, closing: ClosingSweep) -> Fault | N
     across = information[np.ix_(new, free)]
     inner = across @ scaled_inverse(information[np.ix_(free, free)], UNDETERMINED) if free.size else across
     own = np.diag(information)[new] - (inner * across).sum(axis=1)
-    # Weights of a robust loss are smaller where a reading is wild: so is the variance of its pull.
+    # A robust loss gives outliers smaller weights, which reduces the variance of their pull.
     square = float((solution.weights**2 * part.residual**2).sum() / max(solution.weights.sum(), 1e-300))
     level = max(square * samples.readings / max(samples.readings - task.fitted, 1), 1e-300)
     whole = np.diag(part.parameter_hessian)[new]
@@ -112,10 +123,11 @@ def fault_of(task: MotionTask, found: Found, closing: ClosingSweep) -> Fault | N
 def draws_within_bounds(
     task: MotionTask, found: Found, closing: ClosingSweep, widened: Widening | None
 ) -> Array | None:
-    """Draws (S, k) from the Gaussian around the unbounded minimum, cut off at the bounds; None where none is active.
+    """Draw parameters (S, k) of a truncated Gaussian.
 
+    From the Gaussian around the unbounded minimum, cut off at the bounds; None where no bound is active.
     With I the information and u the pull at the bound, that minimum is θ + I⁻¹ u. A parameter at its bound then has a
-    one-sided interval, and the others are as uncertain as the data leave them when it is not known to sit there.
+    one-sided interval, and the others are as uncertain as the data leave them when it is not known to be there.
     """
     solution = found.solution
     k = solution.theta.size
@@ -130,13 +142,14 @@ def draws_within_bounds(
 
 
 TOLD = 1.0
-"""Standard errors by which such a fault must move a parameter to be told."""
+"""Standard errors by which such a fault must move a parameter to be reported."""
 
 
 def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviations: Array) -> tuple[Leverage, ...]:
-    """What small faults would do to the parameters, the strongest first; deviations: (k,) standard errors.
+    """Return the effect of small faults on the parameters.
 
-    A fault of size s adds s times its column b to the readings; the fit moves by I_θθ⁻¹ I_θb s, I the information with
+    The strongest first; deviations: (k,) standard errors.
+    A fault of size s adds s times its column b to the samples; the fit moves by I_θθ⁻¹ I_θb s, I the information with
     the states eliminated.
     """
     solution, samples = found.solution, task.problem.samples
@@ -169,7 +182,10 @@ def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviation
 def widening_of(
     task: MotionTask, found: Found, closing: ClosingSweep, judged: Misfit | None, level: float, freedom: float
 ) -> Widening | None:
-    """What blocks and pieces make of the intervals of a motion without kicks; None where they say nothing."""
+    """Return the widening by blocks and pieces.
+
+    Of a motion without kicks; None where it cannot be computed.
+    """
     solution, part = found.solution, closing.plain
     free, white = ~solution.at_bound, judged is None or judged.to_the_noise
     if not free.any():
@@ -192,7 +208,10 @@ def widening_of(
 
 
 def _without_blocks(task: MotionTask, found: Found, part: Sweep, anchor: Array) -> Deleted:
-    """Steps of the free parameters when the samples of each block lose their weight; the motion stays whole."""
+    """Return the jackknife steps without each block.
+
+    The samples of a block lose their weight; the motion stays whole.
+    """
     assert part.own_hessian is not None
     assert part.own_gradient is not None
     samples, nodes = task.problem.samples, found.solution.nodes
@@ -214,17 +233,20 @@ def _without_blocks(task: MotionTask, found: Found, part: Sweep, anchor: Array) 
 
 
 def _program(part: Sweep, linked: Flags, scale: Array, anchor: Array, here: slice) -> ChainProgram:
-    """The chain of the nodes in `here` alone, with what its own readings say about the parameters."""
+    """Return the chain of the nodes in `here`.
+
+    With the information of its own samples on the parameters.
+    """
     kept = linked[here].copy()
     kept[-1] = False
     return chain_of(part.over(here), kept, scale, anchor)
 
 
 def _scores(part: Sweep, program: ChainProgram) -> Array:
-    """Pulls (B, k) of successive blocks on the parameters, the motion following them as it follows all the data.
+    """Return the scores (B, k) of successive blocks.
 
     With X_j = ∂x_j/∂θ, the change of node j that is best for a change of the parameters, interval j pulls by
-    g_jᵀ X_j + h_j (g: gradient by its node, h: directly); all of them together pull at nothing. Further parameters of
+    g_jᵀ X_j + h_j (g: gradient by its node, h: directly); the sum of all pulls vanishes. Further parameters of
     the program stay as they are.
     """
     assert part.own_gradient is not None
@@ -237,7 +259,10 @@ def _scores(part: Sweep, program: ChainProgram) -> Array:
 def _pieces(
     task: MotionTask, part: Sweep, linked: Flags, scale: Array, anchor: Array, free: Flags
 ) -> tuple[Array | None, Array | None]:
-    """Steps (P, f) from the estimate that pieces of the record would take on their own, with covariances (P, f, f)."""
+    """Return the steps of pieces, with covariances.
+
+    Steps (P, f) from the estimate to those of the pieces, and covariances (P, f, f).
+    """
     count, n = part.gradient.shape
     unknowns = n + int(free.sum())
     for pieces in PIECES:

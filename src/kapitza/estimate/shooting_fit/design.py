@@ -1,4 +1,4 @@
-"""What a measurement can give at best: the Cramér-Rao bound."""
+"""Cramér-Rao bound of a measurement."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def cramer_rao(
     missing = [name for name in model.states if name not in record.channels]
     if missing:
         raise DataError(f"The bound needs every state; the record lacks {', '.join(missing)}: simulate it.")
-    # The information does not depend on the readings, so sensors that the record lacks may read zero.
+    # The information does not depend on the measured values, so channels that the record lacks may be zero.
     readings = {name: record[name] if name in record.channels else np.zeros(record.size) for name in noise}
     segment = record.content.segment
     phase = record.content.attrs.get("phase")

@@ -1,4 +1,7 @@
-"""ShootingFit: maximum likelihood from the raw series, chaotic or not."""
+"""Settings of `ShootingFit`: maximum likelihood from raw series.
+
+Chaotic or not.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from kapitza.estimate.shooting_fit.steps import step_warnings, with_step_sizes, 
 from kapitza.estimate.shooting_fit.task import MotionTask, prepare
 
 BETTER_PLACES = 3
-"""Times that a fit goes on from a better place which a profile met."""
+"""Most restarts of a fit from a better point that a profile has found."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class ShootingFit(Estimator):
         Samples per shooting interval at the end (default: by the growth of the tangents, at most 10).
     window, windows : int
         Samples of the first fit of a long record, from which the whole is fitted (fewer where the states are dozens);
-        and instead of the whole only so many windows: those that together tell most about the parameters (0: the
+        and, instead of the whole, only so many windows: those that together determine the parameters best (0: the
         whole).
     softness : float
         How far the links may stretch at the start, in units of each state's spread.
@@ -67,7 +70,7 @@ class ShootingFit(Estimator):
     max_gap : float
         Gaps longer than this many median steps cut the record.
     bridge : bool
-        Segments parted by fewer lost samples than that are one motion; False for trials that share a clock.
+        Segments separated by fewer lost samples than that are one motion; False for trials that share a clock.
     tolerance, max_iterations, throw
         Of the last relative step; of the iteration; raise where it does not converge.
 
@@ -132,7 +135,10 @@ class ShootingFit(Estimator):
                 raise KapitzaError(f"{Fit('shooting', **{name: Code(getattr(self, name))})}: it must be {rule}.")
 
     def fit(self, request: Request) -> Estimate:
-        """The most likely parameters and motion; without free parameters the motion alone."""
+        """Fit the most likely parameters and motion.
+
+        Without free parameters the motion alone.
+        """
         task = prepare(self, request)
         check_motion(task.problem.samples, task.sensors, task.observation.channels)
         prior = int(np.count_nonzero(task.problem.priors.weight)) + task.problem.held_count
@@ -150,7 +156,7 @@ class ShootingFit(Estimator):
             bent = with_bent_errors(estimate) if estimate.status.ok else estimate
             if not isinstance(bent, Better):
                 return bent
-            # A profile that falls below the fit leads to a better one.
+            # The profile has found a higher likelihood: the fit is continued from there.
             fitter = fitter_for(task, task.settings.softness)
             fitter.sensors = found.sensors
             again = finish(task, fitter, fitter.go_on(bent.theta, bent.states, found.solution.nodes, None))
@@ -161,7 +167,10 @@ class ShootingFit(Estimator):
         return estimate
 
     def _last_resort(self, task: MotionTask, found: Found) -> Estimate:
-        """A single motion, and one without kicks, where shooting intervals do not close; else what failed."""
+        """Fit by simpler methods where intervals do not close.
+
+        A fit without kicks, or by single shooting; else the failed fit.
+        """
         if self.process_noise:
             try:
                 estimate = replace(self, process_noise=False).fit(task.request)
@@ -173,12 +182,16 @@ class ShootingFit(Estimator):
         return self._judged(task, found if alone is None else alone)
 
     def _judged(self, task: MotionTask, found: Found) -> Estimate:
-        """The estimate with its warnings; raise where it did not converge or does not determine the parameters."""
+        """Return the estimate with its warnings.
+
+        Raises where it did not converge or does not determine the parameters.
+        """
         estimate = estimate_of(task, found)
         estimate = estimate.with_(warnings=(*step_warnings(task), *outlier_warnings(task), *estimate.warnings))
         if self.throw and found.solution.status is not Status.CONVERGED:
             raise ConvergenceError(estimate.post_mortem, estimate)
-        # At a bound a law may be gone, and its other parameters with it: that is an answer, and the warnings say it.
+        # At a bound a term may vanish, which leaves its other parameters undetermined. Such a fit is returned with
+        # its warnings.
         loose = estimate.identifiability is not None and not estimate.identifiability.complete
         if self.throw and loose and not found.solution.at_bound.any():
             assert estimate.identifiability is not None
@@ -187,7 +200,10 @@ class ShootingFit(Estimator):
 
 
 def _with_equivalents(task: MotionTask, estimate: Estimate) -> Estimate:
-    """The estimate with other values that give the same outputs: unseen states may allow them."""
+    """Return the estimate with equivalent parameter values.
+
+    They give the same outputs; states without a sensor may allow them.
+    """
     request, found = task.request, estimate.identifiability
     informed = bool(task.settings.initial) or any(request.model.parameter(n).prior is not None for n in request.names)
     if task.known.all() or informed or found is None or not found.complete or not estimate.status.ok:
@@ -212,7 +228,10 @@ def _sizes_by_name(sizes: Any) -> bool:
 
 
 def check_motion(samples: Samples, sensors: SensorNoise, channels: Sequence[str]) -> None:
-    """Refuse sensors of unknown noise that read the same throughout: dead ones, or a system at rest."""
+    """Refuse constant channels of unknown noise.
+
+    They are dead sensors, or a system at rest.
+    """
     dead, alive = [], []
     for s, c in enumerate(sensors.channel):
         readings = samples.values[samples.sensor[:, c] == s, c]
@@ -234,7 +253,10 @@ def check_motion(samples: Samples, sensors: SensorNoise, channels: Sequence[str]
 
 
 def check_unknowns(samples: Samples, states: int, free: int, known: int, noise_known: bool) -> None:
-    """Readings (and prior knowledge) must at least be as many as the unknowns, the size of the noise among them."""
+    """Refuse fewer samples than unknowns.
+
+    Prior knowledge counts as samples, the size of the noise as an unknown.
+    """
     unknowns, pieces = states * len(samples.pieces) + free, len(samples.pieces)
     if samples.readings + known == unknowns and not noise_known:
         raise DataError(

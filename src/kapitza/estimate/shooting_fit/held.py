@@ -1,4 +1,7 @@
-"""A fit as a function of some of its parameters: these are held, states and other parameters are fitted again."""
+"""Fits with some parameters held.
+
+States and other parameters are fitted again.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from kapitza.estimate.shooting_fit.task import MotionTask, prepare
 
 
 class HeldMotion:
-    """The fit behind an estimate with some parameters held, on its very samples; noise and kicks stay as they were."""
+    """Fit behind an estimate with some parameters held.
+
+    On the same samples; noise and kicks stay as they were.
+    """
 
     def __init__(self, estimate: Estimate, held: tuple[str, ...]):
         self.estimate, self.held = estimate, held
@@ -38,25 +44,34 @@ class HeldMotion:
         )
 
     def at(self, values: Array) -> MotionTask:
-        """The task with the held parameters at these values."""
+        """Return the task with held parameters at these values."""
         samples = self.task.problem.samples
         vectors = samples.parameters.copy()
         vectors[:, [self.estimate.model.names.index(n) for n in self.held]] = values
         return replace(self.task, problem=replace(self.task.problem, samples=replace(samples, parameters=vectors)))
 
     def again(self, task: MotionTask, theta: Array, states: Array, residual: Array | None) -> Found:
-        """The fit from parameters and states (J, n) that are nearly right."""
+        """Fit again from nearly right parameters and states.
+
+        states: (J, n).
+        """
         fitter = fitter_for(task, task.settings.softness)
         return finish(task, fitter, fitter.go_on(theta, states, self.solution.nodes, residual))
 
     def objective(self, found: Found, values: Array) -> float:
-        """-2 log likelihood and priors of a fit at values of the held parameters, up to a constant."""
+        """Return -2 log likelihood and priors of a fit.
+
+        At values of the held parameters, up to a constant.
+        """
         known = zip(values, self.priors, strict=True)
         return found.objective + float(sum(((v - p.mean) / p.deviation) ** 2 for v, p in known if p is not None))
 
 
 class MotionProfile:
-    """What was maximised, as a function of one parameter: the other parameters are fitted again."""
+    """Profile of a motion over one parameter.
+
+    What was maximised as a function of it; the other parameters are fitted again.
+    """
 
     def __init__(self, estimate: Estimate, name: str):
         self.motion, self.name = HeldMotion(estimate, (name,)), name
@@ -64,14 +79,14 @@ class MotionProfile:
         self.states, self.residual = solution.states, None
         self.others = self.motion.others
         self.theta = np.array([estimate.values[n] for n in self.others])
-        # The likelihood knows nothing of pieces that disagree: what they widened is put on its threshold.
+        # The likelihood does not contain the disagreement of pieces: their widening raises its threshold.
         plain, stated = float(solution.covariance[place, place]), estimate.deviations[name] ** 2
         self.widening = max(stated / plain, 1.0) if plain > 0 and np.isfinite(stated) else 1.0
         width = estimate.deviations[name]
         if np.isinf(width):
             raise KapitzaError(f"{name} is not determined by these data: its interval has no ends.")
         if not width > 0:
-            # A bound holds it: the first step is what its own curvature gives.
+            # The parameter is held by a bound: the first step follows from its own curvature.
             width = float(solution.information[place, place]) ** -0.5
         self.width = width / np.sqrt(self.widening)
         self.best = self.objective(estimate.values[name])
@@ -80,7 +95,10 @@ class MotionProfile:
         return self.objective(value) - self.best
 
     def objective(self, value: float) -> float:
-        """-2 log likelihood with the others at their best, up to a constant; begun where the last value ended."""
+        """Return -2 log likelihood, the others at their best.
+
+        Up to a constant; started from the solution at the last value.
+        """
         held = np.array([value])
         task = self.motion.at(held)
         try:
@@ -99,7 +117,10 @@ class MotionProfile:
 
 
 class MotionDensity:
-    """log p of all free parameters of a motion, up to a constant: its states are fitted again."""
+    """Log density of all free parameters of a motion.
+
+    Up to a constant; its states are fitted again.
+    """
 
     def __init__(self, estimate: Estimate):
         self.motion = HeldMotion(estimate, estimate.names)

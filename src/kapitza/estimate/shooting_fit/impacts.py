@@ -1,7 +1,8 @@
-"""Models with walls: where in a record the impacts are, and so where nodes may lie and rates may be differenced.
+"""Flights between impacts in a record.
 
+They determine where nodes may be and where rates may be differenced.
 A node close to an impact is of no use: noise puts it behind the wall or on the wrong side of the jump, and its rate
-cannot be had from differences across the jump. Nodes in free flight are harmless: the flow carries them through the
+cannot be found from differences across the jump. Nodes in free flight are harmless: the flow carries them through the
 impact, and its tangents with it.
 """
 
@@ -19,26 +20,27 @@ from kapitza.model import Model, compile_expressions, symbol
 from kapitza.signal import difference_noise
 
 SURELY_AWAY = 4.0
-"""Standard deviations of the noise between a node and a wall."""
+"""Smallest distance between a node and a wall, in standard deviations of the noise."""
 
 SURELY_BACK = 6.0
 """Standard deviations by which the distance must have been larger before and after an impact."""
 
 BESIDE = 2
-"""Samples next to an impact that are not nodes: their rates come from one side only."""
+"""Samples next to an impact that are not nodes, because their rates come from one side only."""
 
 
 SLOPE_ERROR = 0.02
-"""Of the speed towards a wall, in units of its spread, that the samples between two nodes should leave."""
+"""Target error of the speed towards a wall, in units of its spread; it sets the samples between two nodes."""
 
 WIDEST = 30
-"""Samples between two nodes at most."""
+"""Most samples between two nodes."""
 
 
 @dataclass(frozen=True)
 class Flights:
-    """Stretches between impacts: slices of the samples, where (N,) nodes may lie, and the samples between two of them.
+    """Stretches between impacts.
 
+    Slices of the samples, where (N,) nodes may be, and the samples between two of them.
     beside: (N,) the samples around an impact, of which it is not known whether they are before or after it.
     """
 
@@ -48,7 +50,10 @@ class Flights:
     beside: Flags
 
     def slope(self, values: Array, time: Array) -> Array:
-        """Rate of a coordinate along one flight by parabolas through as many samples as its noise asks for."""
+        """Return the rate of a coordinate along one flight.
+
+        By parabolas through as many samples as its noise requires.
+        """
         from scipy import signal
 
         step = np.diff(time)
@@ -60,8 +65,11 @@ class Flights:
 
 
 def find_flights(model: Model, samples: Samples, states: Array, known: Flags) -> Flights | None:
-    """The flights of states (N, n), of which the known ones (N, n) come from the data; None for models without walls,
-    or where the data do not tell the distance from a wall."""
+    """Find the flights of states (N, n).
+
+    known: (N, n) which states come from the data. None for models without walls, or where the data do not determine the
+    distance from a wall.
+    """
     walls = model.structure.impacts
     seen = {symbol(name) for i, name in enumerate(model.states) if known[:, i].all()}
     unseen = {symbol(name) for name in model.states} - seen
@@ -83,7 +91,7 @@ def find_flights(model: Model, samples: Samples, states: Array, known: Flags) ->
         first = flight.start + (margin if flight.start and impacts[flight.start - 1] else 0)
         last = flight.stop - (margin if flight.stop < samples.size and impacts[flight.stop] else 0)
         inside = first + np.flatnonzero(~close[first:last])
-        # Dense nodes would follow the noise, with speeds to match.
+        # Dense nodes would follow the noise, and their speeds would be far too large.
         free[inside[:: min(width, max(size // 4, 1))]] = True
         free[inside[-1:]] = True
     beside = impacts | np.append(impacts[1:], False) | np.append(False, impacts[:-1])
@@ -91,7 +99,10 @@ def find_flights(model: Model, samples: Samples, states: Array, known: Flags) ->
 
 
 def _width(samples: Samples, distance: Array, noise: float) -> int:
-    """Samples w over which a slope has an error σ √(2/w³)/step that is small beside the spread of the slopes."""
+    """Return the samples over which a slope is taken.
+
+    Over w samples it has the error σ √(2/w³)/step, which must be small relative to the spread of the slopes.
+    """
     step = np.diff(samples.time)[samples.joined[:-1]]
     speed = float(np.std(np.diff(distance)[samples.joined[:-1]] / step))
     wanted = (2 * (noise / (np.median(step) * SLOPE_ERROR * max(speed, 1e-300))) ** 2) ** (1 / 3)
@@ -99,14 +110,20 @@ def _width(samples: Samples, distance: Array, noise: float) -> int:
 
 
 def _noise(samples: Samples, distance: Array) -> float:
-    """Noise of a distance from its third differences, by their median: impacts are few."""
+    """Return the noise of a distance.
+
+    From its third differences, by their median: impacts are few.
+    """
     whole = samples.joined[:-3] & samples.joined[1:-2] & samples.joined[2:-1]
     return difference_noise(np.diff(distance, 3)[whole], 3, robust=True)
 
 
 def _impacts(samples: Samples, distance: Array, noise: float) -> Flags:
-    """Samples (N,) nearest to an impact: least distances, no larger than a step of the motion on either side, from
-    which the motion leaves again by more than the noise."""
+    """Return the samples (N,) nearest to an impact.
+
+    Minima of the distance, not larger than a step of the motion on either side, from which the motion leaves again by
+    more than the noise.
+    """
     from scipy import signal
 
     step = np.where(samples.joined[:-1], np.abs(np.diff(distance)), 0.0)
@@ -121,7 +138,10 @@ def _impacts(samples: Samples, distance: Array, noise: float) -> Flags:
 
 
 def _stretches(samples: Samples, impacts: Flags) -> list[slice]:
-    """Runs of samples between impacts and ends of pieces, the samples at the impacts left out."""
+    """Return runs of samples between impacts.
+
+    Also between ends of pieces; the samples at the impacts are left out.
+    """
     found = []
     for piece in samples.pieces:
         inner = np.flatnonzero(impacts[piece]) + piece.start
@@ -131,9 +151,10 @@ def _stretches(samples: Samples, impacts: Flags) -> list[slice]:
 
 
 def in_flight(model: Model, samples: Samples, observation: Observation, flights: Flights) -> tuple[Samples, Indices]:
-    """The samples with nodes in flight only, and their positions: each piece begins and ends in flight.
+    """Return the samples with nodes in flight only.
 
-    Channels that jump at an impact are not read beside it, where noise decides on which side a sample is.
+    And their positions: each piece begins and ends in flight. Channels that jump at an impact are not used beside it,
+    where noise decides on which side a sample is.
     """
     flown = np.zeros(samples.size, bool)
     for piece in samples.pieces:

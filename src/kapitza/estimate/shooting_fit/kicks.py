@@ -1,6 +1,7 @@
-"""Motion that is really kicked: parameters, kicks and noise from the likelihood with the states integrated out.
+"""Motion with process noise: likelihood with states integrated out.
 
-States that may jump take part of every misfit upon themselves. Maximising over states and parameters together then
+Parameters, kicks and noise are estimated.
+States that may jump absorb part of every misfit. Maximising over states and parameters together then
 gives wrong parameters (a damping of 0.3 came out as 0.05); integrating over the states does not. With L = ½ Σ w r² +
 ½ Σ e²/s (residuals r, kicks e of variance s) minimised over the states at fixed parameters and K the matrix of the
 states and links there, Laplace's method gives
@@ -37,7 +38,7 @@ SMALLEST_KICK, LARGEST_KICK = 1e-7, 1.0
 
 @dataclass(frozen=True)
 class _Best:
-    """The likeliest values of the variables so far, and the states there."""
+    """Most likely variables so far, and states there."""
 
     value: float
     theta: Array
@@ -46,8 +47,9 @@ class _Best:
 
 
 class Marginal:
-    """-log p of the variables v = (θ, log of the common kick size if it is sought, log σ of each unknown sensor).
+    """Negative log-likelihood with the states integrated out.
 
+    -log p of the variables v = (θ, log of the common kick size if it is sought, log σ of each unknown sensor).
     pattern: (n,) kicks of size one; sought: whether their common size is a variable.
     """
 
@@ -67,7 +69,10 @@ class Marginal:
         return np.concatenate([self.theta, sizes, np.log(self.fitter.sensors.deviations[self.unknown])])
 
     def assume(self, variables: Array) -> Array:
-        """Set kicks and noise of the fitter, and return the parameters (k,)."""
+        """Set kicks and noise of the fitter.
+
+        Returns the parameters (k,).
+        """
         k = self.theta.size
         size = float(np.exp(variables[k])) if self.sought else self.size
         deviations = self.fitter.sensors.deviations.copy()
@@ -77,14 +82,17 @@ class Marginal:
         return variables[:k]
 
     def __call__(self, variables: Array) -> float:
-        """-log p, infinite where no motion exists."""
+        """Return -log p, infinite where no motion exists."""
         try:
             return self.settle(variables)[0]
         except (FlowError, np.linalg.LinAlgError):
             return np.inf
 
     def settle(self, variables: Array) -> tuple[float, Iterate]:
-        """-log p, and the likeliest states at these variables; later calls start from the best ones found so far."""
+        """Return -log p and the most likely states.
+
+        At these variables; later calls start from the best states found so far.
+        """
         theta, best = self.assume(variables), self.best
         states = self.states if best is None else best.states + best.program.solve_given(theta - best.theta).nodes
         half, now, program = self.fitter.settle(theta, states, self.nodes, self.residual, STEADY)
@@ -97,7 +105,10 @@ class Marginal:
 def with_states_integrated_out(
     task: MotionTask, fitter: Fitter, first: MotionSolution, pattern: Array, size: float, sought: bool
 ) -> MotionSolution:
-    """The likeliest parameters, kicks and noise from a fit of states and parameters together, with their covariance."""
+    """Maximise the likelihood with the states integrated out.
+
+    Over parameters, kicks and noise, from a fit of states and parameters together; with their covariance.
+    """
     marginal = Marginal(fitter, first, pattern, size, sought)
     start, k = marginal.start, first.theta.size
     typical = sizes_of(first.theta)
@@ -125,33 +136,37 @@ def _solution(marginal: Marginal, first: MotionSolution, found: Minimum) -> Moti
 
 
 FIRST_SIZE = 0.01
-"""Kicks to begin with, in units of each state's size."""
+"""First size of the kicks, in units of each state's size."""
 
 SIZES = tuple(0.3 * 3.0 ** -np.arange(10))
-"""Sizes tried before the likeliest one is sought, from soft links to rigid ones."""
+"""Sizes tried before the most likely one is sought, from soft links to rigid ones."""
 
 CLEARLY_WORSE = 20.0
-"""Rise of -log p at which still smaller sizes are not tried any more."""
+"""Rise of -log p above which smaller sizes are not tried."""
 
 
 def first_kicks(task: MotionTask) -> Array | None:
-    """Deviations (n,) of the kicks to begin with: those given, or a hundredth of each state's size."""
+    """Return the first deviations (n,) of the kicks.
+
+    Those given, or a hundredth of each state's size.
+    """
     wanted, states = task.settings.process_noise, task.model.states
     if isinstance(wanted, Mapping):
         for name in wanted:
             if name not in states:
                 raise ModelError(f'process_noise names "{name}", not a state of {task.model.name}.')
         return np.array([wanted.get(name, 0.0) for name in states], float)
-    # Soft from the start: with kicks in the data rigid links would not close. A force kicks the rate of a coordinate,
-    # not the coordinate.
+    # Links are soft from the start, because rigid ones would not close on kicked data. A force kicks the rate of a
+    # coordinate, not the coordinate.
     pushed = np.array([f"{name}'" not in states for name in states])
     return FIRST_SIZE * np.where(pushed, task.scale, 0.0) if wanted else None
 
 
 def with_likeliest_kicks(task: MotionTask, fitter: Fitter, first: MotionSolution) -> MotionSolution:
-    """Parameters, and the common relative size of the kicks unless it is given, that make the data most likely.
+    """Return the most likely parameters and kicks.
 
-    Links soften from sample to sample, so the nodes stay at the samples.
+    The common relative size of the kicks is sought unless it is given. Links soften from sample to sample, so the nodes
+    stay at the samples.
     """
     kicks = first_kicks(task)
     assert kicks is not None

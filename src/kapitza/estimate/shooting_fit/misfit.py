@@ -1,12 +1,12 @@
-"""How well the motion follows the data: residuals beside the noise of the sensors themselves.
+"""Misfit of the motion, relative to sensor noise.
 
-States that may jump follow the noise, so what they leave of it is not white on a right model. The standardised
-residuals and kicks r = (1 - P) n are what is left of white noise n when the states have taken their part P n, P the
+States that may jump follow the noise, so their residuals are not white on a right model. The standardised
+residuals and kicks r = (1 - P) n are what is left of white noise n when the states have absorbed the part P n, P the
 projector on their columns. Fresh white noise z put through the same states gives P z, and
 
     r + P z
 
-is white exactly where the model is linear and right, in readings and kicks alike. What the model misses stays in it:
+is white exactly where the model is linear and right, in samples and kicks alike. What the model misses stays in it:
 the kicks that stand in for a missing force are correlated, or follow the drive.
 """
 
@@ -32,19 +32,20 @@ from kapitza.signal import scatter
 from kapitza.solve import ChainProgram
 
 EVEN = 1e-3
-"""Largest deviation of a sampling step, relative to it, up to which a stretch has a spectrum."""
+"""Largest relative deviation of a sampling step for which a spectrum is computed."""
 
 MOSTLY = 0.9
-"""Share of a stretch that must be read: bad samples are bridged."""
+"""Smallest share of valid samples in a stretch; bad samples are bridged."""
 
 SHORTEST = 64
-"""Samples of a stretch whose spectrum is looked at."""
+"""Fewest samples of a stretch whose spectrum is used."""
 
 
 def own_noise(task: MotionTask, found: Found) -> SensorNoise:
-    """The sensors with their own noise: as stated, else from the record itself, and no more than the residuals hold.
+    """Return the sensors with their own noise.
 
-    The white part of the residuals is one more bound: what the motion leaves at high frequencies.
+    As stated, else from the record itself, and not more than the residuals contain. The white part of the residuals is
+    one more bound: what the motion leaves at high frequencies.
     """
     samples, sensors = task.problem.samples, found.sensors
     deviations = sensors.deviations.copy()
@@ -66,7 +67,10 @@ def _sane(left: Array) -> tuple[float, float]:
 
 
 def _scatter(task: MotionTask, samples: Samples, mine: Flags, c: int) -> float:
-    """Noise of one sensor from its longest even stretch; NaN where there is none."""
+    """Return the noise of one sensor.
+
+    From its longest even stretch; NaN where there is none.
+    """
     longest, best = None, SHORTEST - 1
     for piece in samples.pieces:
         if piece.stop - piece.start > best and mine[piece].mean() >= MOSTLY:
@@ -84,7 +88,10 @@ def _scatter(task: MotionTask, samples: Samples, mine: Flags, c: int) -> float:
 
 
 def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: SensorNoise) -> Misfit | None:
-    """The worst of all channels; near: chances that white noise is as correlated as the residuals of each."""
+    """Return the worst misfit of all channels.
+
+    near: probabilities that white noise is as correlated as the residuals of each.
+    """
     samples, residual = task.problem.samples, found.solution.sweep.residual
     spared = max(1.0 - task.fitted / max(samples.readings, 1), 1e-6)
     sizes, deviations = samples.at_readings(own.deviations), samples.at_readings(found.sensors.deviations)
@@ -96,7 +103,7 @@ def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: Sensor
         left, noise = residual[read, c], sizes[read, c]
         level, white = float(np.mean((left / noise) ** 2)) / spared, left / deviations[read, c]
         if samples.outliers:
-            # Wild readings would hide any band; their sign still tells.
+            # Outliers would hide any band; clipped residuals keep their sign.
             level, white = robust_scale(left / noise) ** 2, np.clip(white, -3.0, 3.0)
         rounding = float(np.sqrt(np.mean(left**2))) <= ROUNDING * samples.spread[c]
         chance = min(1.0, 2 * min(near[c], 1.0 if rounding else structure(white)))
@@ -111,7 +118,10 @@ def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: Sensor
 
 
 def _place(task: MotionTask, found: Found, c: int) -> str:
-    """At which states the residuals of a channel are largest."""
+    """Return the states at which residuals are largest.
+
+    Of one channel.
+    """
     read, predicted = task.problem.samples.sensor[:, c] >= 0, found.solution.sweep.predicted
     signals, rates = {}, predicted_rates(task, found.solution)
     for i, channel in enumerate(task.observation.channels):
@@ -127,7 +137,10 @@ LAGS = 10
 
 
 def misfit_of_kicked(task: MotionTask, found: Found) -> Misfit | None:
-    """The worst of all channels and of the kicks of all states; None where nodes are not at the samples."""
+    """Return the worst misfit of channels and kicks.
+
+    Of all states; None where nodes are not at the samples.
+    """
     solution, samples = found.solution, task.problem.samples
     if solution.kicks is None or solution.nodes.size != samples.size:
         return None
@@ -140,7 +153,10 @@ def misfit_of_kicked(task: MotionTask, found: Found) -> Misfit | None:
 
 
 def _whitened(task: MotionTask, found: Found, size: Array) -> tuple[Array, Array]:
-    """Readings (N, c) and kicks (N, n), white on a right model; NaN where nothing was read or nothing kicks."""
+    """Return residuals (N, c) and kicks (N, n), whitened.
+
+    White on a right model; NaN where there is no sample or no kick.
+    """
     solution, samples = found.solution, task.problem.samples
     part, nodes, rng = solution.sweep, solution.nodes, np.random.default_rng(0)
     slack = size**2 * kicks_between(samples, nodes)[:, None]
@@ -168,7 +184,10 @@ def _whitened(task: MotionTask, found: Found, size: Array) -> tuple[Array, Array
 
 
 def _chance(series: Array, joined: Flags, fitted: float) -> float:
-    """Probability that white noise hangs together as much, at near lags or in any band."""
+    """Return the p-value of correlation or a band.
+
+    The probability that white noise is as correlated at near lags, or has as strong a band.
+    """
     known = np.isfinite(series)
     count = int(known.sum())
     if count < 16:
@@ -187,7 +206,7 @@ def _of_channels(task: MotionTask, found: Found, readings: Array) -> Sequence[Mi
         chance, level = _chance(readings[:, c], samples.joined, task.fitted), float(np.mean(own**2))
         known = bool(sensors.known[sensors.channel == c].all())
         if known:
-            # Noise that was stated may be too small as well.
+            # A stated noise may be too small, which only the level of the residuals shows.
             chance = min(1.0, 2 * min(chance, float(special.chdtrc(own.size, own.size * level))))
         beyond = float(np.sqrt(max(level - 1.0, 0.0))) if known else _beyond(own)
         noise = float(np.sqrt(np.mean(sensors.deviations[sensors.channel == c] ** 2)))
@@ -211,6 +230,6 @@ def _of_kicks(task: MotionTask, found: Found, kicks: Array) -> Sequence[Misfit]:
 
 
 def _beyond(own: Array) -> float:
-    """What hangs together, in units of what does not."""
+    """Return the correlated part relative to the white part."""
     floor = floor_of(own)
     return float(np.sqrt(max(float(np.mean(own**2)) - floor**2, 0.0)) / max(floor, np.finfo(float).tiny))

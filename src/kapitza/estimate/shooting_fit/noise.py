@@ -1,6 +1,7 @@
-"""Noise of the sensors: given, guessed before the fit, and found from its residuals.
+"""Noise of the sensors.
 
-A sensor is one channel in one record: each may have noise of its own, known or not.
+Given, guessed before the fit, and estimated from its residuals. A sensor is one channel in one record: the noise of
+each may differ and be known or not.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from kapitza.estimate.shooting_fit.pieces import Samples
 from kapitza.signal import difference_noise
 
 MANY_READINGS = 100
-"""Sensors with at least this many readings have their noise estimated on their own; others of a channel share it."""
+"""Fewest samples of a sensor for a separate noise estimate; sensors of a channel with fewer share one."""
 
 FEW_DEGREES = 5.0
-"""Degrees of freedom below which the noise of a sensor is not estimated on its own."""
+"""Degrees of freedom below which the noise of a sensor is not estimated separately."""
 
 
 @dataclass(frozen=True)
 class SensorNoise:
-    """Standard deviations (S,) by sensor, which of them are known, and the channel (S,) and record (S,) of each."""
+    """Standard deviations (S,) of the sensors.
+
+    known: which of them are known; channel (S,) and record (S,) of each.
+    """
 
     deviations: Array
     known: Flags
@@ -41,8 +45,9 @@ class SensorNoise:
 def noise_of_sensors(
     samples: Samples, observation: Observation, given: Sequence[Mapping[str, float]]
 ) -> tuple[Samples, SensorNoise]:
-    """Return the samples with their sensors numbered, and the noise of each sensor.
+    """Number the sensors and return their noise.
 
+    Returns the samples with their sensors numbered as well.
     given: noise by channel of each record, stated or known (`Part.noise`); else it is guessed. Sensors of unknown
     noise and few samples are joined with the others of their channel.
     """
@@ -56,7 +61,7 @@ def noise_of_sensors(
         owner, c = divmod(int(slot), count)
         channel = observation.channels[c]
         noise = given[owner].get(channel, np.nan)
-        # An exact sensor has no size to weigh it by: what little it scatters is estimated.
+        # A noise of zero would give an infinite weight: the small scatter of an exact sensor is estimated.
         unknown = not (np.isfinite(noise) and noise > 0)
         few = unknown and readings[slot] < MANY_READINGS
         if few and c in shared:
@@ -79,8 +84,9 @@ def noise_of_sensors(
 
 
 def noise_guess(samples: Samples, observation: Observation, channel: Indices) -> Array:
-    """Standard deviation (S,) of each sensor's noise from third differences, at least 1e-6 of its channel's spread.
+    """Guess the noise (S,) of each sensor.
 
+    From third differences, at least 1e-6 of its channel's spread.
     Third differences of a smooth, densely sampled motion are small, those of white noise have 20 times its variance.
     Only the ratios between sensors matter before the fit; the residuals give the final values.
     """
@@ -97,16 +103,16 @@ def noise_guess(samples: Samples, observation: Observation, channel: Indices) ->
         for s in np.flatnonzero(channel == c):
             own = third[owner == s] if channel.size > len(observation.channels) else third
             size = difference_noise(own, 3, samples.outliers) or difference_noise(own, 3)
-            # A record too coarse to be smooth, such as a strobed one, says nothing: an ordinary sensor is assumed.
+            # A record too coarse to be smooth, such as a strobed one, does not determine the noise: 1 % is assumed.
             smooth = own.size and size < 0.2 * spread
             guess[s] = max(size, 1e-6 * spread) if smooth else 0.01 * spread
     return guess
 
 
 def noise_found(samples: Samples, residual: Array, sensors: SensorNoise, fitted: int, huber: float | None) -> Array:
-    """Standard deviations (S,) from residuals (N, c): those known as given, the others each charged their share of the
-    `fitted` numbers.
+    """Return standard deviations (S,) from residuals (N, c).
 
+    Those known as given; the others are each charged their share of the `fitted` numbers.
     With Huber's loss the residuals count up to its threshold, and the variance is divided by what Gaussian noise would
     give then (P. J. Huber, Robust Statistics, 1981, proposal 2).
     """
@@ -115,7 +121,7 @@ def noise_found(samples: Samples, residual: Array, sensors: SensorNoise, fitted:
     free = count * max(1.0 - fitted / max(samples.readings, 1), 1e-6)
     few = ~sensors.known & (free < FEW_DEGREES)
     if few.any():
-        # Too few readings to tell the sensors apart: their ratios stay as guessed, one factor serves all of them.
+        # Too few samples for separate estimates: the ratios stay as guessed, and one factor serves all sensors.
         power, free = np.where(few, power[few].sum(), power), np.where(few, free[few].sum(), free)
     variance = power / np.maximum(free, 1.0) / consistent * sensors.deviations**2
     least = 1e-13 * samples.spread[sensors.channel]
@@ -123,7 +129,10 @@ def noise_found(samples: Samples, residual: Array, sensors: SensorNoise, fitted:
 
 
 def power_of(samples: Samples, residual: Array, deviations: Array, huber: float | None) -> tuple[Array, Array]:
-    """Σ z² (S,) of the residuals in standard deviations, clipped at the threshold of Huber's loss, and their count."""
+    """Return Σ z² (S,) of the residuals, and counts.
+
+    In standard deviations, clipped at the threshold of Huber's loss.
+    """
     z = residual / samples.at_readings(deviations)
     if huber is not None:
         z = np.clip(z, -huber, huber)
@@ -131,24 +140,28 @@ def power_of(samples: Samples, residual: Array, deviations: Array, huber: float 
 
 
 def per_sensor(samples: Samples, amounts: Array, count: int) -> Array:
-    """Sums (S,) of amounts (N, c) over the readings of each sensor."""
+    """Return sums (S,) of amounts (N, c) per sensor.
+
+    Over its samples.
+    """
     if samples.complete and count == samples.values.shape[1]:
         return amounts.sum(axis=0)
     return np.bincount((samples.sensor + 1).ravel(), amounts.ravel(), count + 1)[1:].astype(float)
 
 
 def clipped_power(threshold: float) -> float:
-    """E[min(z², c²)] of a standard Gaussian z."""
+    """Return E[min(z², c²)] of a standard Gaussian z."""
     inside = special.ndtr(threshold) - special.ndtr(-threshold)
     density = np.exp(-(threshold**2) / 2) / np.sqrt(2 * np.pi)
     return float(inside - 2 * threshold * density + threshold**2 * (1 - inside))
 
 
 def robust_deviations(samples: Samples, residual: Array, deviations: Array, fitted: int, threshold: float) -> Array:
-    """Deviations (S,) for which the plain information is that of Huber's estimate.
+    """Return deviations (S,) equivalent to Huber's estimate.
 
+    With them the plain information is that of Huber's estimate.
     The covariance of an M-estimate is σ² E[ψ²]/E[ψ']² (JᵀJ)⁻¹ with ψ the clipped residual; both means are those of each
-    sensor's own residuals, so outliers count with what they really do.
+    sensor's own residuals, so outliers count with their real effect.
     """
     power, count = power_of(samples, residual, deviations, threshold)
     inside = np.abs(residual / samples.at_readings(deviations)) <= threshold

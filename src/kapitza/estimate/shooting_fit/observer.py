@@ -1,9 +1,10 @@
-"""A short observer: states that no sensor sees, from how the model moves what the sensors see.
+"""Observer for states that no sensor measures.
 
+They follow from how the model moves the measured states.
 The record is cut into short windows. In each, the start state whose motion (at the present parameters) passes closest
-to the readings is found by damped Gauss-Newton steps from several guesses of the unseen states, all windows and guesses
-at once. Which guess counts is decided by the cheapest chain of windows, so that neighbours fit together: a motion and
-its mirror image are not mixed.
+to the samples is found by damped Gauss-Newton steps from several guesses of the unmeasured states, all windows and
+guesses at once. The guess of each window is chosen by the cheapest chain of windows, so that neighbours fit together: a
+motion and its mirror image are not mixed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from kapitza.estimate.shooting_fit.pieces import Samples
 from kapitza.estimate.shooting_fit.sweep import MotionProblem
 
 GUESSES = 12
-"""Of the states that no channel shows, from a tenth of their size to twice it, of either sign."""
+"""Guesses of the unmeasured states, from a tenth of their size to twice it, of either sign."""
+
 ROUNDS = 12
-"""Damped steps of the states of each window, which are starts of the fit proper."""
+"""Damped steps of the states of each window; these states are only starts of the fit."""
 
 WIDTH = 24
 """Samples of a window."""
@@ -29,15 +31,18 @@ AT_ONCE = 500
 """Windows whose tangents are held at once."""
 
 MODEL_ERROR = 0.03
-"""What wrong parameters may do to the readings within a window, as a fraction of their spread."""
+"""Error of the predicted samples within a window by wrong parameters, as a fraction of their spread."""
 
 LINK_ERROR = 0.3
-"""How far neighbouring windows may be apart, in units of each state's size."""
+"""Standard deviation of the gap between neighbouring windows, in units of each state's size."""
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """first: (W,) sample at which each window starts; at: (W, width + 1) its samples; joined: (W,) to the next one."""
+    """Windows of a record.
+
+    first: (W,) sample at which each window starts; at: (W, width + 1) its samples; joined: (W,) to the next one.
+    """
 
     first: Indices
     at: Indices
@@ -47,14 +52,17 @@ class _Windows:
 def observe_unseen(
     problem: MotionProblem, theta: Array, states: Array, known: Flags, scale: Array, seed: int = 0
 ) -> Array | None:
-    """States (N, n) at all samples, or None where a record is too short or all guesses of a window run away."""
+    """Return states (N, n) at all samples.
+
+    None where a record is too short or all guesses of a window diverge.
+    """
     windows = _cut(problem.samples)
     if windows is None:
         return None
     rng = np.random.default_rng(seed)
     count, n = windows.first.size, states.shape[1]
     guesses = np.repeat(states[windows.first][:, None], GUESSES, axis=1)
-    # Unseen states may be of any sign and of different sizes; the first guess is the one at hand.
+    # Unmeasured states may be of any sign and of different sizes; the first guess is the present one.
     sizes = np.geomspace(0.1, 2.0, GUESSES - 1)[:, None] * scale[~known]
     guesses[:, 1:, ~known] += sizes * rng.normal(size=sizes.shape)
     parts = [
@@ -86,7 +94,10 @@ def _cut(samples: Samples) -> _Windows | None:
 
 
 def _fill_tails(filled: Array, windows: _Windows, samples: Samples) -> None:
-    """The last samples of a piece, fewer than a window, keep the last state found before them."""
+    """Fill the last samples of each piece.
+
+    Fewer than a window, they keep the last state found before them.
+    """
     seen = np.zeros(samples.size, bool)
     seen[windows.at[:, :-1]] = True
     last = np.maximum.accumulate(np.where(seen, np.arange(samples.size), 0))
@@ -102,12 +113,15 @@ def _refine(
     known: Flags,
     scale: Array,
 ) -> tuple[Array, Array, Array]:
-    """Start states (B, n) that fit their windows (W, width + 1), their cost (B,), their motions (B, width + 1, n)."""
+    """Refine the start states of windows.
+
+    Start states (B, n) that fit their windows (W, width + 1), their cost (B,), their motions (B, width + 1, n).
+    """
     at = np.repeat(windows, GUESSES, axis=0)
     times, rows = problem.samples.time[at], problem.parameters(theta, at[:, 0])
     read = problem.samples.sensor[at.ravel()] >= 0
     weights = np.where(read, 1 / (MODEL_ERROR * problem.samples.spread), 0.0)
-    # Unseen states that the window does not determine stay near their guess.
+    # A weak prior keeps states that the window does not determine near their guess.
     loose = np.where(known, 0.0, (0.1 / scale) ** 2)
     begun, state, damping = start, start, np.full(len(start), 1e-2)
     best = _misfit(problem, state, times, rows, at, weights)
@@ -133,7 +147,10 @@ def _refine(
 def _misfit(
     problem: MotionProblem, state: Array, times: Array, rows: Array, at: Indices, weights: Array
 ) -> tuple[Array, ...]:
-    """½ Σ r² (B,), its gradient (B, n), its Gauss-Newton Hessian (B, n, n), the motions (B, width + 1, n)."""
+    """Return ½ Σ r² (B,) and its derivatives.
+
+    Gradient (B, n), Gauss-Newton Hessian (B, n, n), and the motions (B, width + 1, n).
+    """
     run, by_state, by_theta = problem.flow.trajectories(state, times, rows, 2, 1000, refuse=False)
     failed = ~np.isfinite(by_state[:, -1]).all(axis=(1, 2))
     run[failed], by_state[failed] = np.nan_to_num(run[failed]), 0.0
@@ -149,7 +166,10 @@ def _misfit(
 
 
 def _chain(starts: Array, ends: Array, cost: Array, windows: _Windows, scale: Array, angles: Flags) -> Indices:
-    """Guess (W,) of each window on the cheapest path: misfits, and distances from end to start of neighbours."""
+    """Return the guess (W,) of each window.
+
+    On the cheapest path: misfits, and distances from end to start of neighbours.
+    """
     total, origin = cost.copy(), np.zeros(cost.shape, np.intp)
     for window in range(1, len(cost)):
         if not windows.joined[window - 1]:

@@ -1,8 +1,9 @@
-"""Outliers of a fit: samples far from the fitted motion while their neighbours follow it.
+"""Outliers of a fit.
 
-Without a model only large spikes can be told from the motion (`kapitza.signal.bad_samples`). With one, a sample counts
-as an outlier where its residual, less the running median of its neighbours, exceeds what noise gives. Residuals beside
-a sharp event of the motion itself (an impact that comes a sample early) are not outliers.
+Samples far from the fitted motion while their neighbours follow it.
+Without a model only large spikes can be distinguished from the motion (`kapitza.signal.bad_samples`). With one, a
+sample counts as an outlier where its residual, less the running median of its neighbours, exceeds what noise gives.
+Residuals beside a sharp event of the motion itself (an impact that comes a sample early) are not outliers.
 """
 
 from __future__ import annotations
@@ -21,32 +22,35 @@ from kapitza.estimate.shooting_fit.task import MotionTask
 from kapitza.signal import MEDIAN_TO_DEVIATION, bad_sample_sentence
 
 SMALLEST = 4.5
-"""Robust deviations of an outlier, at least."""
+"""Smallest size of an outlier, in robust deviations."""
 
 ROUGH = 3.5
-"""Robust deviations, at least, from the cubic through the residuals beside it."""
+"""Smallest distance of an outlier from the cubic through the neighbouring residuals, in robust deviations."""
 
 FALSE = 0.005
 """Probability that Gaussian noise alone gives an outlier anywhere in the data."""
 
 MOST = 0.05
-"""Share of the samples of a sensor from which they are a misfit, not outliers."""
+"""Largest share of outliers among the samples of a sensor; more are a misfit."""
 
 AROUND = 11
-"""Samples of the running median, the one in the middle left out."""
+"""Samples of the running median, with the one in the middle left out."""
 
 FEWEST = 40
-"""Samples of a sensor that show their own scale, at least."""
+"""Fewest samples of a sensor that determine the scale of its residuals."""
 
 CUBIC = np.array([-2.0, 3.0, 6.0, 0.0, 6.0, 3.0, -2.0]) / 14
 """Weights of the least-squares cubic through three neighbours on either side."""
 
 ROUNDS = 2
-"""Times that outliers are sought: small ones show when large ones are gone."""
+"""Searches for outliers: small ones become visible when large ones are removed."""
 
 
 def without_outliers(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
-    """The fit continued without its outliers, which the task names; as it is where there are none."""
+    """Fit again without the outliers.
+
+    The task lists them; unchanged where there are none.
+    """
     every = np.zeros(task.problem.samples.values.shape, bool)
     if task.settings.robust or task.settings.process_noise:
         return task, found
@@ -71,7 +75,10 @@ def without_outliers(task: MotionTask, found: Found) -> tuple[MotionTask, Found]
 
 
 def _outliers(task: MotionTask, found: Found) -> Flags:
-    """Samples (N, c) out of line with the motion and with their neighbours."""
+    """Return the outliers (N, c).
+
+    Out of line with the motion and with their neighbours.
+    """
     samples, sweep = task.problem.samples, found.solution.sweep
     made = np.zeros(samples.values.shape, bool)
     kept = [record.content.attrs.get(KEEP) == "keep" for record, _ in task.request.records]
@@ -93,14 +100,20 @@ def _outliers(task: MotionTask, found: Found) -> Flags:
 
 
 def _neighbours(residual: Array) -> Array:
-    """Median (N,) of the samples around each, itself left out: with it, the scale would be 16 % low."""
+    """Return the median (N,) of the samples around each.
+
+    Itself left out: with it, the scale would be 16 % low.
+    """
     padded = np.pad(residual, AROUND // 2, mode="reflect")
     windows = np.lib.stride_tricks.sliding_window_view(padded, AROUND)
     return np.median(np.delete(windows, AROUND // 2, axis=1), axis=1)
 
 
 def _sharpness(task: MotionTask, predicted: Array, c: int) -> Array:
-    """How far (N,) the fitted motion itself is from the line through its neighbours, within two samples."""
+    """Return the sharpness (N,) of the fitted motion.
+
+    Its distance from the line through its neighbours, the largest within two samples.
+    """
     from scipy.ndimage import maximum_filter1d
 
     bent = np.diff(predicted, 2)
@@ -110,7 +123,7 @@ def _sharpness(task: MotionTask, predicted: Array, c: int) -> Array:
 
 
 def outlier_warnings(task: MotionTask) -> Iterator[str]:
-    """A sentence for each channel of each record with outliers."""
+    """Yield a warning per channel and record with outliers."""
     outliers, samples = task.outliers, task.problem.samples
     if outliers is None:
         return

@@ -1,4 +1,7 @@
-"""The data of a fit: pieces of records laid end to end, and the nodes placed on them."""
+"""Samples and nodes of a fit.
+
+Pieces of records laid end to end, and the nodes placed on them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from kapitza.estimate.sensors import lost_readings
 from kapitza.model import Model
 
 Records = Sequence[tuple[Record, Mapping[str, float]]]
-"""Records with the parameter values that are their own."""
+"""Records, each with its own parameter values."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,10 @@ class Samples:
     """Samples of all pieces, end to end.
 
     time: (N,); values: (N, c), 0 where a record lacks the channel; joined: (N,) True where the flow links sample i to
-    sample i + 1; parameters: (N, npar) run-time vector of each sample (records may differ in what is fixed), the free
-    columns are overwritten during the fit.
-    sensor: (N, c) number of the sensor of each reading (one channel in one record), -1 where there is none.
-    record: (N,) number of the record; begins: (N,) True at the very first sample of a record.
-    outliers: whether sizes are to be taken by medians.
-    free: (N,) where nodes may lie, None for everywhere.
+    sample i + 1; parameters: (N, npar) run-time vector of each sample (fixed values may differ between records), the
+    free columns are overwritten during the fit. sensor: (N, c) number of the sensor of each sample (one channel in one
+    record), -1 where there is none. record: (N,) number of the record; begins: (N,) True at the very first sample of a
+    record. outliers: whether sizes are to be taken by medians. free: (N,) where nodes may be, None for everywhere.
     """
 
     time: Array
@@ -49,7 +50,7 @@ class Samples:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every channel was read at every sample."""
+        """Whether every channel has a value at every sample."""
         return bool((self.sensor >= 0).all())
 
     @cached_property
@@ -58,7 +59,10 @@ class Samples:
 
     @cached_property
     def spread(self) -> Array:
-        """Standard deviation (c,) of each channel; a channel at rest counts with the largest of the others."""
+        """Standard deviation (c,) of each channel.
+
+        A constant channel counts with the largest of the others.
+        """
         columns = zip(self.values.T, (self.sensor >= 0).T, strict=True)
         own = np.array([spread_of(values[read], self.outliers) for values, read in columns])
         return np.where(own > 0, own, own.max(initial=0.0) or 1.0)
@@ -70,14 +74,20 @@ class Samples:
         return [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
 
     def at_readings(self, per_sensor: Array) -> Array:
-        """A number per sensor spread over the readings (N, c); infinite where nothing was read."""
+        """Return a number per sensor at its samples.
+
+        (N, c); infinite where there is no sample.
+        """
         return np.append(per_sensor, np.inf)[self.sensor]
 
     def take(self, start: int, stop: int) -> Samples:
         return self.choose(np.arange(start, stop))
 
     def choose(self, index: Indices) -> Samples:
-        """The samples at these increasing positions; the motion is cut where samples between them are left out."""
+        """Return the samples at increasing positions.
+
+        The motion is cut where samples between them are left out.
+        """
         joined = self.joined[index] & (np.diff(index, append=index[-1] + 2) == 1)
         return Samples(
             self.time[index], self.values[index], joined, self.parameters[index], self.sensor[index],
@@ -93,9 +103,10 @@ def gather(
     outliers: bool = False,
     bridge: bool = True,
 ) -> Samples:
-    """Lay records end to end; cut at segments and at gaps longer than `max_gap` median steps.
+    """Lay records end to end.
 
-    bridge: whether segments that only a few lost samples part are one motion.
+    Cut at segments and at gaps longer than `max_gap` median steps. bridge: whether segments separated by only a few
+    lost samples are one motion.
     """
     pieces: list[Samples] = []
     for number, (record, own) in enumerate(records):
@@ -137,7 +148,10 @@ def gather(
 
 
 def _within(record: Record, max_gap: float, bridge: bool) -> Flags:
-    """Where (N,) the motion goes on from sample i to sample i + 1."""
+    """Return where (N,) the motion continues.
+
+    From sample i to sample i + 1.
+    """
     step = np.diff(record.time)
     within = np.ones(record.size, bool)
     for piece in record.segments():
@@ -152,7 +166,10 @@ def _within(record: Record, max_gap: float, bridge: bool) -> Flags:
 
 
 def bridged_segments(records: Records, max_gap: float, bridge: bool) -> int:
-    """How many ends of segments the motion is carried over."""
+    """Count the ends of segments that are bridged.
+
+    The motion continues across them.
+    """
     return sum(
         int(_within(record, max_gap, bridge)[[piece.stop - 1 for piece in record.segments()]].sum())
         for record, _ in records
@@ -161,7 +178,7 @@ def bridged_segments(records: Records, max_gap: float, bridge: bool) -> int:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Where the trajectory is cut into shooting intervals.
+    """Nodes that cut the trajectory into shooting intervals.
 
     index: (J,) sample of each node; linked: (J,) whether node j starts an interval that ends at node j + 1;
     length: (J,) samples in that interval (0 where not linked); spacing: from one to the next, in samples that may be
@@ -179,7 +196,10 @@ class Nodes:
 
 
 def place_nodes(samples: Samples, spacing: int) -> Nodes:
-    """A node every `spacing` samples where they may lie, and at the first and last sample of each piece."""
+    """Place a node every `spacing` samples.
+
+    Where nodes may be, and at the first and last sample of each piece.
+    """
     free = np.ones(samples.size, bool) if samples.free is None else samples.free
     starts = np.concatenate([[0], np.flatnonzero(~samples.joined)[:-1] + 1])
     before = np.cumsum(free) - free
@@ -193,7 +213,10 @@ def place_nodes(samples: Samples, spacing: int) -> Nodes:
 
 
 def kicks_between(samples: Samples, nodes: Nodes) -> Array:
-    """Usual sampling steps (J,) from each node to the next: as many kicks does the motion get on the way."""
+    """Return the number of kicks (J,) between nodes.
+
+    The usual sampling steps from each node to the next.
+    """
     step = np.diff(samples.time)[samples.joined[:-1]]
     last = np.minimum(nodes.index + nodes.length, samples.size - 1)
     return np.where(nodes.linked, (samples.time[last] - samples.time[nodes.index]) / np.median(step), 1.0)

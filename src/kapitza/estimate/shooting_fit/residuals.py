@@ -1,4 +1,7 @@
-"""What the residuals of a fit say: whether the motion follows the data, and whether anything is left in them."""
+"""Tests of the residuals of a motion.
+
+Whether the motion follows the data, and whether the residuals are white.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,20 @@ from kapitza.estimate.shooting_fit.solver import MotionSolution
 from kapitza.estimate.shooting_fit.task import MotionTask
 
 LARGEST_MISFIT = 0.5
-"""Residuals beyond this fraction of the data's spread are a false minimum, unless they are noise."""
+"""Largest residuals, as a fraction of the data's spread; more is a false minimum, unless they are noise."""
 
 LARGEST_NOISE = 0.9
-"""Residuals beyond this fraction of the spread leave nothing that the motion explains."""
+"""Residuals as a fraction of the spread above which the motion explains nothing."""
 
 ROUNDING = 1e-9
 """Residuals below this fraction of the spread are not noise."""
 
 
 def misfit(samples: Samples, solution: MotionSolution) -> float:
-    """Root mean square residual in units of the spread of the data (by medians where outliers are expected)."""
+    """Return the root mean square residual, in spreads.
+
+    In units of the spread of the data (by medians where outliers are expected).
+    """
     relative = (solution.sweep.residual / samples.spread)[samples.sensor >= 0]
     if samples.outliers:
         return robust_scale(relative)
@@ -32,10 +38,10 @@ def misfit(samples: Samples, solution: MotionSolution) -> float:
 
 
 def follows(samples: Samples, solution: MotionSolution, sensors: SensorNoise) -> bool:
-    """Converged, and on the data rather than on a false minimum far from them.
+    """Return whether a converged motion follows the data.
 
-    Large residuals belong to a fit if the noise is known to be that large, or if they are white while the motion
-    explains a part of the data.
+    It is not a false minimum far from them. Large residuals belong to a fit if the noise is known to be that large, or
+    if they are white while the motion explains a part of the data.
     """
     if solution.status is not Status.CONVERGED:
         return False
@@ -49,8 +55,9 @@ def follows(samples: Samples, solution: MotionSolution, sensors: SensorNoise) ->
 
 
 def whiteness_by_channel(samples: Samples, solution: MotionSolution, sensors: SensorNoise) -> list[float]:
-    """Ljung-Box p-value of the residuals of each channel, lags up to 10, within pieces (1 where there are too few).
+    """Return the Ljung-Box p-value of each channel.
 
+    Lags up to 10, within pieces (1 where there are too few).
     Residuals count in standard deviations of their sensors: otherwise the noisiest record would decide alone.
     """
     n = solution.states.shape[1]
@@ -70,7 +77,10 @@ def whiteness_by_channel(samples: Samples, solution: MotionSolution, sensors: Se
 
 
 def predicted_rates(task: MotionTask, solution: MotionSolution) -> Array:
-    """Rates of change (N, c) of what the sensors should have read; 0 in pieces of fewer than three samples."""
+    """Return the rates (N, c) of the predicted samples.
+
+    0 in pieces of fewer than three samples.
+    """
     samples, predicted = task.problem.samples, solution.sweep.predicted
     rates = np.zeros_like(predicted)
     for piece in samples.pieces:

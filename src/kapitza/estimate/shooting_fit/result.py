@@ -1,4 +1,7 @@
-"""The estimate that a fit hands over: intervals, what to warn of, how far it predicts, and why it failed."""
+"""Estimate of a shooting fit.
+
+Intervals, warnings, prediction, and the reason of a failure.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,15 @@ from kapitza.estimate.shooting_fit.solver import MotionSolution
 from kapitza.estimate.shooting_fit.task import MotionTask
 
 LONGEST = 20_000
-"""Samples up to which the likelihood is tested for its shape: more make it a parabola."""
+"""Most samples for which the shape of the likelihood is tested: with more it is a parabola."""
 
 
 @dataclass(frozen=True)
 class MotionWorkings:
-    """The fit itself, from which a profile goes on; curved: parameters whose likelihood is not a parabola."""
+    """Task and solution of the fit.
+
+    Profiles start from it; curved: parameters whose likelihood is not a parabola.
+    """
 
     task: MotionTask
     found: Found
@@ -46,7 +52,7 @@ class MotionWorkings:
 
 
 def estimate_of(task: MotionTask, found: Found) -> Estimate:
-    """The fit judged.
+    """Return the estimate of a fit.
 
     Its covariance is infinite where nothing is determined, that of draws within the bounds where one of these holds,
     and widened by correlated residuals and by pieces of the record that disagree.
@@ -104,7 +110,7 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
         identifiability=identifiability,
         history=to_come(solution.history.table),
         settings=task.settings,
-        # States that may jump follow the noise: what they leave of it is not white, and need not be.
+        # States that may jump follow the noise, so the residuals of a right model are not white.
         whiteness={} if kicked else dict(zip(task.observation.channels, white, strict=True)),
         post_mortem="" if converged else explain(task, solution, identifiability),
         likelihood=_likelihood(task, found, weighted, deviations[read]),
@@ -139,9 +145,10 @@ def _misfit(
     weighted: Array,
     closing: ClosingSweep | None,
 ) -> Misfit | None:
-    """How well the motion follows the readings, with the fault of the measurement that these ask for.
+    """Return the misfit of the motion, with a fault.
 
-    white: chances of the residuals of each channel; weighted (R,): those that are readings, in standard deviations.
+    The fault of the measurement is the one that the residuals indicate.
+    white: p-values of the residuals of each channel; weighted (R,): those of samples, in standard deviations.
     """
     if task.settings.process_noise:
         return misfit_of_kicked(task, found)
@@ -155,24 +162,30 @@ def _misfit(
 
 
 def _likelihood(task: MotionTask, found: Found, weighted: Array, deviations: Array) -> Likelihood:
-    """log p of the readings (R,), with their deviations (R,)."""
+    """Return log p of the samples (R,).
+
+    deviations: (R,).
+    """
     solution, samples = found.solution, task.problem.samples
     total = -0.5 * float((weighted**2).sum()) - float(np.log(deviations * np.sqrt(2 * np.pi)).sum())
     if solution.marginal is not None:
         count = samples.readings - solution.states.shape[1] * len(samples.pieces)
         total = -0.5 * (solution.marginal + count * np.log(2 * np.pi))
-    # Kicks of a size that was sought count as one more number.
+    # An estimated size of the kicks counts as one more fitted number.
     sought = int((~found.sensors.known).sum()) + int(task.settings.process_noise is True)
     if task.outliers is None:
         return Likelihood(float(total), samples.readings, task.fitted + sought)
-    # Outliers may be anywhere in the range of their channel: models that leave out different ones can be compared.
+    # Outliers count as uniform over the range of their channel, so that fits with different outliers can be compared.
     count = task.outliers.sum(axis=0)
     total -= float(count @ np.log(np.ptp(samples.values, axis=0) + np.finfo(float).tiny))
     return Likelihood(float(total), samples.readings + int(count.sum()), task.fitted + sought)
 
 
 def _honest_covariance(solution: MotionSolution, identifiability: Identifiability) -> Array:
-    """Infinite variance for parameters that the data do not determine, none stated for those held by a bound."""
+    """Return the covariance with undetermined parameters marked.
+
+    Infinite variance for parameters that the data do not determine, none stated for those held by a bound.
+    """
     covariance = solution.covariance.copy()
     loose = (identifiability.directions != 0).any(axis=1)
     covariance[loose] = covariance[:, loose] = np.nan
@@ -182,7 +195,10 @@ def _honest_covariance(solution: MotionSolution, identifiability: Identifiabilit
 
 
 def _sizes(solution: MotionSolution) -> Array:
-    """Size of each parameter with its sign: its value, or what the data could resolve were the others known."""
+    """Return the size of each parameter, with its sign.
+
+    Its value, or what the data could resolve if the others were known.
+    """
     power = np.diag(solution.information)
     resolved = np.where(power > 0, 1 / np.sqrt(np.where(power > 0, power, 1.0)), 0.0)
     size = np.maximum(np.abs(solution.theta), resolved)
@@ -190,9 +206,10 @@ def _sizes(solution: MotionSolution) -> Array:
 
 
 def predict(task: MotionTask, found: Found, own: SensorNoise) -> Prediction | None:
-    """Carry the last state of each record on over its samples that were held back, as far as no gap intervenes.
+    """Predict the samples that were held back.
 
-    own: the noise of the sensors themselves: counted in its own residuals a worse model would predict longer.
+    The last state of each record is continued over them, up to the next gap.
+    own: the noise of the sensors themselves: in units of its own residuals a worse model would predict longer.
     """
     everything, solution = task.everything, found.solution
     if not task.settings.hold_back:
@@ -220,14 +237,17 @@ def predict(task: MotionTask, found: Found, own: SensorNoise) -> Prediction | No
 
 
 def _noise(task: MotionTask, found: Found) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
-    """Standard deviation of each channel (root mean square over the records), and the same of each record."""
+    """Return the noise of channels and records.
+
+    Standard deviation of each channel (root mean square over the records), and the same of each record.
+    """
     samples, channels, deviations = task.problem.samples, task.observation.channels, found.sensors.deviations
     count = per_sensor(samples, np.ones(samples.values.shape), deviations.size)
     by_channel = {}
     for c, channel in enumerate(channels):
         own = found.sensors.channel == c
         by_channel[channel] = float(np.sqrt((count[own] * deviations[own] ** 2).sum() / max(count[own].sum(), 1)))
-    # A record may begin with readings that were lost.
+    # The first samples of a record may be lost, so the largest sensor number over all of its samples is taken.
     used = [samples.sensor[samples.record == number].max(axis=0) for number in np.unique(samples.record)]
     by_record = tuple({c: float(deviations[s]) for c, s in zip(channels, row, strict=True) if s >= 0} for row in used)
     return by_channel, by_record

@@ -1,4 +1,7 @@
-"""From the starting values to the answer: restarts, a window first on long records, noise found on the way."""
+"""Search for the best motion.
+
+Restarts, a window first on long records, noise estimated on the way.
+"""
 
 from __future__ import annotations
 
@@ -28,33 +31,34 @@ STIFF = (0.1, 0.02)
 """The same where sensors are fitted too, tried first."""
 
 TWICE = 2.0
-"""Residuals over the scatter of neighbouring readings from which another beginning is tried."""
+"""Ratio of residuals to the scatter of neighbouring samples from which another start is tried."""
 
 MOST_DOUBTS = 3
-"""Beginnings after which a motion that follows the data is taken, whatever its residuals."""
+"""Starts after which a motion that follows the data is accepted, whatever its residuals."""
 
 APART = 10.0
-"""Standard errors between two answers that count as different ones."""
+"""Standard errors between two solutions from which they are distinct."""
 
 FIRST_TANGENTS = 10_000_000
-"""Numbers of the tangents at the samples of a first window: of many states as many samples as the usual window has cost
-more than all the rest, and are not needed for a start."""
+"""Most numbers of the tangents at the samples of a first window. With many states the usual window would cost more than
+all the rest, and it is not needed for a start."""
 
 FIRST_READINGS = 50
-"""Readings in a first window for each of its unknowns, at least."""
+"""Fewest samples per unknown in a first window."""
 
 SPARSE = 10
 """Samples between the nodes of a motion that was found by single shooting."""
 
 SAME_NOISE = 0.03
-"""Ratios between sensors are known to this fraction: it costs a thousandth of the standard errors."""
+"""Change of the noise ratios between sensors at which the iteration ends; it costs a thousandth of the errors."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The answer with the noise that belongs to it; objective: -2 log of what was maximised, up to a constant.
+    """Solution of a fit with its noise.
 
-    rivals: parameters (k,) of other motions that the iteration settled on from other beginnings.
+    objective: -2 log of what was maximised, up to a constant.
+    rivals: parameters (k,) of other motions that the iteration reached from other starts.
     """
 
     solution: MotionSolution
@@ -64,7 +68,10 @@ class Found:
 
 
 def search(task: MotionTask) -> Found:
-    """From several beginnings in turn, until the motion follows the data; the best is positions."""
+    """Fit from several starts until one follows the data.
+
+    The best is kept.
+    """
     samples, best, distance = task.problem.samples, None, (True, np.inf)
     settled: list[Array] = []
     for number, (start, factor) in enumerate(_beginnings(task)):
@@ -83,7 +90,10 @@ def search(task: MotionTask) -> Found:
 
 
 def single_fit(task: MotionTask, reached: Array) -> Found | None:
-    """The fit from the single motion that follows the data best, None where none does; reached: (k,) by the links."""
+    """Fit from the single motion that follows best.
+
+    None where none follows the data; reached: (k,) parameters at which the links ended.
+    """
     samples = task.problem.samples
     nodes, best = place_nodes(samples, SPARSE), None
     for theta in (task.request.start, reached):
@@ -104,7 +114,10 @@ def single_fit(task: MotionTask, reached: Array) -> Found | None:
 
 
 def _at_minimum(task: MotionTask, theta: Array, states: Array, nodes: Nodes) -> Found:
-    """A minimum of another method with the noise of its own residuals."""
+    """Return the minimum of another method.
+
+    With the noise of its own residuals.
+    """
     fitter = fitter_for(task, task.settings.softness)
     noise = fitter.noise_of(fitter.at_minimum(theta, states, nodes))
     fitter.sensors = replace(fitter.sensors, deviations=np.where(task.sensors.known, task.sensors.deviations, noise))
@@ -113,14 +126,20 @@ def _at_minimum(task: MotionTask, theta: Array, states: Array, nodes: Nodes) -> 
 
 
 def _rivals(best: Found, settled: list[Array]) -> tuple[Array, ...]:
-    """Those of the answers that differ from the best one by more than its errors and more than rounding."""
+    """Return the solutions that differ from the best one.
+
+    By more than its errors and more than rounding.
+    """
     theta = best.solution.theta
     apart = APART * np.sqrt(np.clip(np.diag(best.solution.covariance), 0.0, None)) + 1e-3 * np.abs(theta)
     return tuple(other for other in settled if (np.abs(other - theta) > apart).any())
 
 
 def _may_be_false(task: MotionTask, found: Found) -> bool:
-    """Whether states that nothing sees may have led astray: residuals neither white nor as small as the scatter."""
+    """Return whether the minimum may be a false one.
+
+    Unmeasured states may cause it: the residuals are then neither white nor as small as the scatter.
+    """
     if task.known.all():
         return False
     large = found.sensors.deviations > TWICE * task.sensors.deviations
@@ -130,9 +149,12 @@ def _may_be_false(task: MotionTask, found: Found) -> bool:
 
 
 def _beginnings(task: MotionTask) -> Iterator[tuple[MotionTask, float]]:
-    """States as they are, then those of an observer where some are not seen; then softer and stiffer links."""
+    """Yield starts: states, then softness of links.
+
+    States as they are, then those of an observer where some are not measured; then softer and stiffer links.
+    """
     if _fits_sensors(task):
-        # Soft links would let the states take on an unknown gain, and other parameters with them.
+        # With soft links the states would absorb an unknown gain, which also biases the other parameters.
         for factor in STIFF:
             yield task, factor
     for start in _seen_and_observed(task):
@@ -143,7 +165,10 @@ def _beginnings(task: MotionTask) -> Iterator[tuple[MotionTask, float]]:
 
 
 def _seen_and_observed(task: MotionTask) -> Iterator[MotionTask]:
-    """The task as it is, then with the states of an observer where some are not seen."""
+    """Yield the task, then with observed states.
+
+    An observer estimates the states where some are not measured.
+    """
     yield task
     if not task.known.all():
         observed = observe_unseen(task.problem, task.request.start, task.states, task.known, task.scale)
@@ -152,13 +177,19 @@ def _seen_and_observed(task: MotionTask) -> Iterator[MotionTask]:
 
 
 def _fits_sensors(task: MotionTask) -> bool:
-    """Whether what the channels read depends on free parameters: gains, offsets."""
+    """Return whether outputs depend on free parameters.
+
+    These are gains and offsets.
+    """
     free = {symbol(name) for name in task.names}
     return any(expression.free_symbols & free for expression in task.observation.expressions)
 
 
 def in_best_windows(task: MotionTask) -> MotionTask:
-    """The task on the windows that tell most about the parameters alone, where so many are asked for."""
+    """Return the task on the most informative windows.
+
+    Where the settings request so many.
+    """
     count, width, samples = task.settings.windows, task.settings.window, task.problem.samples
     if not count or samples.size <= count * width:
         return task
@@ -195,7 +226,10 @@ def _solve(task: MotionTask, softness: float) -> Found:
 
 
 def finish(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Found:
-    """Noise and kicks to the solution, and its covariance as they make it."""
+    """Estimate noise and kicks, and return the fit.
+
+    Its covariance includes them.
+    """
     if task.settings.process_noise and solution.status is Status.CONVERGED:
         solution = with_likeliest_kicks(task, fitter, solution)
     else:
@@ -208,7 +242,10 @@ def finish(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Found:
 
 
 def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> MotionSolution:
-    """Noise of each sensor from the residuals, and the fit again with these weights until their ratios stand."""
+    """Estimate the noise of sensors and fit again.
+
+    From the residuals, until the ratios between sensors no longer change.
+    """
     method, unknown, priors = task.settings, ~task.sensors.known, fitter.problem.priors.weight
     plain = not (method.robust or method.process_noise or task.sensors.known.any() or priors.any())
     for _ in range(8 if unknown.any() else 0):
@@ -217,8 +254,8 @@ def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Mo
         deviations = fitter.noise_of(solution)
         ratio = np.log(deviations / fitter.sensors.deviations)[unknown]
         fitter.sensors = replace(fitter.sensors, deviations=deviations)
-        # A common factor leaves the answer alone; only the ratios between sensors move it. Much less noise than was
-        # assumed calls for a stricter end of the iteration, though.
+        # A common factor does not change the solution; only the ratios between sensors do. If the noise is much
+        # smaller than assumed, the iteration needs a stricter end.
         if plain and np.ptp(ratio) < SAME_NOISE and ratio.min() > -0.7:
             return solution.with_noise_scaled(float(np.exp(ratio.mean())))
         solution = fitter.resume(solution)
@@ -228,15 +265,19 @@ def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Mo
 
 
 def first_width(task: MotionTask) -> int:
-    """Samples of the first fit of a long record: the window that was asked for, fewer where the states are many."""
+    """Return the samples of the first fit.
+
+    Of a long record: the window set, fewer where the states are many.
+    """
     n, k, channels = task.states.shape[1], len(task.names), task.problem.samples.values.shape[1]
     enough = max(FIRST_TANGENTS // (n * (n + k)), FIRST_READINGS * (n + k) // channels)
     return min(task.settings.window, enough)
 
 
 def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array, float, int | None]:
-    """Parameters from the most informative stretch, a softness and a node spacing to go on with.
+    """Fit the most informative window first.
 
+    Returns parameters, and a softness and a node spacing to continue with.
     The noise found there becomes that of `fitter`. From good parameters and states that the data give, nodes need not
     be dense any more: that saves most of the work on a long record.
     """
@@ -244,7 +285,7 @@ def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array
     best = best_window(fitter, theta, task.states, width, bool(task.known.all()))
     inner = replace(problem, samples=problem.samples.take(best, best + width))
     small = replace(task, problem=inner, states=task.states[best : best + width])
-    # As dense as in the whole record: many states at every sample of a window cost as much as all the rest.
+    # As dense as in the whole record: with many states a node at every sample would cost as much as all the rest.
     dense = densest_spacing(task.states)
     for start, factor in _beginnings(small):
         first = replace(fitter, problem=inner, sensors=task.sensors, rows=[])

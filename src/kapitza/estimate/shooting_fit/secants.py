@@ -1,6 +1,7 @@
-"""Test whether the likelihood is a parabola two standard errors away, without fitting again.
+"""Test whether the likelihood is a parabola, without refitting.
 
-With V the covariance, the minimum over all other parameters of a quadratic -2 log L lies along d = V e_j/√V_jj, and it
+Two standard errors away.
+With V the covariance, the minimum over all other parameters of a quadratic -2 log L is along d = V e_j/√V_jj, and it
 rises by 4 at θ ± 2 d. There the motion is swept once and its states take one linear step; the rise found over 4 is 1
 for a parabola. Multiple shooting is nonlinear only interval by interval, so where ± 2 d moves no state and no parameter
 by more than 4 per cent the ratio differs from 1 by less than 0.25 (measured on 670 parameters of 20 systems) and is not
@@ -22,18 +23,21 @@ FAR = 2.0
 """Standard errors at which the rise is compared with that of a parabola."""
 
 LOOSE, FARTHER = 0.06, 4.0
-"""Share of its value that a parameter moves by within FAR, from which the rise at FARTHER counts too: a valley may be
-straight at its bottom and level off (two masses in steady motion: 0.7 at 2, 0.08 at 4 standard errors)."""
+"""Relative change of a parameter within FAR from which the rise at FARTHER is tested too: a profile may be a parabola
+near its minimum and level off (two masses in steady motion: ratio 0.7 at 2, 0.08 at 4 standard errors)."""
 
 SMALL = 0.04
-"""Share of its spread that a state moves over an interval, or of its value that a parameter moves, without a test."""
+"""Change of a state, relative to its spread, or of a parameter, relative to its value, below which no test is made."""
 
 STRAIGHT = 1.5
-"""Ratio of the rise to that of a parabola, or of a parabola to it, up to which errors stay Gaussian."""
+"""Largest ratio of the rise to that of a parabola, or its inverse, with which errors stay Gaussian."""
 
 
 def curved_parameters(task: MotionTask, found: Found, closing: ClosingSweep) -> Flags:
-    """Which free parameters (k,) have a likelihood that is not a parabola within two standard errors."""
+    """Return which parameters (k,) have a non-parabolic likelihood.
+
+    Within two standard errors.
+    """
     solution = found.solution
     spread = np.sqrt(np.clip(np.diag(solution.covariance), 0.0, None))
     bent = np.zeros(spread.size, bool)
@@ -52,7 +56,10 @@ def curved_parameters(task: MotionTask, found: Found, closing: ClosingSweep) -> 
 
 
 def _moves(task: MotionTask, found: Found, closing: ClosingSweep) -> Flags:
-    """Whether two standard errors of each parameter (k,) move states or parameters enough for a curvature to show."""
+    """Return whether a parameter's errors need the test.
+
+    (k,): whether two standard errors move states or parameters enough for a curvature to be visible.
+    """
     solution = found.solution
     k = solution.theta.size
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -65,7 +72,10 @@ def _moves(task: MotionTask, found: Found, closing: ClosingSweep) -> Flags:
 
 
 def secants(task: MotionTask, found: Found, closing: ClosingSweep, direction: Array) -> Array:
-    """Rise of -2 log L (2,) at θ - `direction` (k,) and θ + `direction`; NaN where the motion cannot be followed."""
+    """Return the rise of -2 log L (2,).
+
+    At θ - `direction` (k,) and θ + `direction`; NaN where the motion cannot be followed.
+    """
     solution, k = found.solution, found.solution.theta.size
     states, rises = closing.program.response[..., :k] @ direction, []
     for side in (-1.0, 1.0):

@@ -1,11 +1,12 @@
-"""Single shooting: one motion per piece from its first state, the last resort of a fit.
+"""Single shooting: the last resort of a fit.
 
-Where a model is a little wrong and a state is not seen, shooting intervals with links that may stretch lead to states
-far from any motion, and do not close. Minimised over the first states and the parameters alone,
+One motion per piece from its first state.
+Where a model is a little wrong and a state is not measured, shooting intervals with links that may stretch lead to
+states far from any motion, and do not close. Minimised over the first states and the parameters alone,
 
     Σ (h(x(t_i; x_0, θ), θ) - y_i)²/σ²,
 
-the motion does not follow the data closely, but it is an answer. Chaotic motions have no such minimum nearby.
+the motion does not follow the data closely, but it is a solution. Chaotic motions have no such minimum nearby.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from kapitza.estimate.shooting_fit.pieces import Nodes
 from kapitza.estimate.shooting_fit.task import MotionTask
 
 MOST_UNKNOWNS = 60
-"""First states and parameters up to which single shooting is tried."""
+"""Most unknowns (first states and parameters) for which single shooting is tried."""
 
 HORIZONS = (0.2, 1.0)
-"""Shares of each piece that are fitted in turn: over a short time a motion cannot run out of step."""
+"""Shares of each piece that are fitted in turn: over a short time a motion stays in step."""
 
 EVALUATIONS = 80
-"""Of the motion, at most."""
+"""Most evaluations of the motion."""
 
 RAN_AWAY = 1e3
 """Growth of a parameter from its start beyond which there is no minimum."""
 
 FAR = 1e3
-"""Residual, in spreads of the data, where the motion cannot be computed: such a step is never taken."""
+"""Residual, in spreads of the data, where the motion cannot be computed; it is so large that the step is rejected."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,10 @@ class SingleMotion:
 
 
 def single_motion(task: MotionTask, theta: Array, states: Array) -> SingleMotion | None:
-    """The motion nearest to the data from parameters theta (k,) and first states among (N, n); None without one."""
+    """Return the motion nearest to the data.
+
+    From parameters theta (k,) and first states among (N, n); None without one.
+    """
     from scipy.optimize import least_squares
 
     samples, k = task.problem.samples, theta.size
@@ -79,7 +83,10 @@ def single_motion(task: MotionTask, theta: Array, states: Array) -> SingleMotion
 
 
 def _read(task: MotionTask, share: float) -> Flags:
-    """Samples (N, c) that count: those that were read, in the first share of each piece."""
+    """Return the samples (N, c) that count.
+
+    Valid samples in the first share of each piece.
+    """
     samples = task.problem.samples
     early = np.zeros(samples.size, bool)
     for piece in samples.pieces:
@@ -89,9 +96,9 @@ def _read(task: MotionTask, share: float) -> Flags:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Residuals, in spreads of their channels, and their derivatives by parameters and first states.
+    """Residuals of single shooting and their derivatives.
 
-    read: (N, c) samples that count.
+    In spreads of their channels, by parameters and first states. read: (N, c) samples that count.
     """
 
     task: MotionTask
@@ -99,7 +106,7 @@ class _Problem:
     read: Flags
 
     def path(self, unknowns: Array) -> Array:
-        """States (N, n) at all samples."""
+        """Return the states (N, n) at all samples."""
         samples, parts = self.task.problem.samples, []
         for number, piece in enumerate(samples.pieces):
             state, vector = self._start(unknowns, number, piece)

@@ -1,9 +1,10 @@
-"""Generalised Gauss-Newton for states and parameters together, with the continuity of the motion imposed by degrees.
+"""Generalised Gauss-Newton for states and parameters together.
 
-At first every link between neighbouring nodes may stretch, as if the motion were kicked there by noise of standard
+The continuity of the motion is imposed by degrees. At first every link between neighbouring nodes may stretch, as if
+the motion were kicked there by noise of standard
 deviation q·s. Each time the iteration settles q is divided by ten, and at the end the links hold exactly: then this is
-Bock's constrained Gauss-Newton method, whose answer is the maximum-likelihood one. Soft links follow the data wherever
-the parameters are still wrong, so the iteration converges from far away and finds states that no sensor saw.
+Bock's constrained Gauss-Newton method, whose solution is the maximum-likelihood one. Soft links follow the data
+wherever the parameters are still wrong, so the iteration converges from far away and finds states without a sensor.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ from kapitza.estimate.shooting_fit.sweep import MotionProblem, Sweep, anchor_of,
 from kapitza.solve import UNDETERMINED, AndersonMixing, ChainProgram, ChainStep, inverse_within
 
 THIN_BELOW = 1e-3
-"""Nodes are thinned once the links are stiffer than this: before, a node at every sample makes the way robust."""
+"""Softness below which nodes are thinned; before, a node at every sample makes the iteration robust."""
 
 RIGID_BELOW = 1e-2
-"""Softness from which the links may be made rigid in one go."""
+"""Softness below which the links may be made rigid at once."""
 
 RUNAWAY = 1e5
-"""A parameter that grew by this factor from its start will not come back."""
+"""Growth of a parameter from its start above which the iteration has diverged."""
 
 TINY = 1 / 32
-"""Fractions of a step from which it counts twice as creeping: they were found by many costly trials."""
+"""Fraction of a step below which it counts twice as slow progress, because many costly trials were needed."""
 
 LARGEST_CHANGE_OF_WEIGHTS = 1.0
-"""Logarithm of the change between channels up to which their noise is corrected on the way."""
+"""Largest logarithm of the change between channels with which their noise is corrected during the iteration."""
 
 
 NUMBERS_PER_NODE = 20
-"""Numbers that the equations of one node hold for each pair of states: its band and the factors of it."""
+"""Numbers that the equations of one node hold for each pair of states: its band and the factors."""
 
 LARGEST_CHAIN = 50_000_000
 """Numbers that the equations of all nodes may hold at the start, when nodes are dense (several copies of 0.4 GB)."""
 
 WIDEST_START = 20
-"""Samples per interval beyond which a start from afar often fails."""
+"""Samples per interval above which a start far from the solution often fails."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,10 @@ class SolverSettings:
 
 @dataclass(frozen=True)
 class Iterate:
-    """Parameters (k,), states (J, n) at the nodes, and the sweep there with its weights (N, c)."""
+    """Parameters (k,) and states (J, n) at the nodes.
+
+    And the sweep there with its weights (N, c).
+    """
 
     theta: Array
     states: Array
@@ -85,8 +89,9 @@ class Iterate:
 
 @dataclass(frozen=True)
 class MotionSolution(Iterate):
-    """Where the iteration ended; information (k, k) is the Fisher matrix of the parameters, states eliminated.
+    """End of the iteration.
 
+    information (k, k) is the Fisher matrix of the parameters, states eliminated.
     kicks: (n,) deviations of the kicks of the motion; marginal: -2 log p with the states integrated out, up to a
     constant, where the motion is kicked.
     """
@@ -101,7 +106,10 @@ class MotionSolution(Iterate):
     marginal: float | None = None
 
     def with_noise_scaled(self, factor: float) -> MotionSolution:
-        """The same answer for noise larger by a common factor (where no prior competes with the data)."""
+        """Return the solution for noise larger by a factor.
+
+        A common factor of all sensors, where no prior competes with the data.
+        """
         return replace(
             self,
             weights=self.weights / factor**2,
@@ -111,14 +119,20 @@ class MotionSolution(Iterate):
 
 
 def densest_spacing(states: Array) -> int:
-    """Samples from node to node: 1, or as few as memory allows where the states (N, n) are many."""
+    """Return the smallest spacing of nodes in samples.
+
+    1, or as few as memory allows where the states (N, n) are many.
+    """
     numbers = NUMBERS_PER_NODE * states.shape[1] ** 2 * len(states)
     return int(np.clip(np.ceil(numbers / LARGEST_CHAIN), 1, WIDEST_START))
 
 
 @dataclass
 class Fitter:
-    """Carries the iterate through the levels of softness; scale (n,) of the states, low and high (k,): bounds."""
+    """Iteration through the levels of softness.
+
+    scale (n,) of the states, low and high (k,): bounds.
+    """
 
     problem: MotionProblem
     settings: SolverSettings
@@ -131,9 +145,10 @@ class Fitter:
     def solve(
         self, theta: Array, states: Array, softness: float | None = None, spacing: int | None = None
     ) -> MotionSolution:
-        """Iterate from parameters theta (k,) and states (N, n) at all samples, a node every `spacing` samples.
+        """Iterate from parameters theta (k,) and states (N, n).
 
-        Without spacing: at every sample, or as densely as memory allows where the states are many.
+        States at all samples, a node every `spacing` samples. Without spacing: at every sample, or as densely as memory
+        allows where the states are many.
         """
         if spacing is None:
             spacing = densest_spacing(states)
@@ -141,20 +156,29 @@ class Fitter:
         theta = np.clip(theta, self.low, self.high)
         now = self.swept(theta, states[nodes.index].copy(), nodes, self._weights(None))
         if self.settings.huber is not None:
-            # The states are those of the readings but where these are wild.
+            # The first states follow the samples except at outliers, so the residuals already give weights.
             now = self._reweigh(now, 0.0)
         return self._iterate(now, self.settings.softness if softness is None else softness, thin=True)
 
     def resume(self, solution: MotionSolution) -> MotionSolution:
-        """Go on from a solution with rigid links, after the weights have changed."""
+        """Continue from a solution with rigid links.
+
+        After the weights have changed.
+        """
         return self.go_on(solution.theta, solution.states, solution.nodes, solution.sweep.residual)
 
     def go_on(self, theta: Array, states: Array, nodes: Nodes, residual: Array | None) -> MotionSolution:
-        """Iterate with rigid links from parameters and states (J, n) at nodes that are nearly right."""
+        """Iterate with rigid links from nearby states.
+
+        From parameters and states (J, n) at nodes that are nearly right.
+        """
         return self._iterate(self.swept(theta, states, nodes, self._weights(residual)), 0.0, thin=False)
 
     def swept(self, theta: Array, states: Array, nodes: Nodes, weights: Array) -> Iterate:
-        """The equations linearised at parameters and states (J, n) at the nodes, for weights (N, c)."""
+        """Linearise the equations at parameters and states.
+
+        states: (J, n) at the nodes; weights: (N, c).
+        """
         return Iterate(theta, states, nodes, sweep(self.problem, nodes, states, theta, weights), weights)
 
     def _iterate(self, now: Iterate, level: float, thin: bool) -> MotionSolution:
@@ -173,7 +197,7 @@ class Fitter:
                 break
             step = program.solve_within(self.low - now.theta, self.high - now.theta)
             information, covariance = program.information - anchor_of(typical), step.covariance
-            # Its factors are the largest thing there is.
+            # Its factors are the largest arrays of the fit: free them before the next sweep.
             del program
             if level == 0.0 and self._at_rest(now, step, typical):
                 status = Status.CONVERGED
@@ -196,7 +220,7 @@ class Fitter:
             reached_values = dict(zip(self.problem.flow.wrt, now.theta.tolist(), strict=True))
             links = f"links of softness {level:.3g}" if level else "rigid links"
             checkpoint(reached_values, f"iteration {len(self.rows)}, cost {cost:.6g}", stage=links, cost=cost)
-            # Ever smaller fractions of ever new steps: this softness leads nowhere, another one may.
+            # Repeated small fractions of a step: this softness makes no progress, another one may.
             creeping = creeping + 1 + (fraction <= TINY) if fraction <= 0.25 and moved < 0.1 else 0
             if creeping >= 6:
                 status = Status.STALLED
@@ -206,19 +230,19 @@ class Fitter:
                 status = Status.CONVERGED
                 break
             if level == 0.0:
-                # Rigid links have no cost to descend: contraction of the steps is the test.
+                # With rigid links the cost need not decrease at every step: contraction of the steps is the test.
                 trouble = trouble + 1 if size > 0.7 * smallest else 0
                 smallest = min(smallest, size)
                 if trouble >= 6 and largest < 1:
                     status = Status.CONVERGED if self._immaterial(step, now.sweep, 0.05, 1e-6) else Status.STALLED
                     break
                 if trouble >= 6:
-                    # Full steps overshoot where the misfit is more curved than its linear model: halves contract.
+                    # Full steps overshoot where the cost is more curved than its linear model: half steps contract.
                     largest, trouble, smallest = 0.5, 0, np.inf
             if fraction == 1 and moved <= self.settings.advance:
                 level = self._next(level, moved)
                 if thin and level < THIN_BELOW and (times := self._spacing(now) // now.nodes.spacing) > 1:
-                    # Every second, third, … node stays, with its state.
+                    # Every second, third, … node is kept, with its state.
                     now, thin = self._thinned(now, times * now.nodes.spacing), False
         at_bound = ((now.theta <= self.low) | (now.theta >= self.high)) & (self.low < self.high)
         names = [f"theta_{i}" for i in range(self.low.size)]
@@ -230,22 +254,29 @@ class Fitter:
         )  # fmt: skip
 
     def _mixed(self, mixing: AndersonMixing, now: Iterate, step: ChainStep, typical: Array) -> ChainStep:
-        """The step, corrected by the last ones: where the misfit is curved Gauss-Newton alone creeps one way."""
+        """Return the step, corrected by Anderson mixing.
+
+        Where the cost is curved, plain Gauss-Newton makes many small steps in one direction.
+        """
         here = np.concatenate([now.theta / typical, (now.states / self.scale).ravel()])
         plain = np.concatenate([step.parameters / typical, (step.nodes / self.scale).ravel()])
         p, nodes = np.split(mixing.improve(here, plain), [now.theta.size])
         return replace(step, parameters=p * typical, nodes=nodes.reshape(now.states.shape) * self.scale)
 
     def information(self, now: Iterate) -> Array:
-        """Fisher information (k, k) of the parameters at an iterate, links rigid, states eliminated."""
+        """Return the Fisher information (k, k) of the parameters.
+
+        At an iterate, links rigid, states eliminated.
+        """
         typical = sizes_of(now.theta)
         return self._program(now, self._slack(0.0, now.nodes), typical).information - anchor_of(typical)
 
     def settle(
         self, theta: Array, states: Array, nodes: Nodes, residual: Array, steady: float
     ) -> tuple[float, Iterate, ChainProgram]:
-        """The likeliest states (J, n) at fixed parameters, from states nearby.
+        """Find the most likely states at fixed parameters.
 
+        states: (J, n), from states nearby.
         Returns L + ½ log|det K| of them, half of what Laplace's method gives for -2 log p with the states integrated
         out (K is the matrix of states and links, in which the variances of soft links cancel their norm), the iterate,
         and its linear system. It ends when that number is known to `steady`.
@@ -264,7 +295,10 @@ class Fitter:
         raise FlowError("The states at given parameters did not settle.")
 
     def objective(self, solution: MotionSolution) -> float:
-        """-2 log of what was maximised: readings under the loss in use, priors, given initial states, kicks."""
+        """Return -2 log of what was maximised.
+
+        Samples under the loss in use, priors, given initial states, kicks.
+        """
         if solution.marginal is not None:
             return solution.marginal
         weighted = 2 * self._cost(solution.sweep, self._slack(0.0, solution.nodes))
@@ -277,14 +311,20 @@ class Fitter:
         return plain + weighted - 2 * solution.sweep.cost + float(loss.sum())
 
     def with_plain_weights(self, solution: MotionSolution, weights: Array) -> MotionSolution:
-        """The same answer with the information and covariance that these weights (N, c) give."""
+        """Return the solution with the covariance of weights.
+
+        Information and covariance that these weights (N, c) give.
+        """
         now, typical = self.swept(solution.theta, solution.states, solution.nodes, weights), sizes_of(solution.theta)
         program = self._program(now, self._slack(0.0, now.nodes), typical)
         covariance = inverse_within(program.information, ~solution.at_bound, UNDETERMINED)
         return replace(solution, information=program.information - anchor_of(typical), covariance=covariance)
 
     def at_minimum(self, theta: Array, states: Array, nodes: Nodes) -> MotionSolution:
-        """The solution at parameters and states (J, n) that another method found to be a minimum."""
+        """Return the solution at a known minimum.
+
+        Another method found it: parameters and states (J, n).
+        """
         now = self.swept(theta, states, nodes, self._weights(None))
         at_bound = ((theta <= self.low) | (theta >= self.high)) & (self.low < self.high)
         none = np.zeros((theta.size, theta.size))
@@ -295,33 +335,51 @@ class Fitter:
         return self.with_plain_weights(made, now.weights)
 
     def closure(self, now: Sweep) -> float:
-        """Root mean square defect of the links, in units of each state's size."""
+        """Return the root mean square defect of links.
+
+        In units of each state's size.
+        """
         return float(np.sqrt(((now.defect / self.scale) ** 2).mean()))
 
     def _next(self, level: float, moved: float) -> float:
-        """A softer link by one factor, or rigid at once when stiff links hardly moved the parameters any more."""
+        """Return the next, smaller softness of the links.
+
+        Zero (rigid) at once when stiff links hardly moved the parameters any more.
+        """
         lower = level * self.settings.shrink
         if lower < self.settings.last_softness or (level <= RIGID_BELOW and moved <= 1e-2):
             return 0.0
         return lower
 
     def _settled(self, size: float, step: ChainStep, part: Sweep) -> bool:
-        """True when the step is at the tolerance, or no longer matters beside the standard errors."""
+        """Return whether a step ends the iteration.
+
+        It is at the tolerance, or negligible relative to the standard errors.
+        """
         return size <= self.settings.tolerance or (size <= 1e-4 and self._immaterial(step, part, 1e-3, 1e-9))
 
     def _at_rest(self, now: Iterate, step: ChainStep, typical: Array) -> bool:
-        """True when the step is not worth a sweep: a tenth of what ends the iteration once it is taken."""
+        """Return whether a step is not worth a sweep.
+
+        It is a tenth of what ends the iteration once it is taken.
+        """
         moved = float((np.abs(step.parameters) / typical).max(initial=0.0))
         shifted = float((np.abs(step.nodes) / self.scale).max())
         return max(moved, shifted) <= 1e-6 and self._immaterial(step, now.sweep, 1e-4, 1e-9)
 
     def _immaterial(self, step: ChainStep, part: Sweep, errors: float, closure: float) -> bool:
-        """Whether the step is below this many standard errors in every parameter, and the links close."""
+        """Return whether a step is negligible.
+
+        Below this many standard errors in every parameter, with closed links.
+        """
         deviation = np.sqrt(np.clip(np.diag(step.covariance), 0.0, None))
         return bool((np.abs(step.parameters) <= errors * deviation).all()) and self.closure(part) <= closure
 
     def _slack(self, level: float, nodes: Nodes) -> Array | None:
-        """Variances (n,) or (J, n) by which the links may stretch; kicks grow with the time between two nodes."""
+        """Return the variances by which links may stretch.
+
+        (n,) or (J, n); kicks grow with the time between two nodes.
+        """
         own = self.settings.process_noise
         if own is None:
             return (level * self.scale) ** 2 if level > 0 else None
@@ -337,7 +395,10 @@ class Fitter:
         return plain * np.minimum(1.0, self.settings.huber / np.maximum(size, 1e-300))
 
     def _reweigh(self, now: Iterate, level: float) -> Iterate:
-        """Huber weights from the residuals, once the states no longer follow every outlier."""
+        """Set Huber weights from the residuals.
+
+        Once the states no longer follow every outlier.
+        """
         if self.settings.huber is None or level > 0.1 * self.settings.softness:
             return now
         return self.swept(now.theta, now.states, now.nodes, self._weights(now.sweep.residual))
@@ -354,7 +415,10 @@ class Fitter:
     def _advance(
         self, now: Iterate, step: ChainStep, slack: Array | None, limit: Array, largest: float
     ) -> tuple[float, Iterate | None]:
-        """The largest tried fraction of the step that lowers the cost; rigid links take `largest` at once."""
+        """Return the largest tried fraction that lowers the cost.
+
+        Rigid links take `largest` at once.
+        """
         known = now.theta != 0
         rigid = slack is None or not slack.all()
         fraction = largest / max(float((np.abs(step.parameters) / limit)[known].max(initial=0.0)), 1.0)
@@ -373,7 +437,7 @@ class Fitter:
         return fraction, None
 
     def _spacing(self, now: Iterate) -> int:
-        """Samples per interval at the end."""
+        """Return the samples per interval at the end."""
         if self.settings.spacing is not None:
             return self.settings.spacing
         if self.settings.process_noise is not None or now.nodes.size < 50:
@@ -381,6 +445,7 @@ class Fitter:
         some = np.flatnonzero(now.nodes.linked)
         some = some[:: max(1, some.size // 200)]
         growth = np.linalg.norm(now.sweep.propagators[some], ord=2, axis=(1, 2))
+        # Tangents may grow by a factor of five over an interval.
         rate = max(float(np.log(np.median(growth))) / now.nodes.spacing, 1e-3)
         return int(np.clip(np.log(5.0) / rate, 1, 10))
 
@@ -391,14 +456,17 @@ class Fitter:
             found = self.noise_of(now)
             change = np.log(found / self.sensors.deviations)
             small = found < 0.3 * self.problem.samples.spread[self.sensors.channel]
-            # Residuals far from what the data themselves say of their noise belong to a motion that is still wrong.
+            # Residuals far from the noise guessed from the data belong to a motion that is still wrong.
             if np.ptp(change) < LARGEST_CHANGE_OF_WEIGHTS and small.all():
                 self.sensors = replace(self.sensors, deviations=found)
                 weights = self._weights(now.sweep.residual)
         return self.swept(now.theta, states, nodes, weights)
 
     def noise_of(self, now: Iterate) -> Array:
-        """Noise (S,) from the residuals, each sensor charged its share of the fitted numbers."""
+        """Return the noise (S,) from the residuals.
+
+        Each sensor is charged its share of the fitted numbers.
+        """
         samples = self.problem.samples
         fitted = now.states.shape[1] * len(samples.pieces) + now.theta.size
         return noise_found(samples, now.sweep.residual, self.sensors, fitted, self.settings.huber)

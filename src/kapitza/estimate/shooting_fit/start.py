@@ -1,4 +1,7 @@
-"""First guesses: states at every sample from the data, and the sizes of the states."""
+"""First states from the data, and their sizes.
+
+At every sample.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,24 @@ from kapitza.model import Model
 from kapitza.signal import difference_noise
 
 WIDEST_SLOPE = 40
-"""Samples over which a noisy coordinate is differenced at most."""
+"""Most samples over which a noisy coordinate is differenced."""
 
 
 def states_from_data(model: Model, samples: Samples, observation: Observation) -> tuple[Array, Flags, Flights | None]:
-    """States (N, n) at all samples, which of them (N, n) the data gave, and the flights between impacts, if any.
+    """Return first states (N, n) from the data.
 
-    Channels that are linear in the states are inverted; the rate of a coordinate that was seen is its smoothed
-    difference; what remains starts from the model's own start and is found by the iteration.
+    And which of them (N, n) the data gave, and the flights between impacts, if any.
+    Channels that are linear in the states are inverted; the rate of a measured coordinate is its smoothed
+    difference; the others start from the model's own start and are found by the iteration.
     """
     n = len(model.states)
     states = np.tile([model.start.get(name, 0.0) for name in model.states], (samples.size, 1))
     known = np.zeros((samples.size, n), bool)
     linear, gains = linear_rows(model, observation)
-    # A cusp at an impact looks like a spike, and is needed as it is.
+    # A cusp at an impact looks like a spike and must not be filtered.
     smooth = samples.outliers and not model.structure.impacts
     values = _without_spikes(samples, observation) if smooth else samples.values
-    # An angle of the sensor that the model takes as a plain coordinate turns on beyond half a turn.
+    # A plain coordinate measured by an angle sensor is not limited to half a turn: it is unwrapped.
     turning = observation.angles & linear & (gains[:, ~np.array(model.angles)] != 0).any(axis=1)
     if turning.any():
         values = values.copy()
@@ -72,17 +76,17 @@ def states_from_data(model: Model, samples: Samples, observation: Observation) -
 
 
 INSIDE = (1.0, 0.1, 10.0, -1.0, -0.1, -10.0)
-"""Starts of an unseen state, in units of the model, where the equations are not defined at zero."""
+"""Starts of an unmeasured state, in units of the model, where the equations are not defined at zero."""
 
 LOOKED_AT = 64
-"""Samples at which the equations are evaluated."""
+"""Samples at which the equations are evaluated for this test."""
 
 
 def _inside_domain(model: Model, samples: Samples, states: Array, known: Flags) -> Array:
-    """The states (N, n) with those that nothing sees moved to where the equations are defined.
+    """Move unmeasured states into the domain of the equations.
 
-    A length, a concentration or a volume divides: zero, the usual start of an unseen state, is outside. A start that
-    the model states is kept.
+    states: (N, n). A length, a concentration or a volume divides: zero, the usual start of an unmeasured state, is
+    outside. A start that the model states is kept.
     """
     unseen = [
         i for i, name in enumerate(model.states)
@@ -108,9 +112,10 @@ def _inside_domain(model: Model, samples: Samples, states: Array, known: Flags) 
 
 
 def _bridge(model: Model, samples: Samples, states: Array, known: Flags) -> None:
-    """Begin states at lost samples on the line between their neighbours, in place; they stay unknown.
+    """Interpolate states at lost samples, in place.
 
-    The start of the model may be far off, or outside the domain of the equations.
+    They start on the line between their neighbours and stay unknown. The start of the model may be far off, or outside
+    the domain of the equations.
     """
     for piece in samples.pieces:
         time = samples.time[piece]
@@ -120,7 +125,10 @@ def _bridge(model: Model, samples: Samples, states: Array, known: Flags) -> None
 
 
 def _without_spikes(samples: Samples, observation: Observation) -> Array:
-    """Readings with those far from the median of seven neighbours replaced by it (F. R. Hampel's filter)."""
+    """Return the samples without spikes (Hampel's filter).
+
+    Those far from the median of seven neighbours are replaced by it (F. R. Hampel).
+    """
     from scipy import ndimage
 
     values = samples.values.copy()
@@ -136,7 +144,10 @@ def _without_spikes(samples: Samples, observation: Observation) -> Array:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A coordinate and its rate, columns of the states (N, n) at times (N,), which are known (N, n) or not."""
+    """Coordinate and its rate, columns of the states.
+
+    states: (N, n) at times (N,), which are known (N, n) or not.
+    """
 
     time: Array
     states: Array
@@ -146,7 +157,10 @@ class _Pair:
     angle: bool
 
     def _lacking(self, pieces: list[slice], seen: int, other: int, least: int) -> Iterator[slice]:
-        """Pieces of more than `least` samples throughout which one column is known and the other is not."""
+        """Yield pieces where one column is unknown.
+
+        Of more than `least` samples, throughout which the other column is known.
+        """
         for piece in pieces:
             lacks = self.known[piece, seen].all() and not self.known[piece, other].any()
             if lacks and piece.stop - piece.start > least:
@@ -159,10 +173,11 @@ class _Pair:
             self.known[piece, self.rate] = True
 
     def fill_positions(self, pieces: list[slice]) -> None:
-        """Where only the rate was seen, the coordinate begins as its integral: a guess, about the start that was there.
+        """Integrate rates where only these are known.
 
-        An offset of the sensor and its noise make the integral drift; of a coordinate that does not turn, the straight
-        line through it is taken off.
+        The integral is a guess of the coordinate, about its present start.
+        An offset of the sensor and its noise make the integral drift; for a coordinate that does not turn, the straight
+        line through it is subtracted.
         """
         for piece in self._lacking(pieces, self.rate, self.coordinate, 2):
             time = self.time[piece]
@@ -174,7 +189,10 @@ class _Pair:
 
 
 def _slope(values: Array, time: Array) -> Array:
-    """Differences under a triangular window, as wide as the noise of the slope asks for."""
+    """Return smoothed differences.
+
+    Under a triangular window, as wide as the noise of the slope requires.
+    """
     slope = np.gradient(values, time, edge_order=1)
     if slope.size < 5:
         return slope
@@ -195,7 +213,10 @@ def _slope(values: Array, time: Array) -> Array:
 
 
 def sizes(model: Model, samples: Samples, states: Array, known: Flags) -> Array:
-    """Typical size (n,) of each state: its spread in the data, or of its guess, or the largest for unseen ones."""
+    """Return the typical size (n,) of each state.
+
+    Its spread in the data, or of its guess, or the largest for unmeasured ones.
+    """
     spread = np.array([spread_of(states[known[:, i], i], samples.outliers) for i in range(len(model.states))])
     some = np.asarray(known.any(axis=0))
     for i, angle in enumerate(model.angles):

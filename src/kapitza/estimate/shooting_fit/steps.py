@@ -1,4 +1,4 @@
-"""Steps of a sensor: its offset jumps at one sample and stays.
+"""Steps of a sensor: its offset jumps and stays.
 
 In a record alone a step and an impact look the same. A motion of the model is continuous where the model is, so a step
 stays in the residuals. With lines through WIDTH residuals on either side of a sample, extrapolated to it,
@@ -29,29 +29,32 @@ from kapitza.signal import MEDIAN_TO_DEVIATION
 from kapitza.solve import scaled_inverse
 
 WIDTH = 8
-"""Residuals on either side through which a line is laid."""
+"""Residuals on either side through which a line is fitted."""
 
 LEAST = 7.0
-"""Robust deviations of J that make a step, at least."""
+"""Smallest J of a step, in robust deviations."""
 
 AGREE = 0.4
-"""Share of the jump by which the difference of the two samples may deviate from it."""
+"""Largest deviation of the difference of the two samples from the jump, as a share of it."""
 
 FEWEST = 80
-"""Samples of a sensor that show the scatter of J, at least."""
+"""Fewest samples of a sensor that determine the scatter of J."""
 
 MOST = 4
-"""Steps of a sensor up to which they are faults of the sensor and not the motion."""
+"""Most steps of a sensor that count as its faults; more belong to the motion."""
 
 ROUNDS, REFINED = 3, 2
-"""Searches for steps: small ones show when large ones are gone; Newton steps of the sizes."""
+"""Searches for steps (small ones become visible when large ones are removed), and Newton steps of their sizes."""
 
 UNDETERMINED = 1e-12
-"""Relative information of a direction below which it is left as it is."""
+"""Relative information of a direction below which it counts as undetermined and is not moved."""
 
 
 def without_steps(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
-    """The fit made again with the steps of the sensors taken off; as it is where there are none."""
+    """Fit again with the steps subtracted.
+
+    Unchanged where there are none.
+    """
     if task.settings.robust or task.settings.process_noise or task.model.impacts:
         return task, found
     for _ in range(ROUNDS):
@@ -67,7 +70,10 @@ def without_steps(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
 
 
 def with_step_sizes(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
-    """The sizes of the steps estimated with states and parameters, and their uncertainty in the covariance."""
+    """Estimate the sizes of the steps.
+
+    With states and parameters; their uncertainty enters the covariance.
+    """
     if not task.steps or found.solution.status is not Status.CONVERGED:
         return task, found
     for _ in range(REFINED):
@@ -93,7 +99,7 @@ def with_step_sizes(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
 
 
 def step_warnings(task: MotionTask) -> Iterator[str]:
-    """A sentence for each step."""
+    """Yield a warning for each step."""
     records = [record for record, _ in task.request.records]
     for step in task.steps:
         head = f"record {step.record}: " if len(records) > 1 else ""
@@ -107,7 +113,10 @@ def step_warnings(task: MotionTask) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Joint:
-    """Newton step (m,) of the sizes, their information (m, m), and the parameters' answer (k, m) to a unit of each."""
+    """Newton step (m,) of the step sizes.
+
+    own: their information (m, m); response: change (k, m) of the parameters by a unit of each.
+    """
 
     move: Array
     own: Array
@@ -136,7 +145,7 @@ def _joint(task: MotionTask, found: Found) -> _Joint | None:
 
 
 def _column(samples: Samples, step: Step) -> Array:
-    """What a unit of the step adds to the samples (N, c)."""
+    """Return the effect (N, c) of a unit step."""
     made = np.zeros(samples.values.shape)
     later = (samples.record == step.record) & (samples.time >= step.time)
     made[later & (samples.sensor[:, step.channel] >= 0), step.channel] = 1.0
@@ -144,14 +153,17 @@ def _column(samples: Samples, step: Step) -> Array:
 
 
 def _taken_off(task: MotionTask, steps: tuple[Step, ...], known: tuple[Step, ...] | None = None) -> MotionTask:
-    """The task with these steps off its samples; known: steps off already to whose sizes these are additions."""
+    """Return the task with steps subtracted.
+
+    From its samples; known: steps already subtracted, to whose sizes these are additions.
+    """
     samples, everything = task.problem.samples, task.everything
     values, whole = samples.values.copy(), everything.values.copy()
     for step in steps:
         for target, where in ((values, samples), (whole, everything)):
             later = (where.record == step.record) & (where.time >= step.time)
             target[later, step.channel] -= step.size
-    # A large step is off by a part first, and found again at the same place.
+    # A large step may be subtracted only in part at first, and is then found again at the same place.
     there = {(step.channel, step.record, step.time): step for step in task.steps}
     for step in steps:
         place = step.channel, step.record, step.time
@@ -167,7 +179,10 @@ def _taken_off(task: MotionTask, steps: tuple[Step, ...], known: tuple[Step, ...
 
 
 def _states_without(task: MotionTask, steps: tuple[Step, ...]) -> Array:
-    """First states (N, n) with the steps off where a channel reads a state."""
+    """Return first states (N, n) with steps subtracted.
+
+    Where a channel measures a state.
+    """
     states, samples, names = task.states.copy(), task.problem.samples, list(task.model.states)
     for step in steps:
         expression = task.observation.expressions[step.channel]
@@ -179,7 +194,10 @@ def _states_without(task: MotionTask, steps: tuple[Step, ...]) -> Array:
 
 
 def _steps(task: MotionTask, found: Found) -> tuple[Step, ...]:
-    """Steps that the residuals show, the sharpest of each sensor."""
+    """Return the steps that the residuals show.
+
+    The sharpest of each sensor.
+    """
     from scipy.ndimage import maximum_filter1d
 
     samples, part = task.problem.samples, found.solution.sweep
@@ -203,7 +221,10 @@ def _steps(task: MotionTask, found: Found) -> tuple[Step, ...]:
 
 
 def _jumps(residual: Array, joined: Flags) -> Array:
-    """Jump (N,) of residuals at each sample that is a step, 0 elsewhere; joined: (N - 1,) whether neighbours follow."""
+    """Return the jump (N,) of residuals at steps.
+
+    0 elsewhere; joined: (N - 1,) whether neighbours follow.
+    """
     from scipy.ndimage import maximum_filter1d
 
     line = _end_weights()
@@ -217,7 +238,7 @@ def _jumps(residual: Array, joined: Flags) -> Array:
     large = np.abs(jump)
     whole = np.lib.stride_tricks.sliding_window_view(joined, 2 * WIDTH - 1).all(axis=1)
     good = (large > LEAST * scale) & (np.abs(gap - jump) < AGREE * large) & whole
-    # The largest around, among those that agree with the difference of the two samples.
+    # Only the largest in its neighbourhood counts, among those that agree with the difference of the two samples.
     height = np.where(good, large, 0.0)
     good &= height == maximum_filter1d(height, 2 * WIDTH + 1)
     made = np.zeros(residual.size)
@@ -226,6 +247,9 @@ def _jumps(residual: Array, joined: Flags) -> Array:
 
 
 def _end_weights() -> Array:
-    """Weights (WIDTH,) of samples at -WIDTH … -1 in the value of their line at -1/2."""
+    """Return the weights (WIDTH,) of a line's end value.
+
+    Of samples at -WIDTH … -1 in the value of their line at -1/2.
+    """
     x = np.arange(-WIDTH, 0) + 0.5
     return np.asarray(np.linalg.pinv(np.stack([np.ones(WIDTH), x], axis=1))[0], float)

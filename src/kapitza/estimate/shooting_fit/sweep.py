@@ -1,4 +1,7 @@
-"""One sweep over all shooting intervals: residuals, defects, and the pieces of the normal equations."""
+"""Sweep over all shooting intervals.
+
+Residuals, defects, and the pieces of the normal equations.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,20 @@ LARGEST_CHUNK = 4_000_000
 """Numbers of the tangents that are held at once."""
 
 FEWEST_TOGETHER = 8
-"""Intervals that are propagated together at least: they share a batch of the integrator."""
+"""Fewest intervals that are propagated together: they share a batch of the integrator."""
 
 FEEBLE = 1e-8
-"""Weight of the pull of each state, in units of its size, towards where it is."""
+"""Weight of the regularisation of each state towards its present value, in units of its size."""
 
 STEPS_PER_INTERVAL = 5000
-"""Integration steps beyond which trial values are given up: good ones need a few to a few hundred."""
+"""Integration steps above which trial values are rejected: good ones need a few to a few hundred."""
 
 
 @dataclass(frozen=True)
 class MotionProblem:
-    """What a fit works on: a compiled flow with sensitivities, samples, the observation, prior knowledge.
+    """Flow, samples, observation and priors of a fit.
 
+    The flow is compiled with sensitivities.
     columns: (k,) positions of the free parameters in the run-time vector; angles: (n,) states on a circle.
     held_state, held_weight: (R, n) known first states of the records with their weights (0 where unknown), or None.
     """
@@ -46,13 +50,16 @@ class MotionProblem:
 
     @property
     def held_count(self) -> int:
-        """How many numbers of the first states are known."""
+        """Number of known components of the first states."""
         if self.held_weight is None:
             return 0
         return int(np.count_nonzero(self.held_weight[self.samples.record[self.samples.begins]]))
 
     def parameters(self, theta: Array, index: Indices) -> Array:
-        """Run-time vectors (len(index), npar) with the free columns set."""
+        """Return run-time vectors with the free columns set.
+
+        (len(index), npar).
+        """
         rows = self.samples.parameters[index].copy()
         rows[:, self.columns] = theta
         return rows
@@ -60,12 +67,12 @@ class MotionProblem:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Everything at one iterate.
+    """Residuals and normal equations at one iterate.
 
     residual: (N, c) predicted minus measured; predicted: (N, c); defect: (J, n) of each link (0 where there is none);
     hessian (J, n, n), gradient (J, n), mixed (J, n, k), parameter_hessian (k, k), parameter_gradient (k,) of ½ Σ w r²;
     propagators (J, n, n), influence (J, n, k) of the links. cost: ½ Σ w r² with the prior.
-    own_hessian (J, k, k), own_gradient (J, k): what each interval adds to the parameters' sums, where asked for.
+    own_hessian (J, k, k), own_gradient (J, k): what each interval adds to the parameters' sums, where requested.
     """
 
     residual: Array
@@ -83,7 +90,10 @@ class Sweep:
     own_gradient: Array | None = None
 
     def over(self, here: slice) -> Sweep:
-        """The intervals that start at the nodes in `here` alone, with what their own readings say of the parameters."""
+        """Return the sweep of some intervals.
+
+        Those that start at the nodes in `here`, with the information of their own samples on the parameters.
+        """
         assert self.own_hessian is not None
         assert self.own_gradient is not None
         return replace(
@@ -95,22 +105,28 @@ class Sweep:
 
 
 def sizes_of(theta: Array) -> Array:
-    """Size (k,) of every parameter: its value, one where that is zero."""
+    """Return the size (k,) of every parameter.
+
+    Its value, one where that is zero.
+    """
     return np.where(theta != 0, np.abs(theta), 1.0)
 
 
 def anchor_of(typical: Array) -> Array:
-    """A pull (k, k) of the parameters towards where they are, feeble beside their sizes (k,); see `chain_of`."""
+    """Return a weak regularisation (k, k) of the parameters.
+
+    Towards their present values, small relative to their sizes (k,); see `chain_of`.
+    """
     return np.diag((1e-4 / typical) ** 2)
 
 
 def chain_of(
     part: Sweep, linked: Flags, scale: Array, anchor: Array | float = 0.0, slack: Array | None = None
 ) -> ChainProgram:
-    """The equations of a step from what a sweep gives.
+    """Return the equations of a step from a sweep.
 
-    A feeble pull towards the present iterate, of the states and by `anchor` (k, k) of the parameters, keeps directions
-    that nothing determines yet from running away; it has no gradient, so it does not move the answer.
+    A weak regularisation towards the present iterate, of the states and by `anchor` (k, k) of the parameters, keeps
+    undetermined directions from diverging; it has no gradient, so it does not move the solution.
     """
     return ChainProgram(
         part.hessian + np.diag(FEEBLE / scale**2),
@@ -135,10 +151,11 @@ def sweep(
     by_interval: bool = False,
     beside: Array | None = None,
 ) -> Sweep:
-    """Propagate every interval from its node and linearise; weights: (N, c) inverse variances.
+    """Propagate every interval from its node and linearise.
 
+    weights: (N, c) inverse variances.
     by_interval: keep what each interval adds to the sums of the free parameters. beside (N, c, m): what further
-    parameters, all zero now, would add to the readings; they come after the free ones, k growing by m.
+    parameters, all zero now, would add to the samples; they come after the free ones, k growing by m.
     """
     further = 0 if beside is None else beside.shape[2]
     count, n, k = nodes.size, states.shape[1], theta.size + further
@@ -178,7 +195,10 @@ def sweep(
 
 @dataclass(frozen=True)
 class _Sweeping:
-    """A sweep under way: where it is taken, and the sums that its intervals are written into."""
+    """Sweep in progress.
+
+    Where it is taken, and the sums that its intervals are written into.
+    """
 
     problem: MotionProblem
     nodes: Nodes
@@ -189,7 +209,10 @@ class _Sweeping:
     result: Sweep
 
     def add(self, group: Indices, length: int) -> None:
-        """The intervals of one length that start at the nodes in `group`."""
+        """Add the intervals of one length.
+
+        They start at the nodes in `group`.
+        """
         problem, result, free = self.problem, self.result, self.theta.size
         samples, observation, n = problem.samples, problem.observation, self.states.shape[1]
         start, index = self.states[group], self.nodes.index[group]
@@ -229,7 +252,10 @@ class _Sweeping:
             result.own_hessian[group], result.own_gradient[group] = normal[:, own, own], pull[:, own]
 
     def _add_at_nodes(self, matrix: Array, states: Array, at: Indices, group: Indices) -> None:
-        """Readings at the nodes alone, linear in the states: nothing there depends on the parameters."""
+        """Add samples at the nodes alone.
+
+        Linear in the states: nothing there depends on the parameters.
+        """
         result, weights, value = self.result, self.weights[at], states @ matrix.T
         gap = self.problem.observation.residual(value.copy(), self.problem.samples.values[at])
         result.residual[at], result.predicted[at] = gap, value

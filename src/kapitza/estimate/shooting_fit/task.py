@@ -1,4 +1,7 @@
-"""A fit made ready: what was asked, the data, the numbers it starts from."""
+"""Setup of a shooting fit.
+
+The request, the data, the numbers it starts from.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,15 @@ if TYPE_CHECKING:
 WHO = "ShootingFit"
 
 FLOW_TOLERANCE = 1e-13
-"""Of the integration: far below any noise, and a third cheaper than rounding."""
+"""Tolerance of the integration: far below any noise, and a third cheaper than one at rounding."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A jump of the offset of a channel: number of channel and record, time [s] of the first sample after it, size."""
+    """Jump of the offset of a channel.
+
+    Number of channel and record, time [s] of the first sample after it, size.
+    """
 
     channel: int
     record: int
@@ -45,12 +51,12 @@ class Step:
 
 @dataclass(frozen=True)
 class MotionTask(Task):
-    """What was asked and what the fit starts from.
+    """Request and starting values of a fit.
 
     states: (N, n) at the samples; known: (n,) which of them the data gave; scale: (n,) size of each state.
     everything: all samples, those held back included; positions: (N,) positions in it of the samples fitted.
-    outliers: (N, c) samples that the fit left out because the motion passes them by, None for none.
-    steps: of the sensors, taken off the samples.
+    outliers: (N, c) samples that the fit left out because they are far from the motion, None for none.
+    steps: of the sensors, subtracted from the samples.
     """
 
     settings: ShootingFit
@@ -70,12 +76,18 @@ class MotionTask(Task):
 
     @property
     def fitted(self) -> int:
-        """Numbers that are fitted: initial states of the pieces, parameters and steps of the sensors."""
+        """Number of fitted values.
+
+        Initial states of the pieces, parameters and steps of the sensors.
+        """
         return self.scale.size * len(self.problem.samples.pieces) + len(self.names) + len(self.steps)
 
     @property
     def doubtful_bridges(self) -> str:
-        """A sentence about segments that were taken as one motion, to be told where the motion does not fit."""
+        """Sentence about bridged segments.
+
+        They were taken as one motion; reported where the motion does not fit.
+        """
         count = bridged_segments(self.request.records, self.settings.max_gap, self.settings.bridge)
         if not count:
             return ""
@@ -87,7 +99,7 @@ class MotionTask(Task):
 
 
 def prepare(method: ShootingFit, request: Request) -> MotionTask:
-    """Everything that the fit works on, checked."""
+    """Check a request and set up the fit."""
     request.require_start()
     model, names = request.model, request.names
     data = request.records
@@ -123,7 +135,10 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
 
 
 def _positions(samples: Samples, hold_back: float) -> Indices:
-    """Positions of the samples to fit: all of each record but its end."""
+    """Return the positions of the samples to fit.
+
+    All of each record but its end.
+    """
     count = np.bincount(samples.record)
     first = np.concatenate([[0], np.cumsum(count)[:-1]])
     fitted = count - np.round(hold_back * count).astype(int)
@@ -133,7 +148,10 @@ def _positions(samples: Samples, hold_back: float) -> Indices:
 def _held(
     model: Model, initial: Mapping[str, float] | Sequence[Mapping[str, float]], scale: Array, records: int
 ) -> dict[str, Array]:
-    """States (R, n) and weights (R, n) that tie the first state of each record."""
+    """Return known first states and their weights.
+
+    (R, n) each; they tie the first state of each record.
+    """
     each = [initial] * records if isinstance(initial, Mapping) else list(initial)
     if len(each) != records:
         raise ModelError(f"initial holds {len(each)} states for {records} records: give one mapping for each.")

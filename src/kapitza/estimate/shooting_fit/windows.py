@@ -1,7 +1,7 @@
-"""Windows of a long record: which stretches tell most about the parameters.
+"""Informative windows of a long record.
 
-The information of a window about the parameters is its Fisher matrix with the states eliminated. Windows with states of
-their own are joined by the parameters only, so their information adds up.
+The information of a window about the parameters is its Fisher matrix with the states eliminated. Windows with separate
+states are joined by the parameters only, so their information adds up.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from kapitza.estimate.shooting_fit.solver import Fitter, densest_spacing
 from kapitza.estimate.shooting_fit.sweep import sizes_of
 
 FEW = 5
-"""Windows with the largest motion among which the first one is chosen by information."""
+"""Windows with the largest motion from which the first one is chosen by information."""
 
 MOST = 60
-"""Windows whose information is computed when several are to be chosen."""
+"""Most windows whose information is computed when several are to be chosen."""
 
 
 def best_window(fitter: Fitter, theta: Array, states: Array, width: int, seen: bool) -> int:
-    """First sample of the window to begin with: the most informative of those with the largest motion.
+    """Return the first sample of the best window.
 
+    The most informative of those with the largest motion.
     states: (N, n) as the data give them. seen: whether they give all; otherwise the motion alone decides.
     """
     samples = fitter.problem.samples
@@ -40,7 +41,10 @@ def best_window(fitter: Fitter, theta: Array, states: Array, width: int, seen: b
 
 
 def best_windows(fitter: Fitter, theta: Array, states: Array, width: int, count: int) -> Indices:
-    """Positions of the samples in the `count` windows that together determine the parameters best."""
+    """Return the samples of the `count` best windows.
+
+    Together they determine the parameters best.
+    """
     size = fitter.problem.samples.size
     every = np.arange(0, size - width + 1, width)
     starts = every[np.unique(np.linspace(0, every.size - 1, MOST).round().astype(int))] if every.size > MOST else every
@@ -50,7 +54,10 @@ def best_windows(fitter: Fitter, theta: Array, states: Array, width: int, count:
 
 
 def informations(fitter: Fitter, theta: Array, states: Array, starts: Indices, width: int) -> Array:
-    """Fisher information (W, k, k) of each window at these parameters and states; 0 where no motion leads through."""
+    """Return the Fisher information (W, k, k) of windows.
+
+    At these parameters and states; 0 where no motion leads through.
+    """
     found = np.zeros((starts.size, theta.size, theta.size))
     spacing = densest_spacing(states)
     for i, start in enumerate(starts):
@@ -67,10 +74,11 @@ def informations(fitter: Fitter, theta: Array, states: Array, starts: Indices, w
 
 
 def most_informative(found: Array, count: int, scale: Array) -> Indices:
-    """Positions of `count` windows that together determine the parameters best, in the order of the record.
+    """Return the positions of the most informative windows.
 
+    `count` windows that together determine the parameters best, in the order of the record.
     One after the other, each time the window that raises log det of the sum most (greedy D-optimal design). scale: (k,)
-    size of each parameter; a feeble information at the start lets a single window leave some undetermined.
+    size of each parameter; a small information at the start lets a single window leave some undetermined.
     """
     relative = found * np.outer(scale, scale)
     largest = max(float(np.trace(relative, axis1=1, axis2=2).max(initial=0.0)), 1e-300)
