@@ -279,7 +279,7 @@ def test_parabola_extremum_and_its_deviation():
 def test_refusals_say_what_is_missing():
     with pytest.raises(RigError, match="has no feedback: give the numerical part"):
         Experiment(pendulum_rig())
-    with pytest.raises(RigError, match="which frequency"):
+    with pytest.raises(RigError, match="frequency of the excitation"):
         Experiment(duffing_rig())
     with pytest.raises(RigError, match='no parameter "omeg"'):
         Experiment(duffing_rig(), frequency="omeg")

@@ -51,8 +51,8 @@ def plan(
 ) -> Plan:
     """Return the most informative experiments.
 
-    Every experiment is simulated at draws of what is known of the parameters, and its Fisher information added to that
-    knowledge. The expected width of an interval is the geometric mean over the draws; with one value of the parameters
+    Every experiment is simulated at draws from the known distribution of the parameters, and its Fisher information is
+    added. The expected width of an interval is the geometric mean over the draws; with one value of the parameters
     alone a plan would count on a branch that may not be there.
 
     Parameters

@@ -215,7 +215,7 @@ class Plan(Shown):
 
     def __str__(self) -> str:
         if not self.expected:
-            return "No experiment that may be chosen stays within the limits and tells something: widen what may vary."
+            return "No experiment that may be chosen stays within the limits and is informative: widen what may vary."
         lines = ["Next experiment, the best first (standard errors, 5-95 % over what the parameters may be):"]
         for rank, one in enumerate(self.expected, 1):
             lines.append(f"  {rank}. {self.words(one.choice)}")

@@ -45,7 +45,7 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
             raise RigError("A rig cannot be put into a given state: plan runs from rest or by a sweep.")
         if choice.drive:
             raise RigError(
-                f'A rig has its own drive, the plan asks for "{choice.drive}": pass a function that measures.'
+                f'A rig has its own drive, the plan requires "{choice.drive}": pass a function that measures.'
             )
         unread = [name for name in choice.channels if name not in rig.outputs]
         if unread:

@@ -1,4 +1,7 @@
-"""Experiments as objects: rigs, measurements on them, stability of hybrid tests with delay."""
+"""Experiments as objects.
+
+Rigs, measurements on them, stability of hybrid tests with delay.
+"""
 
 from kapitza.base.argument_checks import check_names
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint

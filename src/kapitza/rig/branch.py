@@ -1,4 +1,7 @@
-"""RigBranch: motions of an experiment followed along a parameter, with everything that was measured."""
+"""Branch measured on an experiment.
+
+Motions followed along a parameter, with everything that was measured.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class RigPoint:
-    """One motion of the experiment at which the control does nothing.
+    """Motion at which the control vanishes.
 
     value: of the parameter followed; z: (N,) unknowns with it. residual: rms of the residuals over their deviations.
-    effort: rms of the periodic control over that of the controlled coordinate's own acceleration. beyond: what modes
-    that are not unknowns hold, as a share of the scales. measurements: that this point took. sign: of the determinant
+    effort: rms of the periodic control over that of the controlled coordinate's own acceleration. beyond: amplitude of
+    the
+    modes that are not unknowns, as a share of the scales. measurements: that this point took. sign: of the determinant
     of the Jacobian by the demands, which changes where a real multiplier passes 1. spread: covariance of the demands at
-    which the control would vanish exactly, J⁻¹ Σ J⁻ᵀ with the residuals that are left and their noise in Σ; channels:
+    which the control would vanish exactly, J⁻¹ Σ J⁻ᵀ with the residuals and their noise in Σ; channels:
     the output of each block of demands. refined: measured by `measure_orbit`, so that `spread` is the whole covariance
     of the motion. deviation: of the parameter, at which the control would vanish in the plane across the branch;
     correction: (N,) from z to there by the Jacobian, and across: (N, N) its covariance.
@@ -56,7 +60,10 @@ class RigPoint:
 
     @property
     def stability(self) -> str:
-        """From measured multipliers, "unknown" without them or where their noise does not decide."""
+        """Stability from measured multipliers.
+
+        "unknown" without them or where their noise does not decide.
+        """
         if self.multipliers is None:
             return "unknown"
         largest = float(np.abs(self.multipliers).max())
@@ -66,14 +73,18 @@ class RigPoint:
         return "stable" if largest < 1 else "unstable"
 
     def series(self, output: str) -> FourierSeries:
-        """The measured motion of an output, with the modes of the demand."""
+        """Return the measured motion of an output.
+
+        With the modes of the demand.
+        """
         return self.measurement.series(output).with_modes(self.modes)
 
 
 @dataclass(frozen=True)
 class RigBifurcation:
-    """Where the motions change character, as measured: kind, value, its standard deviation, how it was found.
+    """Measured bifurcation.
 
+    kind, value, its standard deviation, how it was found.
     direction: (2,) for a doubling, the phase (cosine and sine of the new first mode) in which the branch leaves.
     position: number of the branch point before it (-1 for those found from the rest state).
     """
@@ -96,7 +107,10 @@ class RigBifurcation:
 
 @dataclass(frozen=True)
 class RigBranch:
-    """Motions along a parameter. Iterable over `RigPoint`; status says how the walk ended, message the reason."""
+    """Motions along a parameter.
+
+    Iterable over `RigPoint`; status: how the continuation ended, message: the reason.
+    """
 
     parameter: str
     points: tuple[RigPoint, ...]
@@ -123,7 +137,10 @@ class RigBranch:
         return tuple(b for b in self.bifurcations if b.kind == "fold")
 
     def table(self) -> pd.DataFrame:
-        """One row per point: parameter, amplitude of each output, residual, effort, measurements, stability."""
+        """Return a table with one row per point.
+
+        Parameter, amplitude of each output, residual, effort, measurements, stability.
+        """
         rows = []
         for point in self.points:
             row: dict[str, Any] = {self.parameter: point.value}
@@ -140,10 +157,12 @@ class RigBranch:
     def orbits(
         self, output: str | tuple[str, ...], samples: Count = 64, indices: Iterable[int] | None = None
     ) -> OrbitSet:
-        """The motions as orbits with covariance, for `identify(model, orbits, ...)`.
+        """Return the motions as orbits with covariance.
 
+        For `identify(model, orbits, ...)`.
         output: the measured channels, names of states of the model; their rates follow from the series.
-        Points are as the walk left them: within their noise of the free motion, with a covariance from a Jacobian that
+        Points are as the continuation left them: within their noise of the free motion, with a covariance from a
+        Jacobian that
         was carried along, too small near folds. For parameters with calibrated intervals measure those you take by
         `measure_orbit` first (`with_points`).
         """
@@ -157,11 +176,12 @@ class RigBranch:
         return OrbitSet(orbits, angles=(False,) * (2 * len(names)), message="orbits followed on a rig")
 
     def measured(self, output: str, state: str | None = None, indices: Iterable[int] | None = None) -> MeasuredBranch:
-        """The points as data for `identify(model, branch.measured("x"), free=[...])`: amplitudes, phases, their noise.
+        """Return the points as a measured branch.
 
+        Data for `identify(model, branch.measured("x"), free=[...])`: amplitudes, phases, their noise.
         output: the measured channel; state: its name in the model, where it differs. Each point has its own noise:
-        of the parameter, at which the control would vanish, and of amplitude and phase, from the sensor and from what
-        is left of the control. Phases are those of the first harmonic beside the drive, cos of the excitation phase.
+        of the parameter, at which the control would vanish, and of amplitude and phase, from the sensor and from the
+        remaining control. Phases are those of the first harmonic beside the drive, cos of the excitation phase.
         """
         chosen = self._chosen(indices, (output,))
         rows = np.array([_response(p, output, self.repeats) for p in chosen])
@@ -172,7 +192,10 @@ class RigBranch:
         )  # fmt: skip
 
     def _chosen(self, indices: Iterable[int] | None, outputs: tuple[str, ...]) -> list[RigPoint]:
-        """Return the points of these numbers, all of them for None; refuse unknown outputs and an empty choice."""
+        """Return the points of these numbers.
+
+        All of them for None; refuses unknown outputs and an empty choice.
+        """
         for name in outputs:
             if name not in self.outputs:
                 raise RigError(no_such("The rig", "output", name, self.outputs))
@@ -183,12 +206,18 @@ class RigBranch:
         return [self.points[i] for i in numbers]
 
     def with_points(self, points: Mapping[int, RigPoint]) -> RigBranch:
-        """The branch with some of its points replaced, such as those that `measure_orbit` returned."""
+        """Replace some points of the branch.
+
+        Such as those that `measure_orbit` returned.
+        """
         _check_numbers("points", points, len(self), "points", low=0)
         return replace(self, points=tuple(points.get(i, p) for i, p in enumerate(self.points)))
 
     def with_folds(self, folds: Mapping[int, RigBifurcation]) -> RigBranch:
-        """The branch with some of its folds (by their number) replaced by those that `measure_fold` returned."""
+        """Replace some folds of the branch.
+
+        By their number, such as those that `measure_fold` returned.
+        """
         _check_numbers("folds", folds, sum(b.kind == "fold" for b in self.bifurcations), "folds", low=0)
         number, kept = -1, []
         for bifurcation in self.bifurcations:
@@ -213,7 +242,10 @@ class RigBranch:
 
 
 def _check_numbers(what: str, numbers: Iterable[int], count: int, of: str, low: int | None = None) -> None:
-    """Refuse numbers of points or folds that the branch does not have; low: the least, -count by default."""
+    """Refuse numbers that the branch does not have.
+
+    Of points or folds; low: the least, -count by default.
+    """
     for number in numbers:
         if not (-count if low is None else low) <= number < count:
             raise RigError(f"{what} has the number {number}; the branch has {count} {of}, counted from 0.")
@@ -222,7 +254,10 @@ def _check_numbers(what: str, numbers: Iterable[int], count: int, of: str, low: 
 def _orbit(
     point: RigPoint, names: tuple[str, ...], repeats: int, values: Mapping[str, float], samples: int
 ) -> PeriodicOrbit:
-    """A point of the branch as a periodic orbit: section points each excitation period, covariance from the noise."""
+    """Convert a point to a periodic orbit.
+
+    Section points each excitation period, covariance from the noise.
+    """
     found = point.measurement
     period = 2 * np.pi / found.frequency
     times = period * np.arange(samples) / samples
@@ -259,7 +294,10 @@ def _orbit(
 
 
 def _response(point: RigPoint, name: str, repeats: int) -> tuple[float, ...]:
-    """Parameter, half peak-to-peak value and phase of the drive's harmonic, each with its standard deviation."""
+    """Return parameter, amplitude and phase of a point.
+
+    Half the peak-to-peak value and the phase of the drive's harmonic, each with its standard deviation.
+    """
     found = point.measurement
     value, coefficients, covariance = _free_motion(point, name)
     times = 2 * np.pi / found.frequency * np.arange(512) / 512
@@ -275,10 +313,11 @@ def _response(point: RigPoint, name: str, repeats: int) -> tuple[float, ...]:
 
 
 def _free_motion(point: RigPoint, name: str) -> tuple[tuple[float, float], Array, Array]:
-    """Return where the control would vanish: the parameter with its deviation, coefficients and their covariance.
+    """Return the motion where control would vanish.
 
-    The control that is left has one sign along stretches of a branch, and would move parameters of a fit together: it
-    is taken out by the Jacobian, in the plane across the branch.
+    The parameter with its deviation, coefficients and their covariance.
+    The remaining control has one sign along stretches of a branch, and would shift parameters of a fit together: it
+    is removed by the Jacobian, in the plane across the branch.
     """
     found = point.measurement
     coefficients = found.coefficients[found.outputs.index(name)].copy()
@@ -290,7 +329,7 @@ def _free_motion(point: RigPoint, name: str) -> tuple[tuple[float, float], Array
     first = point.channels.index(name) * count
     block = slice(first, first + count)
     if name in found.demands:
-        # At the free motion reading and demand are equal.
+        # At the free motion measured value and demand are equal.
         coefficients[:count] = point.z[block]
         covariance[:count, :count] = 0.0
     coefficients[:count] += point.correction[block]
@@ -300,7 +339,10 @@ def _free_motion(point: RigPoint, name: str) -> tuple[tuple[float, float], Array
 
 
 def _coefficient_covariance(point: RigPoint, name: str) -> Array:
-    """Of the measured coefficients as those of a free motion: sensor noise, and what is left of the control."""
+    """Return the covariance of the measured coefficients.
+
+    As those of a free motion: sensor noise, and the remaining control.
+    """
     found = point.measurement
     result = np.diag(found.deviations[found.outputs.index(name)] ** 2)
     if point.spread is not None and name in point.channels:
@@ -312,7 +354,10 @@ def _coefficient_covariance(point: RigPoint, name: str) -> Array:
 
 
 def _reading_rows(found: Measurement, name: str, times: Array, order: int) -> Array:
-    """(times, coefficients) derivative of a reading (or its rate) by the measured coefficients."""
+    """Return derivatives of measured values by coefficients.
+
+    (times, coefficients), of a measured value or its rate.
+    """
     count = found.coefficients.shape[1]
     rows = np.empty((times.size, count))
     for k in range(count):

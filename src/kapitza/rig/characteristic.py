@@ -1,4 +1,7 @@
-"""Roots of characteristic functions with delays, all of them right of a line: counted by the argument principle."""
+"""Roots of characteristic functions with delays.
+
+All roots right of a line, counted by the argument principle.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,20 @@ NEWTON_STEPS = 60
 
 @dataclass(frozen=True)
 class Characteristic:
-    """An analytic function h(λ) with its derivative; both take arrays."""
+    """Analytic function h(λ) with its derivative.
+
+    Both take arrays.
+    """
 
     value: Callable[[Complex], Complex]
     slope: Callable[[Complex], Complex]
 
 
 def refine(function: Characteristic, starts: Complex) -> Complex:
-    """Roots reached by Newton's method from each start; those that do not converge are left out."""
+    """Refine roots by Newton's method.
+
+    From each start; those that do not converge are left out.
+    """
     roots = np.array(starts, complex).ravel()
     done = np.zeros(roots.size, bool)
     with np.errstate(all="ignore"):
@@ -37,6 +46,7 @@ def refine(function: Characteristic, starts: Complex) -> Complex:
             here = roots[moving]
             step = function.value(here) / function.slope(here)
             size, longest = np.abs(step), 0.3 * (np.abs(here) + 1.0)
+            # Near a zero of the slope a full Newton step would leave the region.
             step = np.where(size > longest, step * (longest / np.where(size > 0, size, 1.0)), step)
             roots[moving] = here - step
             done[moving] = np.abs(step) <= 1e-10 * (1.0 + np.abs(here))
@@ -44,7 +54,10 @@ def refine(function: Characteristic, starts: Complex) -> Complex:
 
 
 def distinct(roots: Complex) -> Complex:
-    """Each root once, those of the upper half plane only, rightmost first."""
+    """Return each root once.
+
+    Those of the upper half plane only, rightmost first.
+    """
     upper = np.where(roots.imag < 0, roots.conj(), roots)
     upper = upper[np.unique(np.round(upper, 6), return_index=True)[1]]
     upper = upper[np.argsort(-np.real(upper), kind="stable")]
@@ -56,8 +69,9 @@ def distinct(roots: Complex) -> Complex:
 
 
 def count_roots(function: Characteristic, left: float, right: float, top: float) -> int:
-    """Roots with left < Re λ < right and |Im λ| < top, by the winding of h along the border of the rectangle.
+    """Count roots in a rectangle.
 
+    Roots with left < Re λ < right and |Im λ| < top, by the winding of h along the border of the rectangle.
     The border is refined where h turns by more than one radian between neighbours. h is real on the real axis, so the
     upper half of the border is enough.
     """
@@ -83,8 +97,9 @@ def count_roots(function: Characteristic, left: float, right: float, top: float)
 def rightmost(
     function: Characteristic, chains: Complex, left: float, right: float, top: float, real_top: float
 ) -> Complex:
-    """All roots right of `left` with |Im λ| < top, rightmost first (upper half plane).
+    """Return all roots right of `left`.
 
+    With |Im λ| < top, rightmost first (upper half plane).
     chains: guesses for the infinite chains of roots; further starts cover the rectangle up to `real_top`. The number
     of roots found is checked against the argument principle.
     """
@@ -103,5 +118,5 @@ def rightmost(
             return inside
     raise ConvergenceError(
         f"{found} characteristic roots were found between Re λ = {left:g} and {right:g}, |Im λ| < {top:g}; the "
-        f"argument principle says {wanted}."
+        f"argument principle gives {wanted}."
     )

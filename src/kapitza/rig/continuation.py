@@ -1,4 +1,7 @@
-"""Following motions of an experiment: the walk of `kapitza.solve` on measured residuals, the Jacobian carried along."""
+"""Continuation of motions of an experiment.
+
+The continuation of `kapitza.solve` on measured residuals, the Jacobian carried along.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +41,25 @@ CHORD = 0.1
 """Shortest chord, in scaled unknowns, that the direction of a branch is taken from."""
 
 Watch = Callable[["RigPoint"], bool | None]
-"""Called with each point as it is found; returning True ends the walk."""
+"""Called with each point as it is found; returning True ends the continuation."""
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """A point that the walk comes from but that is not a point of the branch, such as the rest state at a doubling."""
+    """Point before the first of a branch.
+
+    It is not a point of the branch, such as the rest state at a doubling.
+    """
 
     z: Array
 
 
 @dataclass
 class _Walk:
-    """State of a walk: the family, what was found, how often the present point failed."""
+    """State of a continuation.
+
+    The family, the points found, how often the present point failed.
+    """
 
     family: RigFamily
     stepping: RigStepping
@@ -62,10 +71,12 @@ class _Walk:
     arclength: float = 0.0
 
     def predict(self, known: Sequence[RigPoint | Anchor], step: float) -> tuple[Array, Array, float]:
-        """Along the last chord, bent as the last two chords are: guess, border row and its target.
+        """Predict along the last chord.
 
-        Chords reach back as far as the step ahead, and never less than CHORD: between points that lie closer than
-        their noise a chord points anywhere.
+        Bent as the last two chords are: guess, border row and its target.
+        Chords reach back as far as the step ahead, and never less than CHORD: the direction between points that are
+        closer than
+        their noise is random.
         """
         weights = 1.0 / self.family.scale**2
         earlier = [*known[:-1][:1], *self.points] if isinstance(known[0], Anchor) else self.points
@@ -90,11 +101,17 @@ class _Walk:
         return guess, row, float(row @ places[0]) + step
 
     def fitted(self, z: Array) -> Array:
-        """Unknowns of an earlier point in the present number of modes."""
+        """Return unknowns in the present number of modes.
+
+        Of an earlier point.
+        """
         return resized(z, self.family.experiment)
 
     def correct(self, guess: tuple[Array, Array, float]) -> Outcome[RigPoint]:
-        """The point at this guess; at the bound of the parameter where the step would pass it."""
+        """Return the point at this guess.
+
+        At the bound of the parameter where the step would pass it.
+        """
         z, row, target = guess
         bound = self.family.passed(z[-1])
         if bound is None:
@@ -120,7 +137,7 @@ class _Walk:
         before = experiment.measurements
         outcome = solved(self.family, z, row, target, self.jacobian, self.stepping, self.points[-1])
         if outcome.z is None or outcome.found is None:
-            # What a limit of the rig forbids says nothing against the Jacobian.
+            # A refusal by a limit of the rig is not a sign of a bad Jacobian.
             self.failures += self.family.refused is None
             return Outcome(None, outcome.iterations, outcome.message)
         missing = experiment.missing_modes(outcome.found)
@@ -135,13 +152,19 @@ class _Walk:
         return Outcome(point, outcome.iterations)
 
     def _jumped(self, z: Array, length: float) -> bool:
-        """Is the point farther off the line of the predictor than the step is long?"""
+        """Return whether the corrector jumped.
+
+        The point is farther off the line of the predictor than the step is long.
+        """
         last = self.fitted(self.points[-1].z)
         return bool(np.sqrt(np.sum(((z - last) / self.family.scale) ** 2)) > 2.5 * length + 0.05)
 
     @property
     def at_bound(self) -> bool:
-        """Has the parameter arrived at a bound, coming from inside?"""
+        """Whether the parameter has arrived at a bound.
+
+        Coming from inside.
+        """
         value, (low, high) = self.points[-1].value, self.family.bounds
         rising = len(self.points) < 2 or value >= self.points[-2].value
         near = 1e-9 * self.family.parameter_scale
@@ -154,6 +177,7 @@ class _Walk:
             f"{self.family.parameter} = {outcome.z[-1] if outcome.z is not None else np.nan:.5g}: the residuals vanish "
             "but the motion is not one of the experiment."
         )
+        # Too few modes converge without a sign of it: two or three put the fold of HYBRID 8-9 % low.
         if not self.add_modes or experiment.modes >= experiment.most_modes:
             raise TooFewModesError(text + f" Take more modes (most_modes is {experiment.most_modes}).")
         before = experiment.modes
@@ -180,7 +204,9 @@ def follow_rig(
     watch: Watch | None = None,
     monitor: Monitor | None = None,
 ) -> RigBranch:
-    """Follow motions of an experiment along a parameter, stable or not, without a model of it.
+    """Follow motions of an experiment along a parameter.
+
+    Stable or not, without a model of the experiment.
 
     Parameters
     ----------
@@ -188,7 +214,8 @@ def follow_rig(
     start : mapping of FourierSeries, RigBifurcation or None
         Demands to begin with (None: zero); a period doubling of the rest state, which the branch then leaves.
     parameter : str
-        Name of the parameter; bounds: (low, high) at which the walk ends. No value beyond them, or beyond the bounds
+        Name of the parameter; bounds: (low, high) at which the continuation ends. No value beyond them, or beyond the
+        bounds
         that the rig declares, is sent.
     direction : int
         +1 or -1: in which direction of the parameter to begin (not from a doubling).
@@ -197,13 +224,15 @@ def follow_rig(
     add_modes : bool
         Add modes where those beyond the unknowns hold energy; otherwise refuse.
     record : path
-        File to which every measurement and point is written as it is made; with resume=True an interrupted walk goes on
-        from the points in it, after the last of them was measured again: a rig or a setting that is not the one of the
+        File to which every measurement and point is written as it is made; with resume=True an interrupted continuation
+        goes
+        on from the points in it, after the last of them was measured again: a rig or a setting that is not the one of
+        the
         record is refused.
     watch : callable
-        Called with each point; True ends the walk.
+        Called with each point; True ends the continuation.
     monitor : Monitor
-        Is shown the points of the walk and may end it, between two measurements; the points so far are returned.
+        Is shown the points and may end the continuation, between two measurements; the points so far are returned.
 
     Raises
     ------
@@ -250,7 +279,10 @@ def _begun(
     amplitude: float,
     stepping: RigStepping,
 ) -> tuple[RigPoint | Anchor, list[RigPoint]]:
-    """The point before the last one, and all points that the walk begins with."""
+    """Return the first points of a continuation.
+
+    The point before the last one, and all points that the continuation begins with.
+    """
     if kept:
         return kept[-2], kept
     if isinstance(start, RigBifurcation):
@@ -259,7 +291,10 @@ def _begun(
 
 
 def _check_unchanged(family: RigFamily, last: RigPoint, stepping: RigStepping) -> None:
-    """Measure the last point on record again: a rig that was changed since does not rest there."""
+    """Measure the last point on record again.
+
+    The control does not vanish there on a rig that was changed since.
+    """
     noise = in_deviations(family.residual(resized(last.z, family.experiment)))
     if noise > 3 * stepping.noise_level:
         raise RigError(
@@ -269,7 +304,10 @@ def _check_unchanged(family: RigFamily, last: RigPoint, stepping: RigStepping) -
 
 
 def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, float]) -> RigBranch:
-    """What was walked, with its folds; began: measurements and rig time before it."""
+    """Return the branch with its folds.
+
+    began: measurements and rig time before it.
+    """
     experiment, parameter = run.family.experiment, run.family.parameter
     found = tuple(folds_of(run.points, parameter, run.family.parameter_scale))
     for bifurcation in found:
@@ -289,10 +327,13 @@ def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, float
 
 
 def _walked(run: _Walk, before: RigPoint | Anchor, watch: Watch | None, task: Task | None = None) -> tuple[Status, str]:
-    """Walk until a bound, a limit, a failure or the user ends it."""
+    """Trace the branch until something ends it.
+
+    A bound, a limit, a failure or the user.
+    """
     stepping, name = run.stepping, run.family.parameter
     if len(run.points) >= stepping.max_points:
-        return Status.CONVERGED, f"The {stepping.max_points} points asked for were reached."
+        return Status.CONVERGED, f"The {stepping.max_points} requested points were reached."
     seed: list[Any] = [before, run.points[-1]]
     if run.at_bound:
         return Status.CONVERGED, f"{name} = {run.points[-1].value:.6g} is at the bound."
@@ -309,7 +350,7 @@ def _walked(run: _Walk, before: RigPoint | Anchor, watch: Watch | None, task: Ta
             if run.at_bound:
                 return Status.CONVERGED, f"{name} = {point.value:.6g} is at the bound."
             if len(run.points) >= stepping.max_points:
-                return Status.CONVERGED, f"The {stepping.max_points} points asked for were reached."
+                return Status.CONVERGED, f"The {stepping.max_points} requested points were reached."
     except StepCollapse as collapse:
         if run.family.refused is not None:
             return Status.STALLED, f"The branch reached a limit of the rig. {run.family.refused}"
@@ -328,7 +369,10 @@ def _walked(run: _Walk, before: RigPoint | Anchor, watch: Watch | None, task: Ta
 def walk_on(
     family: RigFamily, points: Sequence[RigPoint], stepping: RigStepping, add_modes: bool, watch: Watch
 ) -> list[RigPoint]:
-    """Walk on from the last two points until the watcher or a limit ends it; the points given come first."""
+    """Continue from the last two points.
+
+    Until the watcher or a limit ends it; the points given come first.
+    """
     run = _Walk(family, stepping, points[-1].jacobian, add_modes, list(points))
     run.arclength = points[-1].arclength
     for point in points:
@@ -340,7 +384,10 @@ def walk_on(
 def first_points(
     family: RigFamily, start: Mapping[str, FourierSeries] | None, direction: int, stepping: RigStepping
 ) -> tuple[RigPoint | Anchor, list[RigPoint]]:
-    """A point at the present parameter, and one a step further."""
+    """Return the first two points of a branch.
+
+    One at the present parameter, and one a step further.
+    """
     experiment = family.experiment
     value = experiment.values[family.parameter]
     frequency = experiment.base_frequency(experiment.values)
@@ -361,7 +408,10 @@ def first_points(
 
 
 def _first_step(family: RigFamily, value: float, step: float) -> float:
-    """The first step of the parameter, no farther than its bound."""
+    """Return the first step of the parameter.
+
+    No farther than its bound.
+    """
     bound = family.passed(value + step)
     step = step if bound is None else bound - value
     if abs(step) < 1e-3 * family.parameter_scale:
@@ -375,10 +425,13 @@ def _first_step(family: RigFamily, value: float, step: float) -> float:
 def leave_doubling(
     family: RigFamily, doubling: RigBifurcation, amplitude: float, stepping: RigStepping
 ) -> tuple[RigPoint | Anchor, list[RigPoint]]:
-    """The first point of the branch that leaves a doubling of the rest state, in the phase of its null vector."""
+    """Return the first point after a doubling.
+
+    Of the branch that leaves a doubling of the rest state, in the phase of its null vector.
+    """
     experiment = family.experiment
     if doubling.direction is None or not experiment.tracked:
-        raise RigError("This bifurcation does not say in which phase its branch leaves; find it with find_doubling.")
+        raise RigError("This bifurcation has no phase in which its branch leaves; find it with find_doubling.")
     rest = np.append(experiment.pack(doubling.demands), doubling.value)
     way = np.zeros(rest.size)
     way[1:3] = doubling.direction / np.linalg.norm(doubling.direction)

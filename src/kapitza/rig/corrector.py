@@ -1,4 +1,7 @@
-"""One point of a measured branch: the corrector on residuals with noise, and what it leaves behind."""
+"""Corrector for one point of a measured branch.
+
+On residuals with noise; it also updates the Jacobian.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class RigStepping:
-    """How the walk on a rig steps, in scaled unknowns.
+    """Steps of the continuation on a rig.
 
+    In scaled unknowns.
     Steps grow by 1.3 after two iterations or fewer and shrink by 0.7 after five or more; a failure halves them. largest
     0.2: with 0.3 a parabola through five points misses a fold by a per cent. noise_level: a point holds when the rms of
     its residuals over their deviations is below this (below 1.2 few points converge, 4 costs a per cent on a fold).
@@ -46,7 +50,10 @@ class RigStepping:
 
 
 class TooFewModesError(RigError):
-    """Energy in modes that are not unknowns: the answer would look converged and be wrong."""
+    """Energy in modes that are not unknowns.
+
+    The result would look converged and be wrong.
+    """
 
 
 CARRIED = 1.0
@@ -74,8 +81,9 @@ def solved(
     stepping: RigStepping,
     last: RigPoint | None = None,
 ) -> Solved:
-    """Newton with Broyden updates on measured residuals; in doubt the last point is measured again, longer.
+    """Correct a point on measured residuals.
 
+    Newton with Broyden updates; in doubt the last point is measured again, longer.
     last: the point the guess comes from; the step between the two is the first update of the Jacobian.
     """
     system = MeasuredBordered(family, row[None], np.array([target]))
@@ -110,8 +118,9 @@ def in_deviations(found: Residual) -> float:
 
 
 def _learnt(family: RigFamily, last: RigPoint, z: Array, jacobian: Array) -> Array:
-    """The carried Jacobian with what the step from the last point to the guess says.
+    """Update the carried Jacobian by the step.
 
+    The step from the last point to the guess.
     The corrector starts at the guess, so the measurement there is needed anyway.
     """
     experiment = family.experiment
@@ -164,7 +173,10 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
 
 
 def resized(z: Array, experiment: Experiment) -> Array:
-    """A vector of coefficients (and the parameter) in the experiment's present number of modes."""
+    """Return unknowns in the present number of modes.
+
+    A vector of coefficients (and the parameter), for the experiment's modes.
+    """
     blocks, wanted = len(experiment.inputs), 2 * experiment.modes + 1
     count = (z.size - 1) // blocks
     if count == wanted:

@@ -1,4 +1,7 @@
-"""Bifurcations of an experiment in two parameters: doublings by the amplitude condition, folds by short walks."""
+"""Bifurcations of an experiment in two parameters.
+
+Doublings by the amplitude condition, folds by short continuations.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,15 @@ from kapitza.rig.fourier import FourierSeries
 Array = NDArray[Any]
 
 BEFORE, AFTER = 3, 3
-"""Points of a short walk on either side of a fold."""
+"""Points of a short continuation on either side of a fold."""
 
 
 @dataclass(frozen=True)
 class RigCurve:
-    """Bifurcations of one kind: the parameter `parameter` at which they lie, for values of `second`."""
+    """Curve of bifurcations of one kind.
+
+    The parameter `parameter` at which they are, for values of `second`.
+    """
 
     kind: str
     parameter: str
@@ -40,7 +46,10 @@ class RigCurve:
         return len(self.points)
 
     def table(self) -> pd.DataFrame:
-        """One row per point: both parameters, the standard deviation, measurements, how it was found."""
+        """Return a table with one row per point.
+
+        Both parameters, the standard deviation, measurements, how it was found.
+        """
         rows = [
             {self.second: b.values[self.second], self.parameter: b.value, "deviation": b.deviation,
              "measurements": b.measurements, "method": b.method}
@@ -61,8 +70,9 @@ def doubling_curve(
     amplitude: float = 0.1,
     stepping: RigStepping | None = None,
 ) -> RigCurve:
-    """Doublings of the rest state along a second parameter, by the amplitude condition (HYBRID 31).
+    """Measure doublings along a second parameter.
 
+    Doublings of the rest state, by the amplitude condition (HYBRID 31).
     The first value lies near that of `doubling`; each point starts from its neighbours (extrapolated once there are
     two) and takes over the Jacobian. amplitude: rms, in units of the controlled input. The parameter at which the
     motion has this amplitude differs from the doubling by its square; half of it is measured too, and both are
@@ -108,7 +118,10 @@ def doubling_curve(
 
 
 def _extrapolated(found: list[RigBifurcation], second: str, value: float) -> RigBifurcation:
-    """A guess at the next value of the second parameter, from the last two points."""
+    """Extrapolate a guess from the last two points.
+
+    At the next value of the second parameter.
+    """
     if len(found) < 2:
         return found[-1]
     a, b = found[-2:]
@@ -124,7 +137,10 @@ def _extrapolated(found: list[RigBifurcation], second: str, value: float) -> Rig
 
 @dataclass
 class _FoldWalk:
-    """Short walks across a fold, each begun from the points of the one before."""
+    """Short continuations across a fold.
+
+    Each begins with the points of the one before.
+    """
 
     experiment: Experiment
     parameter: str
@@ -132,7 +148,10 @@ class _FoldWalk:
     points: list[RigPoint] = field(default_factory=list)
 
     def cross(self, scale: float, add_modes: bool) -> RigBifurcation:
-        """Two points brought to the present parameters along the old chord, then the walk until the fold is behind."""
+        """Trace the branch across the fold.
+
+        Two points are brought to the present parameters along the old chord, then the branch is traced past the fold.
+        """
         family = RigFamily(self.experiment, self.parameter, scale, self.stepping.difference)
         first, second = self.points[:2]
         chord = resized(second.z, self.experiment) - resized(first.z, self.experiment)
@@ -165,7 +184,10 @@ class _FoldWalk:
 
 @dataclass
 class _Passed:
-    """Ends a walk when the parameter has turned round and come back over some points."""
+    """Watcher that ends a continuation past a fold.
+
+    When the parameter has turned round and come back over some points.
+    """
 
     after: int
     values: list[float] = field(default_factory=list)
@@ -187,11 +209,13 @@ def fold_curve(
     stepping: RigStepping | None = None,
     add_modes: bool = True,
 ) -> RigCurve:
-    """A fold of a measured branch along a second parameter: at each value a short walk crosses it.
+    """Measure a fold along a second parameter.
 
-    Each walk begins with two points of the one before, moved to the new parameters across the branch (the followed
+    At each value a short continuation crosses the fold of the measured branch.
+    Each continuation begins with two points of the one before, moved to the new parameters across the branch (the
+    followed
     parameter is free there, so a fold that moves does not matter), and carries the Jacobian on. Steps of the second
-    parameter should move the motion by no more than a step of the walk.
+    parameter should move the motion by no more than a step of the continuation.
     """
     experiment.check(second)
     if not 0 <= fold < len(branch.folds):

@@ -1,4 +1,7 @@
-"""Will a hybrid test with direct coupling blow up? Roots, essential radius, compensation, actuator, critical delay."""
+"""Stability of hybrid tests with direct coupling.
+
+Roots, essential radius, compensation, actuator, critical delay.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,10 @@ Array = NDArray[Any]
 Complex = NDArray[np.complex128]
 
 SCAN = np.geomspace(2e-4, 1.0, 60)
-"""Delays in s at which stability is looked at when no closed form gives the critical one."""
+"""Delays in s at which stability is tested when no closed form gives the critical one."""
 
 MULTIPLES = 40
-"""Of the spacing of a compensation, up to which the critical delay is looked for."""
+"""Of the spacing of a compensation, up to which the critical delay is searched."""
 
 
 MOST_ORDER = 30
@@ -38,8 +41,9 @@ MOST_ORDER = 30
 
 @dataclass(frozen=True)
 class Compensation:
-    """Polynomial extrapolation of the demand over the delay (HYBRID 19-20): ỹ(t) = Σ_j c_j y(t - jΔ), Σ c_j = 1.
+    """Polynomial extrapolation of the demand over the delay.
 
+    HYBRID 19-20: ỹ(t) = Σ_j c_j y(t - jΔ), Σ c_j = 1.
     order: degree of the polynomial; points: how many past values (default order + 1, an interpolation; more are fitted
     by least squares); spacing: Δ in s (default: the delay itself).
     """
@@ -70,8 +74,9 @@ class Compensation:
 
 @dataclass(frozen=True)
 class DelayStability:
-    """What a delay does to a directly coupled hybrid test, at the hanging state.
+    """Effect of a delay on a hybrid test.
 
+    Directly coupled, at the hanging state.
     roots: rightmost characteristic roots of the upper half plane in 1/s, verified by the argument principle.
     rate: largest real part, 1/s. essential_rate: growth rate of arbitrarily high frequencies, 1/s (-inf when an
     actuator filters them). robust_factor: (m/M) Σ|c_j|, above 1 the essential instability cannot be tuned away (Hale);
@@ -124,7 +129,10 @@ class DelayStability:
         return pd.DataFrame([row])
 
     def plot(self, **settings: Anything) -> Any:
-        """Roots in the complex plane, and the rate against the delay."""
+        """Plot roots and the rate over the delay.
+
+        Roots in the complex plane.
+        """
         from kapitza.report import plot_delay_stability
 
         return plot_delay_stability(self, **settings)
@@ -146,7 +154,9 @@ def delay_stability(
     compensation: Compensation | int = 0,
     actuator: SecondOrder | None = None,
 ) -> DelayStability:
-    """Stability of a hybrid test M y'' + C y' + K y = F, F = -m y_a'', y_a(t) = y(t - τ), before it is run.
+    """Analyse the stability of a hybrid test.
+
+    M y'' + C y' + K y = F, F = -m y_a'', y_a(t) = y(t - τ), before it is run.
 
         M λ² + C λ + K + m λ² A(λ) Σ_j c_j e^{-λ (τ + jΔ)} = 0
 
@@ -196,8 +206,9 @@ def _check_actuator(actuator: SecondOrder | None, delay: float) -> None:
 def essential_radius(
     ratio: Callable[[Array], Array], delay: float, start: float, cycles: int, points: int = 2000
 ) -> float:
-    """Growth of the highest frequencies over `cycles` delays along a motion: max_s Π_k |ratio(t + s + kτ)|, 0 ≤ s < τ.
+    """Return the growth of the highest frequencies.
 
+    Over `cycles` delays along a motion: max_s Π_k |ratio(t + s + kτ)|, 0 ≤ s < τ.
     ratio: m/M cos²θ as a function of time for the pendulum; above 1 on the whole stretch it is a growth.
     """
     instants = start + np.linspace(0.0, delay, points, endpoint=False)[:, None] + delay * np.arange(cycles)[None, :]
@@ -257,7 +268,10 @@ def _characteristic(test: DelayStability, weights: Array, ages: Array) -> Charac
 
 
 def _essential(mu: float, weights: Array, delay: float, spacing: float) -> tuple[float, Complex]:
-    """Rate of the difference equation z(t) = -μ Σ c_j z(t - τ - jΔ) on the common grid, and its multipliers per Δ."""
+    """Return rate and multipliers of the essential part.
+
+    Rate of the difference equation z(t) = -μ Σ c_j z(t - τ - jΔ) on the common grid, and its multipliers per Δ.
+    """
     steps = delay / spacing
     if abs(steps - round(steps)) > 1e-6 * steps:
         return _robust_rate(mu * np.abs(weights), delay + spacing * np.arange(weights.size)), np.empty(0, complex)
@@ -269,7 +283,10 @@ def _essential(mu: float, weights: Array, delay: float, spacing: float) -> tuple
 
 
 def _robust_rate(weights: Array, ages: Array) -> float:
-    """ρ with Σ w_j e^{-ρ age_j} = 1: the rate for delays that differ a little from any common grid."""
+    """Return the robust essential rate.
+
+    ρ with Σ w_j e^{-ρ age_j} = 1: the rate for delays that differ a little from any common grid.
+    """
 
     def excess(rho: float) -> float:
         return float(np.log(np.sum(weights * np.exp(-rho * ages))))
@@ -285,7 +302,10 @@ def _robust_rate(weights: Array, ages: Array) -> float:
 
 
 def _critical(test: DelayStability) -> float:
-    """Smallest delay at which a root reaches the imaginary axis; every delay counts when m ≥ M without actuator."""
+    """Return the smallest unstable delay.
+
+    At which a root reaches the imaginary axis; every delay counts when m ≥ M without actuator.
+    """
     if test.actuator is None and test.robust_factor >= 1.0 and test.compensation.spacing is None:
         return 0.0
     if test.actuator is None and test.compensation.order == 0 and test.compensation.points in (None, 1):
@@ -322,7 +342,10 @@ def _bisected(test: DelayStability, stable: float, unstable: float) -> float:
 
 
 def _first_crossing(test: DelayStability) -> float:
-    """From |K - Mω² + iCω| = mω²: the delay is the phase over ω."""
+    """Return the critical delay in closed form.
+
+    From |K - Mω² + iCω| = mω²: the delay is the phase over ω.
+    """
     M, C, K, m = test.mass, test.damping, test.stiffness, test.moving_mass
     squares = np.roots([M**2 - m**2, C**2 - 2 * K * M, K**2])
     found = []

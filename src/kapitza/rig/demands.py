@@ -1,4 +1,7 @@
-"""A demand as the rig follows it: the series set last, reached from the one before without a jump."""
+"""Demands as the rig follows them.
+
+The series set last, reached from the one before without a jump.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ RESERVE = 0.02
 
 @dataclass(frozen=True)
 class Demand:
-    """series, reached from `before` over `ramp` samples from sample number `since` on.
+    """Demand on its way to a series.
 
-    What was there before may itself still be on its way; the next change begins when it has arrived.
+    series, reached from `before` over `ramp` samples from sample number `since` on.
+    The earlier demand may itself still be changing; the next change begins when it has arrived.
     """
 
     series: FourierSeries
@@ -33,7 +37,10 @@ class Demand:
     ramp: int = 0
 
     def taylor(self, times: Array, numbers: Array, step: float, degree: int) -> Array:
-        """(N, degree + 1) Taylor coefficients in time about `times`; numbers: of the samples (fractions allowed)."""
+        """Return Taylor coefficients in time.
+
+        (N, degree + 1) about `times`; numbers: of the samples (fractions allowed).
+        """
         target = self.series.taylor(times, degree)
         if self.before is None or not self.ramp or numbers[0] >= self.arrives:
             return target
@@ -51,23 +58,35 @@ class Demand:
 
     @property
     def arrives(self) -> float:
-        """Number of the sample from which on it is the series alone."""
+        """Sample from which on the change is over.
+
+        From this number on the demand is the series alone.
+        """
         return -math.inf if self.before is None else self.since + self.ramp
 
     def at(self, number: float) -> Demand:
-        """The demand as it matters from this sample on: what is behind is forgotten."""
+        """Return the demand from this sample on.
+
+        Changes that are over are dropped.
+        """
         if self.before is None or number >= self.arrives:
             return Demand(self.series)
         return replace(self, before=self.before.at(number))
 
     def replaced(self, series: FourierSeries, number: int, rate_limit: float, least: int, step: float) -> Demand:
-        """The change to another series, begun at this sample or when the present one has arrived."""
+        """Return the change to another series.
+
+        Begun at this sample or when the present one has arrived.
+        """
         known = self.at(number)
         since = max(float(number), known.arrives)
         return Demand(series, known, since, ramp_length(self.series, series, rate_limit, least, step))
 
     def with_frequency(self, frequency: float) -> Demand:
-        """The same coefficients at another base frequency: the phase goes on, so that the values do too."""
+        """Return the demand at another base frequency.
+
+        The same coefficients: the phase goes on, so that the values do too.
+        """
         before = None if self.before is None else self.before.with_frequency(frequency)
         return replace(self, series=FourierSeries(frequency, self.series.coefficients), before=before)
 
@@ -76,7 +95,10 @@ class Demand:
 
 
 def _blend(x: Array, rate: float, degree: int) -> Array:
-    """Taylor coefficients in time of the blend at x, which grows by `rate` per second; flat outside [0, 1]."""
+    """Return Taylor coefficients of the blend.
+
+    In time, at x, which grows by `rate` per second; flat outside [0, 1].
+    """
     inside = np.clip(x, 0.0, 1.0)
     slopes = [
         inside**3 * (10 - 15 * inside + 6 * inside**2),
@@ -95,8 +117,9 @@ def _blend(x: Array, rate: float, degree: int) -> Array:
 
 
 def ramp_length(before: FourierSeries, after: FourierSeries, rate_limit: float, least: int, step: float) -> int:
-    """Samples over which the change keeps within the rate limit.
+    """Return the samples of a change.
 
+    Over which the change keeps within the rate limit.
     While two demands blend, the rate is at most the larger of their rates plus the slope of the blend times their
     distance; for that both leave RESERVE of the limit.
     """

@@ -1,4 +1,7 @@
-"""Period doubling of a rest state, measured: by the determinant of a response, and by an amplitude condition."""
+"""Measured period doubling of a rest state.
+
+By the determinant of a response, and by an amplitude condition.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ LEFT = 0.15
 
 @dataclass
 class _RestState(MeasuredSystem):
-    """The motion without the subharmonic: only the driven inputs move, at multiples of the excitation frequency."""
+    """Equations of the motion without subharmonic.
+
+    Only the driven inputs move, at multiples of the excitation frequency.
+    """
 
     experiment: Experiment
     values: dict[str, float]
@@ -58,7 +64,10 @@ class _RestState(MeasuredSystem):
         return Measured(found.value[self.free], found.deviation[self.free])
 
     def jacobian(self, x: Array) -> Array:
-        """By differences of a quarter of the scale: the rest state is nearly linear, so one serves all forcings."""
+        """Measure the Jacobian by differences.
+
+        Of a quarter of the scale: the rest state is nearly linear, so one serves all forcings.
+        """
         here, step = self.measure(x).value, 0.25 * self.size
         columns = [(self.measure(x + step * unit).value - here) / step for unit in np.eye(x.size)]
         return np.column_stack(columns)
@@ -67,7 +76,10 @@ class _RestState(MeasuredSystem):
 def rest_state(
     experiment: Experiment, values: dict[str, float], start: Array, jacobian: Array | None
 ) -> tuple[Array, Array]:
-    """Demands (unknowns,) at which the experiment moves with the excitation alone, and the Jacobian for the next."""
+    """Return the demands of the rest state.
+
+    Demands (unknowns,) at which the experiment moves with the excitation alone, and the Jacobian for the next.
+    """
     if experiment.part is None:
         return np.zeros(experiment.unknowns), np.zeros((0, 0))
     state = _RestState(experiment, values)
@@ -87,7 +99,10 @@ def rest_state(
 
 @dataclass(frozen=True)
 class Response:
-    """G = ∂(θ - θ̃)/∂θ̃ for the first mode (2, 2) with variances, its determinant with deviation, the null direction."""
+    """Response of the first mode.
+
+    G = ∂(θ - θ̃)/∂θ̃ for the first mode (2, 2) with variances, its determinant with deviation, the null direction.
+    """
 
     matrix: Array
     variance: Array
@@ -98,9 +113,10 @@ class Response:
 
 @dataclass(frozen=True)
 class HigherModes:
-    """Response to the other subharmonic modes of the controlled input, measured once: it changes little.
+    """Response to the other subharmonic modes.
 
-    The doubled motion has such modes of its own (the third by the parametric forcing). A demand without them lets the
+    Of the controlled input, measured once: it changes little.
+    The doubled motion contains such modes (the third by the parametric forcing). A demand without them makes the
     controller resist them: det G of the first mode alone is then off in proportion to the gain.
     places: (n,) their unknowns; columns: (2 + n, n) residuals of the first mode, then theirs, per unit of each.
     """
@@ -110,7 +126,10 @@ class HigherModes:
 
 
 def subharmonic_places(experiment: Experiment) -> Array:
-    """Unknowns of the controlled input in the modes that only a doubled motion has, the first mode left out."""
+    """Return the unknowns of higher subharmonic modes.
+
+    Of the controlled input in the modes that only a doubled motion has, the first mode left out.
+    """
     modes = [k for k in range(2, experiment.modes + 1) if k % experiment.repeats]
     return np.array([2 * k - 1 + j for k in modes for j in (0, 1)], int)
 
@@ -118,7 +137,10 @@ def subharmonic_places(experiment: Experiment) -> Array:
 def _columns(
     experiment: Experiment, values: dict[str, float], rest: Array, places: Array, rows: Array, size: float
 ) -> tuple[Array, Array]:
-    """Central differences of the residuals `rows` by the unknowns `places`, and their deviations."""
+    """Return central differences of the residuals.
+
+    Of `rows` by the unknowns `places`, and their deviations.
+    """
     matrix, spread = np.empty((rows.size, places.size)), np.empty((rows.size, places.size))
     for column, place in enumerate(places):
         pair = []
@@ -140,8 +162,9 @@ def higher_modes(experiment: Experiment, values: dict[str, float], rest: Array, 
 def subharmonic_response(
     experiment: Experiment, values: dict[str, float], rest: Array, size: float, higher: HigherModes
 ) -> Response:
-    """Perturb both coefficients of the first mode of the controlled input by ± size and read the residual.
+    """Measure the response of the first mode.
 
+    Both coefficients of the first mode of the controlled input are perturbed by ± size.
     The higher modes follow as they would without control: G = G₁₁ - G₁₃ G₃₃⁻¹ G₃₁.
     """
     rows = np.array([1, 2, *higher.places])
@@ -171,7 +194,9 @@ def find_doubling(
     max_iterations: int = 12,
     average: int = 6,
 ) -> RigBifurcation:
-    """Period doubling of the rest state by det G = 0, without a model of the experiment.
+    """Find the period doubling of the rest state.
+
+    By det G = 0, without a model of the experiment.
 
     The determinant is scanned upwards from the lower bound until it changes its sign, then located by regula falsi
     (Illinois). Its null vector gives the phase in which the doubled motion leaves. G is that of the first mode of the
@@ -181,7 +206,7 @@ def find_doubling(
     Parameters
     ----------
     bounds : (low, high)
-        Range of the parameter; `points` values are looked at on the way up.
+        Range of the parameter; `points` values are tested, upwards.
     perturbation : float
         Of the first mode, in units of the controlled input (rad): large against the noise, small enough to be linear.
     tolerance : float
@@ -216,8 +241,9 @@ def find_doubling(
 
 @contextmanager
 def _finely(experiment: Experiment, average: int) -> Iterator[None]:
-    """Wait longer and average more: a transient of a thousandth moves det G by a per cent.
+    """Wait longer and average more.
 
+    A transient of a thousandth moves det G by a per cent.
     The next subharmonic mode must be among the unknowns.
     """
     before = experiment.resolution, experiment.average, experiment.patience, experiment.modes
@@ -235,7 +261,10 @@ Sample = tuple[float, Response, Array]
 
 @dataclass
 class _Search:
-    """det G against the parameter, the rest state carried along."""
+    """Search for a zero of det G.
+
+    Against the parameter, the rest state carried along.
+    """
 
     experiment: Experiment
     parameter: str
@@ -258,7 +287,10 @@ class _Search:
         return float(value), subharmonic_response(self.experiment, values, rest, self.perturbation, self.higher), rest
 
     def without_amplitude(self, sample: Sample) -> Response:
-        """G for an infinitely small perturbation: its error grows with the square, which twice the size shows."""
+        """Extrapolate G to zero perturbation.
+
+        Its error grows with the square, which a measurement at twice the size shows.
+        """
         value, small, rest = sample
         values = {**self.experiment.values, self.parameter: value}
         assert self.higher is not None
@@ -301,14 +333,20 @@ class _Search:
         return self._refined(now, slope, tolerance)
 
     def _inside(self, value: float) -> float:
-        """A secant step ends at the bounds: nothing beyond them is sent."""
+        """Limit a value to the bounds.
+
+        A secant step ends there: nothing beyond the bounds is sent.
+        """
         return min(max(value, self.bounds[0]), self.bounds[1])
 
     def _refined(self, now: Sample, slope: float, tolerance: float) -> tuple[float, float, Response, Array]:
-        """Secant steps on det G for small perturbations, which is not zero where that for finite ones is."""
+        """Refine by secant steps on extrapolated det G.
+
+        For small perturbations, where it is not zero at the zero for finite ones.
+        """
         response = self.without_amplitude(now)
         better = self._inside(now[0] - response.determinant / slope)
-        # The higher modes were measured where the search began: anew here, so the first step says nothing of the slope.
+        # The higher modes were measured where the search began: measured anew here, the first step gives no slope.
         self.higher = None
         for number in range(REFINEMENTS):
             there = self.at(better)
@@ -319,7 +357,7 @@ class _Search:
             now, response, better = there, finer, self._inside(there[0] - finer.determinant / slope)
             if abs(better - now[0]) <= max(tolerance * abs(better), finer.deviation / abs(slope)):
                 break
-        # What the extrapolation took away is known to a part of itself only.
+        # The extrapolated part is known only to a share of itself.
         amplitude = LEFT * (now[1].determinant - response.determinant)
         deviation = float(np.hypot(response.deviation, amplitude) / abs(slope))
         return float(better), deviation, response, now[2] * (better / now[0])
@@ -334,8 +372,9 @@ def doubling_at_amplitude(
     stepping: RigStepping | None = None,
     jacobian: Array | None = None,
 ) -> tuple[RigBifurcation, Solved]:
-    """The doubled motion of a given rms amplitude (HYBRID 31): for a small one the parameter is that of the doubling.
+    """Find the doubled motion of a given amplitude.
 
+    An rms amplitude (HYBRID 31): for a small one the parameter is that of the doubling.
     values: further parameters, such as another frequency than that of the doubling found before, from which it is
     continued. jacobian: carried from the neighbour; measured anew without.
     """
@@ -343,7 +382,7 @@ def doubling_at_amplitude(
     parameter = doubling.parameter
     experiment.values = {**experiment.values, **(values or {})}
     if doubling.direction is None:
-        raise RigError("The doubling does not say in which phase its branch leaves; find it with find_doubling.")
+        raise RigError("The doubling has no phase in which its branch leaves; find it with find_doubling.")
     family = RigFamily(experiment, parameter, abs(doubling.value) or 1.0, stepping.difference)
     began = experiment.measurements
     guess = np.append(experiment.pack(doubling.demands), doubling.value)
@@ -377,7 +416,10 @@ def doubling_at_amplitude(
 
 
 def _parameter_deviation(outcome: Solved, row: Array) -> float:
-    """Standard deviation of the parameter from that of the residuals."""
+    """Return the standard deviation of the parameter.
+
+    From that of the residuals.
+    """
     assert outcome.found is not None
     square = np.vstack([outcome.jacobian, row])
     inverse = np.linalg.inv(square)

@@ -1,4 +1,7 @@
-"""Rig files: a simulated rig written in TOML, read as data."""
+"""Rig files in TOML, read as data.
+
+A file describes a simulated rig.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +27,28 @@ SENSOR_KEYS = ("noise", "quantum", "drift")
 
 
 def read_rig(path: str | os.PathLike[str], seed: int | None = None) -> SimulatedRig:
-    """The simulated rig written in a TOML file; paths in it are relative to the file. seed: in place of the file's.
+    """Read a simulated rig from a TOML file.
+
+    Paths in it are relative to the file. seed: in place of the file's.
 
     The table `[model]` gives the equations as in a study: `library = "duffing"`, `file = "cart.toml"`, or equations
-    written out; `values` changes parameters. The table `[rig]` says what is driven, controlled and read:
+    written out; `values` changes parameters. The table `[rig]` lists what is driven, controlled and measured:
 
         [model]
         library = "pendulum_on_spring"
+
         [rig]
         sample_time = 1e-3                 # s; ramp [s], adjustable (parameters), seed, lost (share of samples)
+
         [rig.driven.y]                     # an actuator moves y: delay [s]; with frequency [rad/s] a second-order one,
         delay = 0.01                       # mass [kg] and force (the output that loads it); limit, rate_limit
+
         [rig.feedback.theta]               # a sampled controller: gains, delay, velocity, saturation, limit, rate_limit
         gains = [4.0, 4.0]
-        [rig.outputs]                      # further readings
+
+        [rig.outputs]                      # further outputs
         F = "-m*y'' - m*l*(theta''*sin(theta) + theta'**2*cos(theta))"
+
         [rig.sensors.theta]                # noise, quantum, drift
         noise = 0.005
 

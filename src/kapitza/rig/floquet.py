@@ -1,8 +1,10 @@
-"""Floquet multipliers of a tracked motion, measured: a multisine around it, a periodic linear model in weak form.
+"""Measured Floquet multipliers of a tracked motion.
+
+A multisine around the motion, a periodic linear model in weak form.
 
 Around the motion the experiment obeys δx'' = p δx + r δx' + e δy'' + b δu, and its force is
 δF = f0 δx + f1 δx' + f2 δy'' + f3 δu, with coefficients of the motion's period. They are fitted to records in which
-multisines move all demands; then the control is switched off on paper (u = 0), the numerical part is coupled
+multisines move all demands; then u = 0 is set in the fitted equations, the numerical part is coupled
 (M y'' + C y' + K y = F), and the linear equations are integrated over one period.
 
 Noise is in all signals, regressors included, so that least squares would be biased. The multisine is repeated: with
@@ -37,10 +39,11 @@ MOST_NOISE, MOST_DEVIATION = 0.02, 0.2
 
 @dataclass(frozen=True)
 class MeasuredMultipliers:
-    """multipliers: largest modulus first; deviation: of each modulus, by leaving out parts of the record (jackknife).
+    """Measured multipliers with deviations.
 
+    multipliers: largest modulus first; deviation: of each modulus, by leaving out parts of the record (jackknife).
     timing: coefficient of the derivative of the control over that of the control, in s, with its standard deviation:
-    zero unless the recorded control is early or late; trusted says whether it is. inertia: mean of b, the effect of a
+    zero unless the recorded control is early or late (tested by `trusted`). inertia: mean of b, the effect of a
     unit of control (1 where the control adds to an equation with unit leading coefficient).
     """
 
@@ -57,7 +60,10 @@ class MeasuredMultipliers:
 
     @property
     def trusted(self) -> bool:
-        """Is the control recorded in time, and the noise small enough that the deviations were shown to hold?"""
+        """Whether the deviations can be trusted.
+
+        The control is recorded in time, and the noise is small enough that the deviations were shown to hold.
+        """
         in_time = abs(self.timing) <= max(3 * self.timing_deviation, 2e-4)
         return in_time and self.noise <= MOST_NOISE and bool(self.deviation[0] <= MOST_DEVIATION)
 
@@ -72,7 +78,10 @@ class MeasuredMultipliers:
 
 @dataclass(frozen=True)
 class FloquetSettings:
-    """periods: of the record, in which the multisine turns twice; angle, travel: its rms, as shares of the scales of
+    """Settings of the multisine measurement.
+
+    periods: of the record, in which the multisine turns twice; angle, travel: its rms, as shares of the scales of
+    controlled and driven inputs.
     controlled and driven inputs.
 
     highest: rad/s of the multisine; modes: of the coefficients, at most; window: length of the test functions in s.
@@ -94,15 +103,19 @@ class FloquetSettings:
 
     @property
     def turn(self) -> int:
-        """Periods of the motion in one turn of the multisine."""
+        """Periods in one turn of the multisine.
+
+        Periods of the motion.
+        """
         return self.periods // 2
 
 
 def measure_multipliers(
     experiment: Experiment, point: RigPoint, settings: FloquetSettings | None = None
 ) -> MeasuredMultipliers:
-    """Multipliers of the uncontrolled, coupled experiment around a tracked motion, from the experiment itself.
+    """Measure the multipliers of a tracked motion.
 
+    Of the uncontrolled, coupled experiment, from the experiment itself.
     The controlled input comes first; at most one input is driven, and its numerical part must be linear.
     """
     settings = settings or FloquetSettings()
@@ -114,7 +127,10 @@ def measure_multipliers(
 
 @contextmanager
 def _standing_at(experiment: Experiment, point: RigPoint) -> Iterator[None]:
-    """The experiment at the parameters of the point; a point of another base frequency is refused."""
+    """Set the experiment to the point's parameters.
+
+    A point of another base frequency is refused.
+    """
     before = experiment.values
     experiment.values = {**before, **{n: v for n, v in point.measurement.parameters.items() if n in before}}
     try:
@@ -161,7 +177,10 @@ def with_multipliers(point: RigPoint, found: MeasuredMultipliers) -> RigPoint:
 
 
 class _Record:
-    """A long record with multisines on all demands, less the periodic motion itself."""
+    """Long record with multisines on all demands.
+
+    The periodic motion itself is subtracted.
+    """
 
     def __init__(self, experiment: Experiment, point: RigPoint, settings: FloquetSettings):
         self.experiment, self.point, self.settings = experiment, point, settings
@@ -173,7 +192,10 @@ class _Record:
         self.window = settings.window or 0.155 * 2 * np.pi / self.base
 
     def demands(self) -> dict[str, FourierSeries]:
-        """Demands of a base period as long as a turn: the motion, and lines between its harmonics."""
+        """Return demands with a multisine.
+
+        Of a base period as long as a turn: the motion, and lines between its harmonics.
+        """
         experiment, settings = self.experiment, self.settings
         rng = np.random.default_rng(settings.seed)
         turn = settings.turn
@@ -213,7 +235,10 @@ class _Record:
         return {n: v for n, v in self.point.measurement.parameters.items() if n in self.experiment.values}
 
     def rows(self) -> Turns:
-        """Signals and their derivatives against bump windows; what repeats with the motion is taken out first."""
+        """Return weak-form rows of both turns.
+
+        Signals and their derivatives against bump windows; the part that repeats with the motion is removed first.
+        """
         experiment, samples = self.experiment, self.samples
         phases = samples.phases * self.settings.turn  # of the motion
         lost = samples.lost
@@ -225,7 +250,7 @@ class _Record:
         if lost.any():
             good = np.flatnonzero(~lost)
             rest = np.column_stack([np.interp(np.arange(len(rest)), good, rest[good, j]) for j in range(rest.shape[1])])
-        # What is held from a sample to the next acts half a sample later than its first instant.
+        # A value held from a sample to the next acts half a sample late; uncorrected it shifts multipliers by 8 %.
         control = rest[:, len(experiment.rig.outputs) :]
         rest[1:, len(experiment.rig.outputs) :] = 0.5 * (control[1:] + control[:-1])
         half = max(round(self.window / self.step / 2), 4)

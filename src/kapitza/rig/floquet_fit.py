@@ -1,4 +1,7 @@
-"""The periodic linear model of a multisine record in weak form: its rows, its coefficients, its multipliers."""
+"""Periodic linear model of a multisine record.
+
+In weak form: its rows, its coefficients, its multipliers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from kapitza.solve import eigenvalues
 Array = NDArray[Any]
 
 SIGNIFICANT = 3.0
-"""Standard errors by which further modes of the coefficients must lower what the equations leave over."""
+"""Standard errors by which further modes of the coefficients must lower the residuals."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ Turns = tuple[Rows, ...]
 
 
 def bump(half: int, step: float) -> tuple[Array, Array, Array]:
-    """(1 - x²)⁴ on 2 half + 1 samples with its first two derivatives in time, times the weights of the sum."""
+    """Return the bump window and its derivatives.
+
+    (1 - x²)⁴ on 2 half + 1 samples with its first two derivatives in time, times the weights of the sum.
+    """
     x = np.arange(-half, half + 1) / half
     width = half * step
     bump = (1 - x**2) ** 4
@@ -52,8 +58,9 @@ def bump(half: int, step: float) -> tuple[Array, Array, Array]:
 def weak_rows(
     experiment: Experiment, signals: dict[str, Array], phases: Array, window: tuple[Array, Array, Array], modes: int
 ) -> Rows:
-    """Every term of the periodic linear model, integrated against the bump: (N, terms) blocks by name.
+    """Integrate every term against the bump.
 
+    (N, terms) blocks by name, of the periodic linear model.
     With w the window and c(t) a periodic coefficient, ∫ w c δx' = -∫ (w c)' δx and ∫ w c δy'' = ∫ (w c)'' δy, so
     that no measured signal is differentiated.
     """
@@ -87,7 +94,10 @@ def weak_rows(
 
 
 def _exponentials(matrices: Array) -> Array:
-    """exp of many small matrices of small norm (N, n, n), by its series."""
+    """Return exp of many small matrices.
+
+    Of small norm (N, n, n), by its series.
+    """
     result = term = np.broadcast_to(np.eye(matrices.shape[1]), matrices.shape).copy()
     for k in range(1, 21):
         term = term @ matrices / k
@@ -96,7 +106,10 @@ def _exponentials(matrices: Array) -> Array:
 
 
 class Fit:
-    """Coefficients by instruments, and the monodromy of the coupled linear equations."""
+    """Coefficients and monodromy of the linear equations.
+
+    Coefficients by instruments; the equations are coupled.
+    """
 
     def __init__(self, experiment: Experiment, point: RigPoint, modes: int, turns: Turns):
         self.experiment, self.point, self.modes, self.turns = experiment, point, modes, turns
@@ -106,7 +119,10 @@ class Fit:
         self.force = None if experiment.part is None else self._solved(self.names, "F")
 
     def _solved(self, names: Sequence[str], target: str, mean: str = "") -> Array:
-        """Coefficients of the terms `names` that give the target; mean: one more term, with a constant coefficient."""
+        """Solve for the coefficients by instruments.
+
+        Of the terms `names` that give the target; mean: one more term, with a constant coefficient.
+        """
         sides = []
         for turn in self.turns:
             terms = [turn.x[n][:, : self.count] for n in names] + ([turn.x[mean][:, :1]] if mean else [])
@@ -117,7 +133,10 @@ class Fit:
         return np.linalg.solve(second.T @ first + first.T @ second, second.T @ y1 + first.T @ y2) / size
 
     def shared_residuals(self, parts: Sequence[Array]) -> Array:
-        """(equations, parts) sums of the product of what the equations leave over in the first and second turn."""
+        """Return products of residuals of both turns.
+
+        (equations, parts) sums of the product of the residuals in the first and second turn.
+        """
         found = []
         for target, solution in (("x''", self.motion), ("F", self.force)):
             if solution is None:
@@ -132,7 +151,10 @@ class Fit:
         return np.array(found)
 
     def noise(self) -> float:
-        """Share of the square of x, windowed, that the two turns do not share."""
+        """Return the noise share of x.
+
+        Share of the square of x, windowed, that the two turns do not share.
+        """
         first, second = (turn.x["x''"][:, 0] for turn in self.turns)
         return float(max(0.0, 1 - 2 * (first @ second) / (first @ first + second @ second)))
 
@@ -144,11 +166,17 @@ class Fit:
         return float(self.motion[self.names.index("u") * self.count])
 
     def timing(self) -> float:
-        """Mean coefficient of u' beside u: the time by which the recorded control is off."""
+        """Return the time error of the control.
+
+        Mean coefficient of u' beside u: the time by which the recorded control is off.
+        """
         return float(-self._solved(self.names, "x''", "u'")[-1] / (self.inertia() or 1.0))
 
     def multipliers(self) -> NDArray[np.complex128]:
-        """Eigenvalues of the product of exponentials over one period (fourth order in the step)."""
+        """Return the multipliers of the fitted equations.
+
+        Eigenvalues of the product of exponentials over one period (fourth order in the step).
+        """
         frequency = self.point.measurement.frequency
         period, steps = 2 * np.pi / frequency, 400
         nodes = np.array([0.5 - math.sqrt(3) / 6, 0.5 + math.sqrt(3) / 6])
@@ -169,7 +197,10 @@ class Fit:
         return (2, 2) if self.experiment.part is None else (4, 4)
 
     def _generators(self, phases: Array) -> Array:
-        """(N, n, n) of the state (x, x') or (y, x, y', x')."""
+        """Return generators (N, n, n) of the state.
+
+        The state is (x, x') or (y, x, y', x').
+        """
         motion = self._split(self.motion, phases)
         result = np.zeros((phases.size, *self._size()))
         if self.experiment.part is None:
@@ -194,9 +225,10 @@ class Fit:
 
 @dataclass(frozen=True)
 class Trial:
-    """A number of modes of the coefficients: the fit, those that leave out a part of the record each, the deviations.
+    """Fit with one number of modes.
 
-    left: (equations, parts) what the equations leave over in both turns.
+    The fit, those that leave out a part of the record each, the deviations.
+    left: (equations, parts) residuals of the equations in both turns.
     """
 
     fit: Fit
@@ -215,10 +247,11 @@ class Trial:
         return cls(fit, others, deviation, fit.shared_residuals(parts))
 
     def better_than(self, fewer: Trial) -> bool:
-        """Do the further modes lower what the equations leave over, by SIGNIFICANT standard errors, without letting in
-        so much noise that the multipliers are worse known?
+        """Return whether further modes improve the fit.
 
-        Σ e₁ e₂ over both turns has the mean zero but for what the equations lack.
+        They lower the residuals by SIGNIFICANT standard errors, without letting in so much noise that the multipliers
+        are
+        known worse. Σ e₁ e₂ over both turns has the mean zero but for what the equations lack.
         """
         change = fewer.left - self.left
         error = np.std(change, axis=1, ddof=1) * math.sqrt(change.shape[1])
@@ -226,7 +259,10 @@ class Trial:
 
 
 def jackknife(values: Array) -> Array:
-    """Standard deviations from estimates (parts, n) that leave out one part each; infinite where one of them is."""
+    """Return jackknife standard deviations.
+
+    From estimates (parts, n) that leave out one part each; infinite where one of them is.
+    """
     if not np.isfinite(values).all():
         return np.full(values.shape[1], np.inf)
     return np.sqrt((len(values) - 1) * np.mean((values - values.mean(axis=0)) ** 2, axis=0))

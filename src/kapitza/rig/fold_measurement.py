@@ -1,13 +1,17 @@
-"""A fold measured for its own sake: the Jacobian at the fold, means at three places, a deviation from their noise.
+"""Precise measurement of a fold.
 
-A walk accepts a point when its residuals are of the size of the noise, with a Jacobian that Broyden's updates carried
-along. At a fold that Jacobian is worst where it matters: points stay where the predictor put them, outside the tip, by
-more than their noise. Here the Jacobian J = ∂r/∂(z, p) is measured next to the fold. With r̄ the mean residual there,
+The Jacobian at the fold, means at three places, a deviation from their noise.
+
+The continuation accepts a point when its residuals are of the size of the noise, with a Jacobian that Broyden's updates
+carried along. At a fold that Jacobian is worst where it matters: points stay where the predictor put them, outside the
+tip, by more than their noise. Here the Jacobian J = ∂r/∂(z, p) is measured next to the fold. With r̄ the mean residual
+there,
 
     p* = p - e_p · B⁻¹ (r̄, 0),   B = (J; τ),   var p* = b Σ bᵀ,   b the last row of B⁻¹,
 
 is the parameter of the free motion in the plane across the branch (τ its direction), and t = τ · z the coordinate along
-it. p*(t) is measured at three places; a polynomial through them and the corrected points of the walk turns at the fold.
+it. p*(t) is measured at three places; a polynomial through them and the corrected points of the branch turns at the
+fold.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from kapitza.rig.orbits import OrbitSettings, patiently, variance_of_the_mean
 Array = NDArray[Any]
 
 REACH, DEGREE = 0.6, 4
-"""Arclength on either side of a fold from which points of the walk show its shape; degree of the polynomial."""
+"""Arclength on either side of a fold from which points of the branch show its shape; degree of the polynomial."""
 
 MODEL = 0.1
 """Share of its height above the fold by which the polynomial may miss a point."""
@@ -40,8 +44,9 @@ LEAST, MOST = 0.08, 0.2
 
 @dataclass(frozen=True)
 class FoldSettings(OrbitSettings):
-    """average: periods in each mean; patience: periods to wait after two agree; repeats: means at each place.
+    """Settings of the measurement of a fold.
 
+    average: periods in each mean; patience: periods to wait after two agree; repeats: means at each place.
     corrections: Newton steps at each place, at most; difference: of the Jacobian, as a share of the scales; share: of
     a correction that counts as its error; places: along the branch at which the parameter is measured.
     """
@@ -55,7 +60,9 @@ class FoldSettings(OrbitSettings):
 def measure_fold(
     experiment: Experiment, branch: RigBranch, fold: int = 0, settings: FoldSettings | None = None
 ) -> RigBifurcation:
-    """A fold of a measured branch, measured where it is: about 20 measurements for 5 modes.
+    """Measure a fold of a measured branch.
+
+    Where it is: about 20 measurements for 5 modes.
 
     Parameters
     ----------
@@ -78,7 +85,10 @@ def measure_fold(
 def fold_at(
     family: RigFamily, points: Sequence[RigPoint], position: int, settings: FoldSettings | None = None
 ) -> tuple[RigBifurcation, Array]:
-    """The fold next to the point number `position`, and the Jacobian measured there."""
+    """Measure the fold next to a point.
+
+    The point number `position`; also returns the Jacobian measured there.
+    """
     settings = settings or FoldSettings()
     began = family.experiment.measurements
     with patiently(family.experiment, settings):
@@ -106,7 +116,10 @@ def fold_at(
 
 @dataclass(frozen=True)
 class _Place:
-    """The free motion in one plane across the branch, scaled: t, the parameter p, its standard deviation."""
+    """Free motion in one plane across the branch.
+
+    Scaled: t, the parameter p, its standard deviation.
+    """
 
     t: float
     p: float
@@ -115,7 +128,10 @@ class _Place:
 
 @dataclass
 class _Fold:
-    """Points next to a fold in scaled unknowns, and what is measured there."""
+    """Points and measurements next to a fold.
+
+    In scaled unknowns.
+    """
 
     family: RigFamily
     settings: FoldSettings
@@ -128,7 +144,10 @@ class _Fold:
 
     @classmethod
     def of(cls, family: RigFamily, points: Sequence[RigPoint], position: int, settings: FoldSettings) -> _Fold:
-        """Measure the Jacobian at the extremum of the parabola through the points in the middle."""
+        """Measure the Jacobian at the fold.
+
+        At the extremum of the parabola through the points in the middle.
+        """
         experiment, scale = family.experiment, family.scale
         lengths = np.array([p.arclength for p in points]) - points[position].arclength
         near = np.flatnonzero(np.abs(lengths) <= REACH)
@@ -138,7 +157,7 @@ class _Fold:
         chosen, lengths = [points[i] for i in near], lengths[near]
         z = np.array([resized(p.z, experiment) / scale for p in chosen])
         middle = int(np.flatnonzero(near == position)[0])
-        # Points closer than that say nothing of the direction, nor of where the parameter turns.
+        # Points closer than that do not determine the direction, nor where the parameter turns.
         first, last = lengths <= -LEAST, lengths >= LEAST
         ends = (np.flatnonzero(first)[-1] if first.any() else 0, np.flatnonzero(last)[0] if last.any() else len(z) - 1)
         tau = z[ends[1]] - z[ends[0]]
@@ -157,7 +176,10 @@ class _Fold:
         return cls(family, settings, tau, start, jacobian, inverse, walked)
 
     def measure(self, t: float) -> None:
-        """Correct the demands in the plane at t until the residuals are noise, then take means."""
+        """Measure at one place along the branch.
+
+        The demands are corrected in the plane at t until the residuals are noise, then means are taken.
+        """
         family, experiment = self.family, self.family.experiment
         z = self.start + t * self.inverse[:, -1]  # J n = 0, τ · n = 1
         found = family.residual(z * family.scale)
@@ -175,14 +197,20 @@ class _Fold:
         self.places.append(self.corrected(z, values.mean(axis=0), variance))
 
     def corrected(self, z: Array, residual: Array, variance: Array) -> _Place:
-        """The free motion next to z, by the measured Jacobian."""
+        """Return the free motion next to z.
+
+        By the measured Jacobian.
+        """
         correction = -self.inverse[:, :-1] @ residual
         spread = self.inverse[-1, :-1] ** 2 @ variance + (self.settings.share * correction[-1]) ** 2
         at = z + correction
         return _Place(float((at - self.start) @ self.tau), float(at[-1]), float(np.sqrt(spread)))
 
     def curvature(self) -> float:
-        """Half the second derivative of p, from the points of the walk alone."""
+        """Return the curvature of the branch.
+
+        Half the second derivative of p, from the points of the continuation alone.
+        """
         return float(polynomial.polyfit(*self._walk()[:2], 2)[2])
 
     def _walk(self) -> tuple[Array, Array, Array]:
@@ -191,7 +219,10 @@ class _Fold:
         return t, p, deviation
 
     def _fitted(self) -> tuple[Array, Array]:
-        """Coefficients of p(t) and their covariance, widened where the points scatter more than their noise."""
+        """Fit the polynomial p(t).
+
+        Coefficients and their covariance, widened where the points scatter more than their noise.
+        """
         t, p, deviation = self._walk()
         own = np.array([(m.t, m.p, m.deviation) for m in self.places])
         deviation = np.hypot(deviation, MODEL * (p - own[0, 1]))
@@ -203,7 +234,10 @@ class _Fold:
         return shape, excess * np.linalg.inv(columns.T @ columns)
 
     def extremum(self) -> tuple[float, float, float]:
-        """Where the polynomial turns: t, the parameter, its standard deviation."""
+        """Return where the polynomial turns.
+
+        t, the parameter, its standard deviation.
+        """
         shape, covariance = self._fitted()
         roots = polynomial.polyroots(polynomial.polyder(shape))
         turns = roots.real[(np.abs(roots.imag) < 1e-9) & (np.abs(roots.real) <= 3 * MOST)]

@@ -1,4 +1,7 @@
-"""Folds of a measured branch: where the parameter turns round along the arclength."""
+"""Folds of a measured branch.
+
+Where the parameter turns round along the arclength.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,18 @@ from kapitza.rig.branch import RigBifurcation, RigPoint
 Array = NDArray[Any]
 
 NEIGHBOURS, MORE = 5, 7
-"""Points of the parabola, and of the quartic that tells how far it misses."""
+"""Points of the parabola, and of the quartic that estimates its error."""
 
 
 def folds_of(points: Sequence[RigPoint], parameter: str, scale: float) -> list[RigBifurcation]:
-    """Extrema of the parameter along the branch, each from a parabola through the nearest points.
+    """Return the folds of measured points.
 
+    Extrema of the parameter along the branch, each from a parabola through the nearest points.
     An extremum counts when the parameter comes back from it by more than its scatter: a thousandth of `scale`, four
     deviations of a point, twice the deviation of a fold. The deviation of a fold holds the scatter about the parabola
-    (Student's, for the few points), what a quartic through more points makes of it, and how far points may be from the
-    free motion: the walk leaves them on the side of the predictor, all alike. It is an upper bound; `measure_fold`
+    (Student's, for the few points), the change by a quartic through more points, and how far points may be from the
+    free motion: the continuation leaves them on the side of the predictor, all alike. It is an upper bound;
+    `measure_fold`
     measures the fold itself.
     """
     values = np.array([p.value for p in points])
@@ -42,7 +47,10 @@ def folds_of(points: Sequence[RigPoint], parameter: str, scale: float) -> list[R
 
 
 def _fold(i: int, lengths: Array, values: Array, own: Array, parameter: str) -> RigBifurcation:
-    """The fold next to point i; own: deviations of the points."""
+    """Return the fold next to point i.
+
+    own: deviations of the points.
+    """
     away = lengths - lengths[i]
     near = np.argsort(np.abs(away), kind="stable")[:NEIGHBOURS]
     if near.size < 4:
@@ -63,7 +71,10 @@ def _fold(i: int, lengths: Array, values: Array, own: Array, parameter: str) -> 
 
 
 def _quartic_extremum(x: Array, y: Array, place: float) -> float:
-    """Extremum of the quartic through (x, y) nearest to `place`; the value there where it has none."""
+    """Return the extremum of a quartic.
+
+    Through (x, y), nearest to `place`; the value there where it has none.
+    """
     shape = polynomial.polyfit(x, y, 4)
     roots = polynomial.polyroots(polynomial.polyder(shape))
     real = roots.real[np.abs(roots.imag) < 1e-9]
@@ -72,7 +83,10 @@ def _quartic_extremum(x: Array, y: Array, place: float) -> float:
 
 
 def _turns(values: Array, least: float) -> list[int]:
-    """Places where a series turns round and comes back by more than `least`."""
+    """Return places where a series turns round.
+
+    And comes back by more than `least`.
+    """
     places, extreme, rising = [], 0, 0
     for i, value in enumerate(values):
         change = value - values[extreme]
@@ -88,7 +102,10 @@ def _turns(values: Array, least: float) -> list[int]:
 
 
 def parabola_extremum(x: Array, y: Array) -> tuple[float, float, float]:
-    """Extremum of the least-squares parabola through (x, y): value, its standard deviation, place."""
+    """Return the extremum of a fitted parabola.
+
+    By least squares through (x, y): value, its standard deviation, place.
+    """
     columns = np.vander(x, 3, increasing=True)
     solution, *_ = np.linalg.lstsq(columns, y, rcond=None)
     c, b, a = solution
@@ -97,6 +114,6 @@ def parabola_extremum(x: Array, y: Array) -> tuple[float, float, float]:
     free = max(x.size - 3, 1)
     covariance = float(rest @ rest) / free * np.linalg.inv(columns.T @ columns)
     row = np.array([1.0, place, place**2])
-    # Few points know their scatter badly: the normal 90 % interval with this deviation is Student's.
+    # Few points estimate their scatter poorly: the normal 90 % interval with this deviation is Student's.
     known = float(stats.t.ppf(0.95, free) / stats.norm.ppf(0.95))
     return float(c - b**2 / (4 * a)), known * float(np.sqrt(row @ covariance @ row)), float(place)

@@ -1,4 +1,7 @@
-"""Periodic signals as Fourier series, and their coefficients from samples."""
+"""Periodic signals as Fourier series.
+
+And their coefficients from samples.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,9 @@ DIVISIONS, PIECES, MOST_INTERVALS = 12, 8, 100_000
 
 @dataclass(frozen=True, eq=False)
 class FourierSeries:
-    """f(t) = a_0 + Σ_k a_k cos(k ω t) + b_k sin(k ω t).
+    """Periodic signal as a Fourier series.
 
+    f(t) = a_0 + Σ_k a_k cos(k ω t) + b_k sin(k ω t).
     frequency: ω in rad/s. coefficients: (2 q + 1,) in the order a_0, a_1, b_1, a_2, b_2, …
 
     >>> FourierSeries(2.0, [0.0, 1.0, 0.0])(0.0)
@@ -74,11 +78,17 @@ class FourierSeries:
 
     @property
     def rms(self) -> float:
-        """Root of the mean square over a period, mean included."""
+        """Root mean square over a period.
+
+        Mean included.
+        """
         return float(np.sqrt(self.coefficients[0] ** 2 + 0.5 * np.sum(self.coefficients[1:] ** 2)))
 
     def __call__(self, times: Any, derivative: int = 0) -> Array:
-        """Values of the signal or of its time derivative, any shape of times."""
+        """Evaluate the signal or a time derivative.
+
+        Any shape of times.
+        """
         times = np.asarray(times, float)
         rates = self.frequency * np.arange(1, self.modes + 1)
         phase = np.multiply.outer(times, rates) + derivative * np.pi / 2
@@ -92,20 +102,29 @@ class FourierSeries:
         return FourierSeries(self.frequency, _packed(0.0, turned))
 
     def shifted(self, delay: float) -> FourierSeries:
-        """The signal `delay` seconds later: t -> f(t - delay)."""
+        """Return the signal `delay` seconds later.
+
+        t -> f(t - delay).
+        """
         pairs = self.coefficients[1::2] - 1j * self.coefficients[2::2]
         turned = pairs * np.exp(-1j * self.frequency * delay * np.arange(1, self.modes + 1))
         return FourierSeries(self.frequency, _packed(self.coefficients[0], turned))
 
     def with_modes(self, modes: Index) -> FourierSeries:
-        """The same signal with zeros for further modes, or cut off at `modes`."""
+        """Return the signal with other modes.
+
+        Zeros for further modes, or cut off at `modes`.
+        """
         values = np.zeros(2 * modes + 1)
         count = min(values.size, self.coefficients.size)
         values[:count] = self.coefficients[:count]
         return FourierSeries(self.frequency, values)
 
     def at_base(self, frequency: Positive) -> FourierSeries:
-        """The same signal written with a lower base frequency, of which its own is a whole multiple."""
+        """Write the signal with a lower base frequency.
+
+        Of which its own is a whole multiple.
+        """
         if frequency > self.frequency * (1 + 1e-9) or not commensurate(self.frequency, frequency):
             raise RigError(
                 f"frequency = {frequency:g} rad/s; give one of which {self.frequency:g}, that of the series, is a "
@@ -119,15 +138,16 @@ class FourierSeries:
         return FourierSeries(frequency, np.concatenate([self.coefficients[:1], pairs.ravel()]))
 
     def peak(self, derivative: Index = 0) -> float:
-        """Least upper bound of |value| (or |derivative|) over a period, proven, and at most SHARP of it too high.
+        """Return a proven bound of the peak.
 
+        Least upper bound of |value| (or |derivative|) over a period, at most SHARP of it too high.
         Between two points a distance h apart a signal stays below the larger of both by h²/8 times a bound of its
         second derivative. That bound is Bernstein's, (q ω)² times the largest |moving part|, for which the grid of 32
         points per mode gives 1/cos(π/32) of its own maximum (M. Riesz). Intervals that could hold the peak are divided
-        until the bound is sharp: a grid alone reads up to half a per cent low, which limits must not allow. A signal
+        until the bound is sharp: a grid alone is up to half a per cent low, which limits must not allow. A signal
         that overflows has the peak infinity.
         """
-        known: dict[int, float] = self.__dict__.setdefault("_peaks", {})  # every sender asks again
+        known: dict[int, float] = self.__dict__.setdefault("_peaks", {})  # every sender needs it again
         if derivative not in known:
             known[derivative] = self._peak(derivative)
         return known[derivative]
@@ -160,7 +180,10 @@ class FourierSeries:
         return float((ends.max(axis=0) + largest * step**2 / 8).max())
 
     def taylor(self, times: Reals, degree: Index) -> Array:
-        """(N, degree + 1) Taylor coefficients about each time, ascending."""
+        """Return Taylor coefficients about each time.
+
+        (N, degree + 1), ascending.
+        """
         times = np.atleast_1d(times)
         rates = self.frequency * np.arange(1, self.modes + 1)
         pairs = (self.coefficients[1::2] - 1j * self.coefficients[2::2]) * np.exp(1j * np.multiply.outer(times, rates))
@@ -173,20 +196,29 @@ class FourierSeries:
 
 
 def commensurate(first: float, second: float) -> bool:
-    """Do two base frequencies share a period, one being a whole multiple of the other (at most MOST_MULTIPLE)?"""
+    """Return whether two base frequencies share a period.
+
+    One is a whole multiple of the other (at most MOST_MULTIPLE).
+    """
     ratio = max(first, second) / min(first, second)
     return ratio < MOST_MULTIPLE and abs(ratio - round(ratio)) <= 1e-9 * ratio
 
 
 def _packed(mean: float, pairs: NDArray[np.complex128]) -> Array:
-    """Real coefficients from the mean and a_k - i b_k."""
+    """Pack real coefficients.
+
+    From the mean and a_k - i b_k.
+    """
     values = np.empty(2 * pairs.size + 1)
     values[0], values[1::2], values[2::2] = mean, pairs.real, -pairs.imag
     return values
 
 
 def columns(phases: Array, modes: int) -> Array:
-    """(N, 2 modes + 1) values of 1, cos kφ, sin kφ at phases φ."""
+    """Return values of 1, cos kφ, sin kφ.
+
+    (N, 2 modes + 1), at phases φ.
+    """
     angles = np.multiply.outer(np.asarray(phases, np.float64), np.arange(1, modes + 1))
     turned = np.asarray(np.exp(1j * angles), np.complex128)
     result = np.empty((len(phases), 2 * modes + 1))
@@ -196,13 +228,19 @@ def columns(phases: Array, modes: int) -> Array:
 
 @lru_cache(maxsize=64)
 def _prepared(step: float, samples: int, modes: int) -> tuple[Array, Array]:
-    """Columns over a window that starts at phase 0, and the inverse of their Gram matrix."""
+    """Return columns and their inverse Gram matrix.
+
+    Over a window that starts at phase 0.
+    """
     matrix = columns(step * np.arange(samples), modes)
     return matrix, np.linalg.inv(matrix.T @ matrix)
 
 
 def rotated(coefficients: Array, phase: float) -> Array:
-    """Coefficients (..., 2 q + 1) of a window that starts at `phase`, referred to phase 0."""
+    """Refer coefficients to phase 0.
+
+    Coefficients (..., 2 q + 1) of a window that starts at `phase`.
+    """
     modes = coefficients.shape[-1] // 2
     pairs = coefficients[..., 1::2] - 1j * coefficients[..., 2::2]
     pairs = pairs * np.exp(-1j * phase * np.arange(1, modes + 1))
@@ -212,8 +250,9 @@ def rotated(coefficients: Array, phase: float) -> Array:
 
 
 def project(values: Array, phase: float, step: float, modes: int, lost: NDArray[np.bool_] | None = None) -> Array:
-    """Fourier coefficients (channels, 2 modes + 1) of samples (N, channels) by least squares.
+    """Fit Fourier coefficients by least squares.
 
+    (channels, 2 modes + 1) from samples (N, channels).
     phase: of the first sample, step: phase per sample (rad of the base frequency). A period is rarely a whole number
     of samples, so a discrete Fourier transform would mix the modes. lost: samples to leave out.
     """

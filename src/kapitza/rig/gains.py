@@ -1,4 +1,7 @@
-"""Are the gains of a controller right? The contraction per period, measured by one small step of the demand."""
+"""Advice on the gains of a controller.
+
+From the contraction per period, measured by one small step of the demand.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ ENOUGH, PLENTY = 0.2, 0.01
 
 @dataclass(frozen=True)
 class GainAdvice:
-    """contraction: of the distance from the periodic state, per period of the demand; an upper bound where `resolved`
+    """Measured contraction of the control loop.
+
+    contraction: of the distance from the periodic state, per period of the demand; an upper bound where `resolved`
     is False because one period brings it below the noise. changes: (periods,) relative distances, the last as zero.
     effort: rms of the control over that of the coordinate's own acceleration, at the demand that was given.
     """
@@ -49,7 +54,7 @@ class GainAdvice:
         if self.resolved and self.contraction < PLENTY:
             return (
                 f"Contraction {value} per period: more gain than is needed, which hides errors instead of removing "
-                "them. Lower the derivative gain, and judge points by their effort."
+                "them. Lower the derivative gain, and evaluate points by their effort."
             )
         return f"Contraction {value} per period: two periods settle, leave the gains as they are."
 
@@ -63,7 +68,9 @@ def advise_gains(
     step: float = 0.05,
     periods: int = 12,
 ) -> GainAdvice:
-    """Step the first mode of the controlled demand and watch the motion settle, period by period.
+    """Measure how fast the control loop settles.
+
+    The first mode of the controlled demand is stepped, and the motion settles, period by period.
 
     Parameters
     ----------
@@ -75,7 +82,7 @@ def advise_gains(
         To watch; the last two are taken as settled.
     """
     if not experiment.tracked:
-        raise RigError("Nothing on this rig is controlled: there are no gains to judge.")
+        raise RigError("Nothing on this rig is controlled: there are no gains to evaluate.")
     if periods < 5:
         raise RigError(f"periods = {periods}; give 5 or more.")
     frequency = experiment.base_frequency(experiment.values)
@@ -123,7 +130,10 @@ def _periods(experiment: Experiment, coefficients: Array, periods: int) -> Array
 
 
 def _advice(distance: Array, floor: float, effort: float) -> GainAdvice:
-    """The first period holds the change of the demand itself; from the second on the loop is on its own."""
+    """Return the advice from distances per period.
+
+    The first period holds the change of the demand itself; from the second on the loop settles alone.
+    """
     least = max(floor, 1e-9)
     above = [float(d) for d in distance[1:] if d > least]
     if len(above) < 2:

@@ -1,4 +1,7 @@
-"""Everything that was measured, on disk as it happens: one JSON object per line, so that a crash loses one line."""
+"""Journal of measurements on disk.
+
+Written as they are made: one JSON object per line, so that a crash loses one line.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class Journal:
         text = self.path.read_bytes()
         whole, _, rest = text.rpartition(b"\n")
         if rest:
-            # The last line was cut short: what follows must begin on a line of its own.
+            # The last line was cut short: the next entry must begin on a separate line.
             with self.path.open("r+b") as file:
                 file.truncate(len(whole) + 1 if whole else 0)
         found = []

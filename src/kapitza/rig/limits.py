@@ -1,4 +1,7 @@
-"""What may be sent to a rig: its declared limits, checked in one place before anything leaves, whatever its class."""
+"""Limits of what may be sent to a rig.
+
+The declared limits, checked in one place before anything is sent, whatever the class of the rig.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ MOST_STEPS = 10_000
 
 
 class RigBeyondError(RigLimitError, FlowError):
-    """What a numerical method asked for lies outside the limits of the rig: nothing was sent, its step is shortened.
+    """Request outside the limits of the rig.
 
-    bound: of the parameter that is followed, where that is what was met.
+    By a numerical method: nothing was sent, its step is shortened.
+    bound: of the parameter that is followed, where that was met.
     """
 
     def __init__(self, text: str, bound: float | None = None):
@@ -34,8 +38,9 @@ class RigBeyondError(RigLimitError, FlowError):
 
 
 def check_settings(rig: Rig, demands: Mapping[str, FourierSeries], parameters: Mapping[str, float]) -> None:
-    """Refuse demands and parameters outside the declared limits before they leave the computer.
+    """Refuse demands and parameters beyond the limits.
 
+    The declared limits, before anything leaves the computer.
     The peak of a demand and of its rate over the whole period is a proven bound (`FourierSeries.peak`), not the largest
     of some samples.
     """
@@ -73,7 +78,10 @@ def _check_demand(what: PeriodicInput, series: FourierSeries) -> None:
 
 
 def _shown(value: float, limit: float) -> str:
-    """With as many digits as it takes to tell it from the limit."""
+    """Format a value to differ from the limit.
+
+    With as many digits as that takes.
+    """
     return next((t for d in range(4, 17) if (t := f"{value:.{d}g}") != f"{limit:.{d}g}"), f"{value:.17g}")
 
 
@@ -87,8 +95,9 @@ def _check_parameter(what: RigParameter, value: float) -> None:
 
 
 class LimitedRig(Guarded):
-    """A rig of any class behind the limits that it declares: what would exceed them never reaches its `set`.
+    """Rig of any class behind its limits.
 
+    The limits that it declares: what would exceed them never reaches its `set`.
     `Experiment` and `RigServer` put every rig behind this. It guarantees of each demand and parameter that is sent:
 
     - the demand is finite, and stays within `limit` and `rate_limit` over its whole period; parameters are within their
@@ -161,7 +170,10 @@ class LimitedRig(Guarded):
         self._last.demands = {}
 
     def forget(self) -> None:
-        """The rig was put in its safe state by another path: the next demand starts from rest."""
+        """Forget the last demands.
+
+        The rig was put in its safe state by another path: the next demand starts from rest.
+        """
         self._last.demands = {}
 
     def _frequency(self, default: float) -> float:
@@ -169,15 +181,19 @@ class LimitedRig(Guarded):
         return next((s.frequency for s in self._last.demands.values()), default)
 
     def _constant(self, name: str, frequency: float) -> FourierSeries:
-        """The demand of an input that is left out when the frequency changes."""
+        """Return the demand of an omitted input.
+
+        An input that is left out when the frequency changes.
+        """
         series = self._last.demands[name]
         if np.any(series.coefficients[1:]):
             raise RigError(f'The frequency changes, so the demand for "{name}" must be given again.')
         return FourierSeries(frequency, series.coefficients)
 
     def _corner(self, wanted: Demands, before: float, frequency: float) -> Demands | None:
-        """The demand to go by when the frequency changes, so that the faster coefficients meet the lower one only.
+        """Return an intermediate demand for a frequency change.
 
+        So that the faster coefficients meet the lower frequency only.
         None where both sets of coefficients are slow enough at both frequencies.
         """
         limits = {i.name: i.rate_limit for i in self.inputs}
@@ -189,7 +205,10 @@ class LimitedRig(Guarded):
         return {n: FourierSeries(low, s.coefficients) for n, s in source.items()}
 
     def _change(self, wanted: Demands, parameters: Mapping[str, float]) -> None:
-        """Send a demand, by as many smaller changes as its ramp asks for; the parameters go with the last of them."""
+        """Send a demand in allowed steps.
+
+        By as many smaller changes as its ramp requires; the parameters go with the last of them.
+        """
         inputs = {i.name: i for i in self.inputs}
         frequency = next(iter(wanted.values())).frequency
         before = self._frequency(frequency)
@@ -210,18 +229,22 @@ class LimitedRig(Guarded):
         self._send(wanted, parameters)
 
     def _check_start(self) -> None:
-        """Refuse a change whose rate cannot be bounded: from a demand that the rig may have left in the meantime."""
+        """Refuse a change whose rate cannot be bounded.
+
+        From a demand that the rig may have left in the meantime.
+        """
         ramped = any(i.ramp is not None and math.isfinite(i.rate_limit) for i in self.inputs)
         if ramped and self._last.demands and self._last.guard != id(self):
             raise RigError(
                 "The rig was left with demands by another LimitedRig, Experiment or settle_and_measure, and may follow "
-                "them still: the rate of the change cannot be told. Stop it by LimitedRig(rig).stop(), or pass one "
+                "them still: the rate of the change is unknown. Stop it by LimitedRig(rig).stop(), or pass one "
                 "LimitedRig(rig) instead of the rig everywhere."
             )
 
     def _steps(self, what: PeriodicInput, start: FourierSeries, end: FourierSeries) -> int:
-        """Changes in a row that keep the rate within its limit while the rig goes from one demand to the next.
+        """Return the number of changes in a row.
 
+        They keep the rate within its limit while the rig goes from one demand to the next.
         A blend of two demands runs at the larger of their rates plus its own slope times their distance.
         """
         if what.ramp is None or not math.isfinite(what.rate_limit):
@@ -246,7 +269,7 @@ class LimitedRig(Guarded):
         return int(steps)
 
     def _wait(self, frequency: float) -> None:
-        """Let the rig run until it has arrived at the last demand."""
+        """Run until the last demand is reached."""
         count = self._ramp_samples()
         if any(i.ramp is None for i in self.inputs):
             count = max(count, min(math.ceil(0.25 * 2 * math.pi / (frequency * self.sample_time)), 1000))
@@ -256,7 +279,10 @@ class LimitedRig(Guarded):
         raise RigError(f"The rig was still changing its demands after {MOST_STEPS * count} samples: shorten its ramp.")
 
     def _ramp_samples(self) -> int:
-        """Samples after which a demand has been reached, as far as the inputs declare it."""
+        """Return the samples of the longest ramp.
+
+        After which a demand has been reached, as far as the inputs declare it.
+        """
         return max((max(1, math.ceil(i.ramp / self.sample_time)) for i in self.inputs if i.ramp is not None), default=0)
 
     def _send(self, demands: Demands, parameters: Mapping[str, float]) -> None:
@@ -280,7 +306,10 @@ class LimitedRig(Guarded):
 
 @dataclass
 class _Last:
-    """What a rig was sent last, by whichever LimitedRig (guard: its id); since: samples from then on."""
+    """Last settings sent to a rig.
+
+    By whichever LimitedRig (guard: its id); since: samples from then on.
+    """
 
     demands: Demands = field(default_factory=dict)
     since: int = 0
@@ -302,12 +331,18 @@ def _last_of(rig: Rig) -> _Last:
 
 
 def limited(rig: Rig) -> LimitedRig:
-    """The rig behind its limits; one that already is stays as it is."""
+    """Put a rig behind its limits.
+
+    One that already is stays as it is.
+    """
     return rig if isinstance(rig, LimitedRig) else LimitedRig(rig)
 
 
 def _mixed(first: FourierSeries, second: FourierSeries, share: float) -> FourierSeries:
-    """(1 - share) of the first and `share` of the second."""
+    """Mix two series.
+
+    (1 - share) of the first and `share` of the second.
+    """
     modes = max(first.modes, second.modes)
     a, b = (s.with_modes(modes).coefficients for s in (first, second))
     return FourierSeries(first.frequency, (1 - share) * a + share * b)

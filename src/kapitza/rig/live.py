@@ -1,4 +1,7 @@
-"""What to look at while a branch is followed: a line per point in the terminal, and a picture that grows."""
+"""Live views of a branch on a rig.
+
+A line per point in the terminal, and a picture that grows.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ from kapitza.rig.branch import RigPoint
 
 @dataclass
 class LiveTable:
-    """Prints each point as it is found: pass it as watch=.
+    """Table that prints each point when found.
 
+    Pass it as watch=.
     parameter, output: what to show; scale divides the parameter (to quote a forcing in another unit). stop: called with
-    the point, True ends the walk.
+    the point, True ends the continuation.
     """
 
     parameter: str
@@ -51,8 +55,9 @@ class LiveTable:
 
 @dataclass
 class GrowingPlot:
-    """Draws the branch so far to a file after each point; the file is replaced whole, so a viewer may reload it.
+    """Plot of the branch, redrawn after each point.
 
+    The file is replaced whole, so a viewer may reload it.
     path: .png, .svg or .pdf. every: points between two pictures.
     """
 
@@ -78,7 +83,10 @@ class GrowingPlot:
 
 
 def watching(*watchers: Callable[[RigPoint], bool | None]) -> Callable[[RigPoint], bool]:
-    """Several watchers as one; the walk ends when any of them says so."""
+    """Combine several watchers into one.
+
+    The continuation ends when any of them returns True.
+    """
 
     def all_of_them(point: RigPoint) -> bool:
         answers = [bool(watcher(point)) for watcher in watchers]  # every one of them is to see the point

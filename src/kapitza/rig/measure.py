@@ -1,4 +1,7 @@
-"""A measurement on a rig: set the demand, wait until the motion repeats, take Fourier coefficients with their noise."""
+"""Measurement of a periodic motion on a rig.
+
+Set the demand, wait until the motion repeats, take Fourier coefficients with their noise.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,11 @@ PRIOR_WEIGHT = 2.0
 
 @dataclass
 class NoiseLevel:
-    """Variance of the coefficients of one period, learnt from all measurements made so far.
+    """Variance of coefficients, learnt from all measurements.
 
-    White noise of the sensors is read from what a fit leaves over; noise that the controller passes on to the motion
+    Of one period, from the measurements made so far.
+    White noise of the sensors is estimated from the residuals of a fit; noise that the controller passes on to the
+    motion
     is not white, and shows only from period to period.
     """
 
@@ -35,7 +40,10 @@ class NoiseLevel:
     weight: float = 0.0
 
     def update(self, sets: Array, white: Array) -> Array:
-        """Take up settled sets (periods, channels, coefficients) and the white variances (channels, coefficients)."""
+        """Update the variances by settled periods.
+
+        Settled sets (periods, channels, coefficients) and the white variances (channels, coefficients).
+        """
         if np.ndim(sets) != 3 or np.shape(sets)[1:] != np.shape(white) or len(sets) < 2:
             raise RigError(
                 f"sets has the shape {np.shape(sets)}, white {np.shape(white)}; give (periods, channels, coefficients) "
@@ -44,7 +52,7 @@ class NoiseLevel:
         change = np.diff(sets, axis=0) ** 2 / 2
         variance = self.variance
         if variance is None or variance.shape != white.shape:
-            # One difference says little per coefficient: begin with its mean over the modes of a channel.
+            # One difference is a poor estimate per coefficient: begin with its mean over the modes of a channel.
             level = np.broadcast_to(change.mean(axis=(0, 2))[:, None], white.shape)
             variance, self.weight = np.maximum(white, level), PRIOR_WEIGHT
         total = self.weight + len(change)
@@ -55,8 +63,9 @@ class NoiseLevel:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Fourier coefficients of every output of a rig in a periodic state.
+    """Fourier coefficients of every output of a rig.
 
+    In a periodic state.
     frequency: base frequency in rad/s. outputs: names of the channels. coefficients: (channels, 2 Q + 1) in the order
     a0, a1, b1, …, Q the modes of the demand plus some beyond. deviations: their standard deviations.
     waited, averaged: periods before and in the mean; settled: did the motion repeat within its noise.
@@ -92,7 +101,10 @@ class Measurement:
 
     @property
     def covariance(self) -> Array:
-        """(channels · (2 Q + 1))² covariance of the coefficients; different modes and channels are independent."""
+        """Covariance of the coefficients.
+
+        (channels · (2 Q + 1))²; different modes and channels are independent.
+        """
         return np.diag(self.deviations.ravel() ** 2)
 
 
@@ -110,8 +122,9 @@ def settle_and_measure(
     resolution: NotNegative = 1e-4,
     noise: NoiseLevel | None = None,
 ) -> Measurement:
-    """Set demands, let the rig run until it repeats within its noise, and return the mean of the last periods.
+    """Measure the periodic motion under demands.
 
+    Sets demands, lets the rig run until it repeats within its noise, and returns the mean of the last periods.
     Demands and parameters outside the limits of the rig are refused before anything is sent, whatever its class.
 
     Parameters
@@ -121,7 +134,7 @@ def settle_and_measure(
     average : int
         Periods in the mean, 2 or more.
     patience : int
-        Further periods to wait after two in succession agree: what is left of a transient hides below the noise.
+        Further periods to wait after two in succession agree: the rest of a transient is below the noise.
     longest : int
         Periods after which the rig is given up as not settled.
     scales, resolution
@@ -133,7 +146,7 @@ def settle_and_measure(
     Raises
     ------
     RigError
-        when a reading is not a number although its sample arrived; the rig is stopped.
+        when a measured value is not a number although its sample arrived; the rig is stopped.
     """
     if average < 2:
         raise RigError(f"average = {average}; two periods are needed to see whether the motion repeats.")
@@ -166,17 +179,20 @@ class _Window:
         self.taken: list[int] = []
 
     def settle(self, count: int, noise: NoiseLevel, average: int, patience: int, longest: int) -> bool:
-        """Take periods until two agree and those of the mean are in; False when that never happens."""
+        """Take periods until the motion repeats.
+
+        Until two agree and those of the mean are in; False when that never happens.
+        """
         settled, changing = False, self.take(count)
         while len(self.taken) < longest and not settled:
             # A stop must not wait for sixty periods of a rig in real time.
             checkpoint()
             if changing and len(self.taken) <= longest - average:
-                # A demand that is still on its way moves so little per period that it passes for settled.
+                # A demand that is still changing moves so little per period that it would pass for settled.
                 self.forget()
             changing = self.take(count)
             settled = not changing and len(self.sets) > 1 and self.repeats(noise)
-        # a rig that is given up as not settled is not driven any longer than was asked for
+        # A rig that is given up as not settled is not driven any longer than requested.
         for _ in range(max(patience + average - 2, 0) if settled else max(average - len(self.sets), 0)):
             self.take(count)
         return settled
@@ -196,7 +212,7 @@ class _Window:
     ) -> Measurement:
         """The mean of the last periods."""
         last = np.array(self.sets[-average:])
-        # What is not settled differs by more than noise, and must not be learnt as such.
+        # Periods that are not settled differ by more than noise, and must not be learnt as noise.
         level = noise if settled else NoiseLevel(noise.variance, noise.weight)
         variances = level.update(last, self.white())
         coefficients = last.mean(axis=0)
@@ -223,7 +239,10 @@ class _Window:
         )
 
     def take(self, count: int) -> bool:
-        """One more period; True while the demand is still on its way."""
+        """Take one more period.
+
+        Returns True while the demand is still changing.
+        """
         samples = sound_samples(self.rig, count)
         self.taken.append(count)
         values = np.concatenate((samples.values, samples.control), axis=1)
@@ -238,14 +257,20 @@ class _Window:
         return samples.changing
 
     def white(self) -> Array:
-        """Variance of each coefficient of one period if all that the fit leaves over is white noise."""
+        """Return the white variance of each coefficient.
+
+        Of one period, if all that the fit leaves over is white noise.
+        """
         level = 2.0 * np.mean(self.leftover[-2:], axis=0)[:, None]
         factors = np.full(2 * self.modes + 1, 1.0)
         factors[0] = 0.5
         return level * factors
 
     def repeats(self, noise: NoiseLevel) -> bool:
-        """Do the last two periods differ by no more than noise and resolution allow?"""
+        """Return whether the last two periods agree.
+
+        They differ by no more than noise and resolution allow.
+        """
         change = self.sets[-1] - self.sets[-2]
         variance = self.white()
         if noise.variance is not None and noise.variance.shape == variance.shape:
@@ -261,7 +286,10 @@ class _Window:
         return worst < 1.5
 
     def contraction(self) -> float:
-        """Factor by which the changes from period to period shrank, while they were well above the last."""
+        """Return the contraction from period to period.
+
+        Factor by which the changes shrank, while they were well above the last.
+        """
         changes = np.array(self.changes)
         if changes.size < 2 or not changes[-1] > 0:
             return float("nan")

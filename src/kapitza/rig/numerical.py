@@ -1,4 +1,7 @@
-"""The simulated part of a hybrid test: its force balance at a measured motion, never integrated in time."""
+"""Simulated part of a hybrid test.
+
+Its force balance at a measured motion, never integrated in time.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,19 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Balance:
-    """Fourier coefficients (2 Q + 1,) of the force balance and their standard deviations."""
+    """Force balance with deviations.
+
+    Fourier coefficients (2 Q + 1,) and their standard deviations.
+    """
 
     coefficients: Array
     deviations: Array
 
 
 class NumericalPart:
-    """A model of one coordinate y with a parameter for the force that the experiment puts on it.
+    """Model of one coordinate y with a force.
+
+    A parameter of the model is the force that the experiment exerts on it.
 
         g(y, y', y'', t, F; θ) = 0, such as M y'' + C y' + K y - a cos Ωt - F
 
@@ -74,7 +82,10 @@ class NumericalPart:
     def balance(
         self, motion: FourierSeries, force: FourierSeries, spread: tuple[Array, Array], values: Mapping[str, float]
     ) -> Balance:
-        """The residual at a measured motion and force; spread: their standard deviations (2 Q + 1,)."""
+        """Return the force balance of a measurement.
+
+        The residual at a measured motion and force; spread: their standard deviations (2 Q + 1,).
+        """
         modes = motion.modes
         grid = 8 * max(modes, 4)
         phases = 2 * np.pi / grid * np.arange(grid)
@@ -97,7 +108,10 @@ class NumericalPart:
         return Balance(project @ residual, np.sqrt(variance))
 
     def stiffness(self, frequency: float, modes: int, values: Mapping[str, float]) -> Array:
-        """(2 q + 1, 2 q + 1) derivative of the balance by the motion, at rest and without the experiment."""
+        """Return the dynamic stiffness of the part.
+
+        (2 q + 1, 2 q + 1) derivative of the balance by the motion, at rest and without the experiment.
+        """
         vector = np.array([values[n] for n in self.names])
         _, k, c, m, _ = self._evaluate(np.zeros((5, 1)), vector)[:, 0]
         result = np.zeros((2 * modes + 1, 2 * modes + 1))
@@ -112,7 +126,10 @@ class NumericalPart:
 
 
 def _differentiated(shapes: Array, frequency: float, order: int) -> Array:
-    """Columns of the derivative of a series with respect to its coefficients."""
+    """Return columns of a series' time derivative.
+
+    With respect to its coefficients.
+    """
     modes = shapes.shape[1] // 2
     turned = (shapes[:, 1::2] + 1j * shapes[:, 2::2]) * (1j * frequency * np.arange(1, modes + 1)) ** order
     result = np.zeros_like(shapes)

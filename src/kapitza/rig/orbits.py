@@ -1,4 +1,6 @@
-"""A tracked motion measured for its own sake: corrected for what is left of the control, with a covariance that holds.
+"""Precise measurement of a tracked motion.
+
+Corrected for the remaining control, with a valid covariance.
 
 While a branch is followed, a point is good enough when its residuals are of the size of the noise. Its distance from
 the free motion is then J⁻¹ r, with a Jacobian that was carried along by updates: near folds too short by a factor. Here
@@ -25,13 +27,14 @@ Array = NDArray[Any]
 
 
 LARGEST_CORRECTION = 0.1
-"""Share of its coefficients by which an orbit of a branch may be corrected; near a fold a step leads anywhere."""
+"""Share of its coefficients by which an orbit of a branch may be corrected; near a fold a step is unreliable."""
 
 
 @dataclass(frozen=True)
 class OrbitSettings:
-    """average: periods in each mean; patience: periods to wait after two agree; repeats: means at the last demand.
+    """Settings of the measurement of an orbit.
 
+    average: periods in each mean; patience: periods to wait after two agree; repeats: means at the last demand.
     corrections: Newton steps at most; difference: of the Jacobian, as a share of the scales; share: of the last
     correction that counts as its error, for the curvature that differences of this size overlook.
     """
@@ -54,7 +57,9 @@ class OrbitSettings:
 def measure_orbit(
     experiment: Experiment, point: RigPoint, parameter: str, settings: OrbitSettings | None = None
 ) -> RigPoint:
-    """The free motion next to a point of a branch, at the same parameters, with the covariance of its coefficients.
+    """Measure the free motion next to a point.
+
+    A point of a branch, at the same parameters, with the covariance of its coefficients.
 
     With r̄ the mean residual at the last demands z̃ and J = ∂r/∂z̃ measured there, the control vanishes at
     z* = z̃ - J⁻¹ r̄. Its covariance is J⁻¹ S J⁻ᵀ: S holds the scatter of the means (sensors, what the controller passes
@@ -85,7 +90,7 @@ def measure_orbit(
             if np.linalg.norm(step) > LARGEST_CORRECTION * np.linalg.norm(z[:-1]):
                 raise RigError(
                     f"The orbit at {parameter} = {point.value:.6g} is too near a fold to be measured with {parameter} "
-                    "held: what the control shows asks for another orbit. Take a point farther along the branch."
+                    "held: the measured control leads to another orbit. Take a point farther along the branch."
                 )
             z[:-1] -= step
             found = family.residual(z)
@@ -158,10 +163,11 @@ def _refined(
 
 
 def variance_of_the_mean(values: Array, deviation: Array, blocks: int) -> Array:
-    """(m,) variance of the mean of several residuals (n, m), each with the learnt deviation (m,).
+    """Return the variance (m,) of mean residuals.
 
+    Of several residuals (n, m), each with the learnt deviation (m,).
     Noise that is alike in successive periods shows as more scatter between the means than was learnt; it is pooled
-    over the modes of a block. The constant term, where slow drift sits, is judged by its own scatter.
+    over the modes of a block. The constant term, which contains slow drift, uses its own scatter.
     """
     count = len(values)
     scatter = np.var(values, axis=0, ddof=1)

@@ -1,4 +1,7 @@
-"""What a simulated rig is made of: actuators, controllers, sensors."""
+"""Parts of a simulated rig.
+
+Actuators, controllers, sensors.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from kapitza.errors import RigError
 
 @dataclass(frozen=True)
 class PureDelay:
-    """An actuator that follows its demand exactly, `delay` seconds late: y_a(t) = ỹ(t - τ)."""
+    """Actuator that follows its demand with a delay.
+
+    Exactly, `delay` seconds late: y_a(t) = ỹ(t - τ).
+    """
 
     delay: float = 0.0
 
@@ -23,7 +29,9 @@ class PureDelay:
 
 @dataclass(frozen=True)
 class SecondOrder:
-    """An actuator with inertia and a loop of its own (HYBRID 18), critically damped.
+    """Actuator with inertia and a position loop.
+
+    HYBRID 18, critically damped.
 
         y_a'' + 2 ω_s y_a' + ω_s² (y_a - ỹ(t - τ)) = F / m_a
 
@@ -49,8 +57,9 @@ Actuator = PureDelay | SecondOrder
 
 @dataclass(frozen=True)
 class Driven:
-    """A coordinate whose motion an actuator imposes; the model's equation of that number is given over to it.
+    """Coordinate whose motion an actuator imposes.
 
+    The actuator replaces the model's equation of that number.
     limit, rate_limit: of the demand, in the unit of the coordinate and per second.
     """
 
@@ -62,7 +71,9 @@ class Driven:
 
 @dataclass(frozen=True)
 class Feedback:
-    """A sampled controller that drives a coordinate towards a periodic demand x̃ (HYBRID 23).
+    """Sampled controller of one coordinate.
+
+    It drives the coordinate towards a periodic demand x̃ (HYBRID 23).
 
         u(t) = -k1 [x - x̃](t - τ) - k2 [x' - x̃'](t - τ),  added to the right-hand side of the coordinate's equation
 
@@ -88,8 +99,9 @@ class Feedback:
 
 @dataclass(frozen=True)
 class Sensors:
-    """What the sensors add to the truth, by name of the output.
+    """Errors that the sensors add.
 
+    By name of the output.
     noise: standard deviation per sample (white); quantum: step of the converter; drift: standard deviation of a random
     walk after one second; drop: probability that a whole sample is lost. A controller reads the same sensors.
     """

@@ -1,4 +1,7 @@
-"""From a model to the equations of a rig: driven coordinates, controllers, held values."""
+"""Equations of a rig from a model.
+
+Driven coordinates, controllers, held values.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,11 @@ DEGREE = 8
 
 @dataclass(frozen=True)
 class Plant:
-    """A model of the experiment whose held parameters change from sample to sample.
+    """Model of the experiment with held parameters.
 
+    They change from sample to sample.
     held: names, first the control of each feedback, then the time of the sample, then DEGREE + 1 coefficients of each
-    demand. outputs: what the sensors see, expressions are in `model.outputs`.
+    demand. outputs: what the sensors measure, expressions are in `model.outputs`.
     """
 
     model: Model
@@ -53,7 +57,10 @@ def build_plant(
     feedback: Sequence[Feedback],
     outputs: Mapping[str, str | Expression],
 ) -> Plant:
-    """The equations of the rig from those of a model."""
+    """Build the equations of the rig.
+
+    From those of a model.
+    """
     names = [c.name for c in model.coordinates]
     _check_coordinates(model, [d.coordinate for d in driven], [f.coordinate for f in feedback])
     derived = derived_in_base(model)
@@ -126,7 +133,10 @@ def _check_coordinates(model: Model, driven: list[str], fed: list[str]) -> None:
 
 
 def _polynomial(coordinate: str, knot: sp.Symbol, order: int = 0) -> Expression:
-    """The demand over the present sample, or a derivative of it, in Horner's form: one product per power."""
+    """Return the demand over the present sample.
+
+    Or a derivative of it, in Horner's form: one product per power.
+    """
     names = coefficient_names(coordinate)
     terms = [math.perm(k, order) * symbol(names[k]) for k in range(order, len(names))]
     result: Expression = terms[-1]

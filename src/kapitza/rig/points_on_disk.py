@@ -1,4 +1,7 @@
-"""Accepted points in the journal of a rig, and the walk taken up again from them."""
+"""Accepted points in the journal of a rig.
+
+The continuation can be resumed from them.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ def note_point(journal: Journal, point: RigPoint) -> None:
 
 
 def note_walk(family: RigFamily) -> None:
-    """A new walk begins: what it is made on. Points after this entry are its own."""
+    """Note the beginning of a new continuation.
+
+    And the experiment it is made on. Points after this entry belong to it.
+    """
     family.experiment.journal.add("walk", _made_on(family))
 
 
@@ -75,8 +81,9 @@ def _made_on(family: RigFamily) -> dict[str, Any]:
 
 
 def resumed_points(family: RigFamily) -> list[RigPoint]:
-    """The points of the last walk on record, which must have been made on an experiment like this one.
+    """Return the points of the last continuation.
 
+    The last one on record, which must have been made on an experiment like this one.
     The experiment takes over their number of modes.
     """
     journal = family.experiment.journal
@@ -98,8 +105,8 @@ def _check_like(recorded: dict[str, Any], now: dict[str, Any]) -> None:
         numbers = isinstance(old, (int, float)) and isinstance(new, (int, float))
         if old != new and not (numbers and np.isclose(old, new, rtol=1e-9, atol=0.0)):
             raise RigError(
-                f"The record was made with {name} = {old}, the experiment has {name} = {new}: a walk can only go on as "
-                "it began. Set it back, or begin a new record."
+                f"The record was made with {name} = {old}, the experiment has {name} = {new}: it can only be "
+                "continued as it began. Set it back, or begin a new record."
             )
 
 

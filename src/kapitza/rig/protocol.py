@@ -1,4 +1,7 @@
-"""What an experiment offers: declared inputs, outputs, a clock; and what keeps it safe."""
+"""Interface of an experiment.
+
+Declared inputs, outputs, a clock; and the checks that keep it safe.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,9 @@ JITTER = 0.3
 
 @dataclass(frozen=True)
 class PeriodicInput:
-    """A demand that the rig follows: name, unit, largest |value| and largest |rate| (per second).
+    """Demand that the rig follows.
 
+    Name, unit, largest |value| and largest |rate| (per second).
     `feedback` is the name of the output that a controller on the rig drives towards the demand, "" for an input that
     an actuator simply follows. `ramp`: seconds that the rig takes from one demand to the next, 0 for a rig that jumps
     (its blend is at most 1.875 times as steep as a straight line); None for one that keeps to `rate_limit` by itself
@@ -53,7 +57,10 @@ class PeriodicInput:
 
 @dataclass(frozen=True)
 class RigParameter:
-    """A number that can be set while the rig runs, such as the amplitude of a shaker, within bounds."""
+    """Number that can be set during a run.
+
+    Such as the amplitude of a shaker, within bounds.
+    """
 
     name: str
     value: Number
@@ -74,14 +81,15 @@ class RigParameter:
 
 @dataclass(frozen=True)
 class Samples:
-    """A stretch of measurement; time went on since the last one.
+    """Stretch of samples of a measurement.
 
+    Time went on since the last one.
     index: number of the first sample since the rig was started; phases: (N,) phase of the demands at each sample,
     rad of their base frequency, wrapped or not. values: (N, channels) in the order of the rig's outputs.
     control: (N, inputs with feedback) what the controllers really applied, held from each sample to the next.
     lost: (N,) True where a sample did not arrive (its values are NaN). saturated: (N,) True where a controller or an
-    actuator was at its limit. changing: at the last sample the demands were still on their way to those set last, as on
-    rigs that change them slowly; what was measured until then does not count.
+    actuator was at its limit. changing: at the last sample the demands were still changing to those set last, as on
+    rigs that change them slowly; samples until then do not count.
     """
 
     index: int
@@ -97,7 +105,9 @@ class Samples:
 
 
 def checked_samples(rig: Rig, samples: Samples, count: int) -> Samples:
-    """What a rig returned, with phases that go on without a jump: `count` evenly spaced samples, or it is refused.
+    """Check the samples that a rig returned.
+
+    `count` evenly spaced samples, with phases that go on without a jump, or they are refused.
 
     Raises
     ------
@@ -112,7 +122,7 @@ def checked_samples(rig: Rig, samples: Samples, count: int) -> Samples:
     for name, shape in expected.items():
         found = np.shape(getattr(samples, name))
         if found != shape:
-            raise RigError(f"The rig was asked for {count} samples and gave {name} of shape {found}, not {shape}.")
+            raise RigError(f"The rig returned {name} of shape {found} for {count} samples, not {shape}.")
     phases = unwrap(np.asarray(samples.phases, float))
     if not np.isfinite(phases).all():
         raise RigError("The rig gave phases that are not finite: it must know the phase of its demands at each sample.")
@@ -131,7 +141,10 @@ def checked_samples(rig: Rig, samples: Samples, count: int) -> Samples:
 
 
 def sound_samples(rig: Rig, count: int) -> Samples:
-    """Let the rig run and return its samples, after every check; a reading that is not a number stops the rig."""
+    """Run the rig and return checked samples.
+
+    A measured value that is not a number stops the rig.
+    """
     samples = checked_samples(rig, rig.run(count), count)
     controls = [f"control of {i.feedback}" for i in rig.inputs if i.feedback]
     for names, values in ((rig.outputs, samples.values), (controls, samples.control)):
@@ -141,7 +154,7 @@ def sound_samples(rig: Rig, count: int) -> Samples:
             rig.stop()
             raise RigError(
                 f'The sensor "{names[channel]}" gave {values[row, channel]} at sample {samples.index + row} '
-                f"({int(bad.sum())} such readings): the rig was stopped. Check the sensor."
+                f"({int(bad.sum())} such samples): the rig was stopped. Check the sensor."
             )
     return samples
 
@@ -190,7 +203,10 @@ class Rig(Protocol):
 
 
 class Guarded(ABC):
-    """The part of a rig that is the same for all: as a context manager it ends in the safe state."""
+    """Part of a rig that is always the same.
+
+    As a context manager it ends in the safe state.
+    """
 
     @abstractmethod
     def stop(self) -> None:
@@ -203,7 +219,10 @@ class Guarded(ABC):
         bounds: tuple[float, float] | None = None,
         **settings: Anything,
     ) -> Any:
-        """What `kz.follow(rig, start, parameter, bounds)` does: settings of `Experiment` and of `follow_rig`."""
+        """Follow a branch on this rig.
+
+        What `kz.follow(rig, start, parameter, bounds)` does: settings of `Experiment` and of `follow_rig`.
+        """
         from kapitza.rig.experiment import Experiment
 
         names = {f.name for f in fields(Experiment)} - {"rig", "journal"}

@@ -1,4 +1,7 @@
-"""Simulated rigs to try things on: the hanging pendulum of HYBRID, a Duffing oscillator, a beam with a gap."""
+"""Simulated rigs for trials.
+
+The hanging pendulum of HYBRID, a Duffing oscillator, a beam with a gap.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ PENDULUM_FORCE = "-m*y'' - m*l*(theta''*sin(theta) + theta'**2*cos(theta))"
 
 
 def spring_part() -> Model:
-    """The simulated part of HYBRID: M y'' + C y' + K y = a cos Ωt + F, with the measured force F of the pendulum."""
+    """Return the simulated part of HYBRID.
+
+    M y'' + C y' + K y = a cos Ωt + F, with the measured force F of the pendulum.
+    """
     return Model.from_equations(
         "M*y'' + C*y' + K*y = a*cos(Omega*t) + F",
         parameters=[
@@ -36,7 +42,10 @@ def spring_part() -> Model:
 def pendulum_test(
     rig: Rig | None = None, modes: int = 6, Omega: float = 13.0, a: float = 2.0, **settings: Anything
 ) -> Experiment:
-    """The test of HYBRID: the pendulum rig coupled with the simulated mass on a spring, over two forcing periods."""
+    """Return the hybrid test of HYBRID.
+
+    The pendulum rig coupled with the simulated mass on a spring, over two forcing periods.
+    """
     return Experiment(
         rig if rig is not None else pendulum_rig(),
         numerical=spring_part(),
@@ -57,8 +66,9 @@ def pendulum_rig(
     sample_time: float = 1e-3,
     seed: int = 0,
 ) -> SimulatedRig:
-    """The experimental part of HYBRID: a pendulum whose pivot an actuator moves, under delayed control (29).
+    """Return the experimental part of HYBRID.
 
+    A pendulum whose pivot an actuator moves, under delayed control (29).
     Inputs: y, demand of the pivot in m, and theta, demand of the controlled angle in rad. Outputs: y, theta, and the
     force F in N that the pendulum puts on the pivot. The default actuator is a pure delay of 10 ms.
     """
@@ -80,7 +90,10 @@ def duffing_rig(
     sample_time: float = 0.02,
     seed: int = 0,
 ) -> SimulatedRig:
-    """A shaken oscillator with a hardening spring, x'' + 0.1 x' + x + x³ = B cos ωt + u; B and ω can be set."""
+    """Return a shaken oscillator with hardening spring.
+
+    x'' + 0.1 x' + x + x³ = B cos ωt + u; B and ω can be set.
+    """
     model = Model.from_equations(
         "x'' + d*x' + x + x**3 = B*cos(omega*t)",
         parameters=[
@@ -111,7 +124,9 @@ def beam_rig(
     sample_time: float = 1e-3,
     seed: int = 0,
 ) -> SimulatedRig:
-    """First mode of a base-excited beam that meets a spring across a gap.
+    """Return a base-excited beam with a gap.
+
+    First mode of a beam that meets a spring across a gap.
 
         x'' + 2 ζ ω0 x' + ω0² x + k max(0, x - gap) = A Ω² cos Ωt + u,   x in mm, relative to the base
 

@@ -1,4 +1,7 @@
-"""A functional mock-up unit as a rig: a black box that is shaken, controlled and measured like an experiment."""
+"""Functional mock-up unit as a rig.
+
+A black box that is shaken, controlled and measured like an experiment.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,9 @@ MOST_MODES_OFF = 1e-6
 
 @dataclass(frozen=True)
 class Shaking:
-    """The excitation that a rig feeds into an input of a unit: amplitude * cos(frequency * t).
+    """Excitation of an input of a unit.
 
+    The rig feeds amplitude * cos(frequency * t) into the input.
     amplitude, frequency: parameters of the rig, with bounds; the frequency in rad/s.
 
     Examples
@@ -52,7 +56,9 @@ class Shaking:
 
 @dataclass(frozen=True)
 class UnitFeedback:
-    """A sampled controller around a unit, from one of its outputs to one of its inputs.
+    """Sampled controller around a unit.
+
+    From one of its outputs to one of its inputs.
 
         u = -k1 (y - d) - k2 (y' - d'),   d the demand, held from one sample to the next
 
@@ -83,7 +89,9 @@ class UnitFeedback:
 
 
 class UnitRig(Guarded):
-    """A unit (FMI 2.0 or 3.0, co-simulation) as an experiment; it is a `Rig`.
+    """Co-simulation unit as an experiment.
+
+    A unit (FMI 2.0 or 3.0, co-simulation); it is a `Rig`.
 
     Parameters
     ----------
@@ -174,7 +182,10 @@ class UnitRig(Guarded):
         self._drifts = dict.fromkeys(self.sensors.drift, 0.0)
 
     def stop(self) -> None:
-        """End the unit; `set` starts it again from its start values."""
+        """End the unit.
+
+        `set` starts it again from its start values.
+        """
         self._rest()
 
     def set(self, demands: Mapping[str, FourierSeries], **parameters: float) -> None:
@@ -231,7 +242,10 @@ class UnitRig(Guarded):
         return a * (np.sin(w * (times + self._step)) - np.sin(w * times)) / (w * self._step)
 
     def _sensor_errors(self, count: int) -> Array:
-        """(N, outputs) what noise and drift add to each reading."""
+        """Return noise and drift of each output.
+
+        (N, outputs).
+        """
         added = np.zeros((count, len(self.outputs)))
         for name, deviation in self.sensors.noise.items():
             added[:, self.outputs.index(name)] += deviation * self._random.standard_normal(count)
@@ -245,7 +259,10 @@ class UnitRig(Guarded):
     def _advance(
         self, running: RunningUnit, times: Array, numbers: Array, added: Array, lost: NDArray[np.bool_]
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Step through the samples: read, control, hold. A unit can only be advanced one step after the other."""
+        """Step through the samples.
+
+        Read, control, hold. A unit can only be advanced one step after the other.
+        """
         count = len(times)
         shaken, noise, gone = self._excitation(times).tolist(), added.tolist(), lost.tolist()
         places = [

@@ -1,4 +1,7 @@
-"""A rig in another process or on another machine, over ZeroMQ (the extra `kapitza[rig]`)."""
+"""Rig on another machine, over ZeroMQ.
+
+In another process or on another machine (the extra `kapitza[rig]`).
+"""
 
 from kapitza.rig.network.client import RemoteRig
 from kapitza.rig.network.server import RigServer, serve_rig

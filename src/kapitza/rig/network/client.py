@@ -1,4 +1,7 @@
-"""The side of the computer: a Rig whose requests travel, are sent again when lost, and fail in time."""
+"""Client side of a remote rig.
+
+A Rig whose requests are sent again when lost, and fail in time.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ SLEPT = 1.0
 
 
 class RemoteRig(Guarded):
-    """A rig in another process or on another machine; it is a `Rig`.
+    """Rig in another process or machine.
+
+    It is a `Rig`.
 
     Parameters
     ----------
@@ -41,8 +46,9 @@ class RemoteRig(Guarded):
 
     Notes
     -----
-    A thread gives signs of life while Python computes between two measurements; when this process dies they end, and
-    the watchdog of the server puts the rig in its safe state. In the other direction ZeroMQ's own heartbeat tells a
+    A thread sends signs of life while Python computes between two measurements; when this process dies they end, and
+    the watchdog of the server puts the rig in its safe state. In the other direction ZeroMQ's own heartbeat
+    distinguishes a
     rig that is busy from one that is gone.
     """
 
@@ -82,7 +88,7 @@ class RemoteRig(Guarded):
             self._beats.start()
 
     def _take_in(self, hello: Message) -> None:
-        """What the rig says of itself."""
+        """Take in the description of the rig."""
         try:
             self._inputs = messages.rig_inputs(hello.content)
             self._outputs = tuple(str(n) for n in hello.content["outputs"])
@@ -95,8 +101,8 @@ class RemoteRig(Guarded):
             ) from None
         if not (0 < self._step < math.inf and 0 < interval < math.inf):
             raise RigError(
-                f"The rig at {self.address} says sample_time = {self._step} s, watchdog = {4 * interval} s; both must "
-                "be positive."
+                f"The rig at {self.address} declares sample_time = {self._step} s, watchdog = {4 * interval} s; both "
+                "must be positive."
             )
         self._beats = threading.Thread(target=self._beat, args=(interval,), daemon=True)
 
@@ -150,7 +156,10 @@ class RemoteRig(Guarded):
         return checked_samples(self, found, int(samples))
 
     def stop(self) -> None:
-        """Ask for the safe state; a rig that no longer answers is left to its watchdog."""
+        """Request the safe state.
+
+        A rig that no longer answers is left to its watchdog.
+        """
         if self._dead:
             return
         try:
@@ -185,12 +194,12 @@ class RemoteRig(Guarded):
         poller.register(self._monitor, self._zmq.POLLIN)
         spent = 0.0
         while spent < patience and time.monotonic() < self._given_up():
-            with suppress(self._zmq.Again):  # nobody to send to at present: all there is to do is wait
+            with suppress(self._zmq.Again):  # no peer at present: wait
                 self._socket.send_multipart(frames, self._zmq.NOBLOCK)
             left = min(self.retry, patience - spent)
             while left > 0 and (now := time.monotonic()) < self._given_up():
                 ready = dict(poller.poll(1e3 * min(left, self._given_up() - now)))
-                # A process or machine that slept has not waited: its answer may lie there.
+                # Time in which the process or machine slept does not count: the answer may have arrived.
                 waited = min(time.monotonic() - now, left + SLEPT)
                 left, spent = left - waited, spent + waited
                 if self._socket in ready:
@@ -218,7 +227,10 @@ class RemoteRig(Guarded):
         return float("inf") if self._gone is None else self._gone + self.timeout / 2
 
     def _received(self) -> Message | None:
-        """The answer to the present request; older and damaged ones are dropped."""
+        """Return the answer to the present request.
+
+        Older and damaged ones are dropped.
+        """
         frames = self._socket.recv_multipart()
         try:
             message = messages.unpacked(frames)
@@ -241,7 +253,7 @@ class RemoteRig(Guarded):
         return message
 
     def _beat(self, interval: float) -> None:
-        """Signs of life on a socket of their own."""
+        """Send signs of life on a separate socket."""
         socket = self._connected()
         frames = messages.packed(Message("beat", self._session, 0, self._token))
         try:

@@ -1,4 +1,7 @@
-"""The rig as its server holds it: one caller at a time, and nothing is sent on after a watchdog has stopped it."""
+"""Rig as its server holds it.
+
+One caller at a time, and nothing is sent on after a watchdog has stopped it.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ from kapitza.rig.protocol import Guarded, PeriodicInput, Rig, RigParameter, Samp
 
 
 class HeldRig(Guarded):
-    """A rig under a lock, for the thread that carries out requests and for the watchdog; it is a `Rig`.
+    """Rig under a lock.
 
+    For the thread that carries out requests and for the watchdog; it is a `Rig`.
     `arm` allows demands; `trip` stops the rig and forbids them until it is armed again, also those of a change that is
     under way. patience: seconds that `trip` waits for a call that is in progress. A driver that hangs for longer is
     stopped from the other thread.
@@ -56,7 +60,7 @@ class HeldRig(Guarded):
             try:
                 self.rig.set(demands, **parameters)
             except RigLimitError:
-                # It says that nothing was sent. After any other error nobody knows.
+                # This error means that nothing was sent. After any other error that is unknown.
                 self.running = before
                 if not before:
                     self._safe.set()
@@ -69,14 +73,17 @@ class HeldRig(Guarded):
                 try:
                     found = self.rig.run(samples)
                 except Exception:
-                    self._check(self._armed)  # it was stopped meanwhile, which its own error does not say
+                    self._check(self._armed)  # it was stopped meanwhile, which its own error does not report
                     raise
             self._check(self._armed)
         return found
 
     @contextmanager
     def _refused_when_safe(self) -> Iterator[None]:
-        """Raise only after `trip` has stopped the rig: the error says that it is in its safe state."""
+        """Raise only after the rig was stopped.
+
+        By `trip`: the error states that the rig is in its safe state.
+        """
         try:
             yield
         except RigError:
@@ -93,7 +100,10 @@ class HeldRig(Guarded):
         self.trip("")
 
     def trip(self, reason: str) -> None:
-        """Put the rig in its safe state; it stays there until it is armed and given demands again."""
+        """Put the rig in its safe state.
+
+        It stays there until it is armed and given demands again.
+        """
         self._armed = False
         if self.running:
             self.reason = reason or self.reason

@@ -1,6 +1,7 @@
-"""The socket of a rig server, in a thread of its own: signs of life and requests of its client, strangers kept off.
+"""Socket of a rig server, in a separate thread.
 
-A message of a stranger costs one comparison of its token; what strangers send is read slowly and answered rarely, so
+It receives signs of life and requests of its client, and keeps strangers off.
+A message of a stranger costs one comparison of its token; messages of strangers are read slowly and answered rarely, so
 that neither the rig nor its watchdog waits for them.
 """
 
@@ -34,16 +35,20 @@ of the client come through."""
 
 
 def _close(context: Any, sockets: tuple[Any, ...]) -> None:
-    """Close sockets without waiting for what they have not sent, then their context."""
+    """Close sockets and their context.
+
+    Without waiting for unsent messages.
+    """
     for socket in sockets:
         socket.close(0)
     context.term()
 
 
 class Listener:
-    """Receives for a server and sends its answers; the session of the present client is kept here.
+    """Receiver of requests and sender of answers.
 
-    requests: (peer, message) to be carried out, in order; stop_wanted: the client asked for `stop` and waits.
+    For a server; the session of the present client is kept here.
+    requests: (peer, message) to be carried out, in order; stop_wanted: the client requested `stop` and waits.
     `alive` is when the client last gave a sign of life.
     """
 
@@ -90,7 +95,10 @@ class Listener:
         self._thread.start()
 
     def close(self) -> None:
-        """Called by the thread that answers, which owns its end of the pair."""
+        """End the listener.
+
+        Called by the thread that answers, which owns its end of the pair.
+        """
         self._end.set()
         if self._thread.ident is not None:
             self._thread.join(5.0)
@@ -102,11 +110,17 @@ class Listener:
 
     @property
     def session(self) -> str:
-        """Of the present client; "" before the first has greeted."""
+        """Session of the present client.
+
+        "" before the first has greeted.
+        """
         return self._session
 
     def begin(self, session: str) -> None:
-        """A client has greeted: what it sends from now on is its own."""
+        """Begin the session of a client.
+
+        It has greeted: messages it sends from now on belong to the session.
+        """
         with self._state:
             self._session, self._taken, self._number = session, -1, -1
             self.alive = time.monotonic()
@@ -117,7 +131,10 @@ class Listener:
         return time.monotonic() - self.alive
 
     def answer(self, client: bytes, message: Message, answer: Message) -> None:
-        """Send an answer and keep it, for a client whose copy is lost on the way."""
+        """Send an answer and keep it.
+
+        For a client whose copy is lost on the way.
+        """
         frames = messages.packed(answer)
         with self._state:
             if self._session and message.session == self._session:
@@ -126,7 +143,10 @@ class Listener:
         self._outgoing.send_multipart([client, *frames])
 
     def seen(self, client: bytes, message: Message) -> bool:
-        """Was this request carried out already? Its answer is sent again if it is the last one."""
+        """Return whether a request was carried out already.
+
+        Its answer is sent again if it is the last one.
+        """
         with self._state:
             known = bool(self._session) and message.session == self._session and message.number <= self._number
             again = known and message.number == self._number
@@ -159,7 +179,10 @@ class Listener:
         self._accept(client, message)
 
     def _accept(self, client: bytes, message: Message) -> None:
-        """A message with the token: a sign of life, a request to be carried out, or one that was."""
+        """Accept a message with the token.
+
+        A sign of life, a request to be carried out, or one that was.
+        """
         with self._state:
             own = bool(self._session) and message.session == self._session
             again = own and message.number == self._number
@@ -183,7 +206,10 @@ class Listener:
                 self._taken = min(self._taken, message.number - 1)  # to be taken when it is sent again
 
     def _unwelcome(self, client: bytes, frames: list[bytes]) -> None:
-        """Count a message that is not from a client; the first ones of a peer are answered."""
+        """Count a message of a stranger.
+
+        The first ones of a peer are answered.
+        """
         count = self._strangers.pop(client, 0) + 1
         self._strangers[client] = count
         if len(self._strangers) > MOST_PEERS:

@@ -1,7 +1,7 @@
-"""What travels between a client and a rig: a version, the token, a JSON header, arrays as raw bytes with a checksum.
+"""Messages between a client and a rig.
 
-The token comes first, so that a server need not read what a stranger sends.
-
+A version, the token, a JSON header, arrays as raw bytes with a checksum.
+The token comes first, so that a server need not read messages of strangers.
 Every request carries a session and a number. The server answers a number it has seen before with the answer it gave
 then, so a request that is sent again after a lost answer is never carried out twice.
 """
@@ -37,7 +37,10 @@ DTYPES = ("<f8", "|b1", "<i8")
 
 @dataclass(frozen=True)
 class Message:
-    """A verb with its content; arrays go beside the header."""
+    """Verb with its content.
+
+    Arrays go beside the header.
+    """
 
     verb: str
     session: str = ""
@@ -48,7 +51,7 @@ class Message:
 
 
 class MessageError(RigError):
-    """Bytes that are no message of this version."""
+    """Bytes that are not a message of this version."""
 
 
 def packed(message: Message) -> list[bytes]:
@@ -105,7 +108,10 @@ def _array(described: Mapping[str, Any], data: bytes) -> Array:
 
 
 def carries(frames: Sequence[bytes], token: str) -> bool:
-    """Do these frames carry the token? In a time that does not depend on how much of it is right."""
+    """Return whether frames carry the token.
+
+    In a time that does not depend on how much of it is right.
+    """
     return 3 <= len(frames) <= MOST_FRAMES and frames[0] == VERSION and hmac.compare_digest(frames[1], _bytes(token))
 
 
@@ -114,28 +120,40 @@ def _bytes(token: str) -> bytes:
 
 
 def checked_token(token: str) -> str:
-    """A secret that clients must know: an empty one is none."""
+    """Check a secret that clients must know.
+
+    An empty one is refused.
+    """
     if not checks.text("token", token, longest=1000, error=RigError).strip():
         raise RigError("The token is empty: every process on this machine knows it. Leave it out for a new one.")
     return token
 
 
 def failed(message: Message, problem: Exception) -> Message:
-    """The answer to a request that was refused or went wrong."""
+    """Return the answer to a failed request.
+
+    One that was refused or went wrong.
+    """
     names = {each: name for name, each in KINDS.items()}
     kind = next((names[c] for c in type(problem).__mro__ if c in names), "RigError")
     return Message("failed", message.session, message.number, "", {"kind": kind, "text": str(problem)})
 
 
 def other_version(frames: Sequence[bytes]) -> str:
-    """Which version these frames are of, when it is another one of this protocol; "" otherwise."""
+    """Return another version of the protocol, if any.
+
+    The version of these frames; "" otherwise.
+    """
     if not frames or not frames[0].startswith(FAMILY) or frames[0] == VERSION:
         return ""
     return frames[0][:40].decode("ascii", "backslashreplace")
 
 
 def described_rig(rig: Any) -> dict[str, Any]:
-    """Inputs, outputs, parameters and sample time in the types of JSON."""
+    """Describe a rig in JSON types.
+
+    Inputs, outputs, parameters and sample time.
+    """
     return {
         "inputs": [asdict(i) for i in rig.inputs],
         "outputs": list(rig.outputs),

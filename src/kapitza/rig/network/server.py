@@ -1,7 +1,8 @@
-"""The side of the rig: carries out requests once, watches its client, ends in the safe state.
+"""Server side of a rig.
 
+Carries out requests once, watches its client, ends in the safe state.
 Three threads: one carries out requests, one receives (`Listener`), one watches the time (the watchdog). Neither a long
-request nor what strangers send delays the watchdog.
+request nor messages of strangers delay the watchdog.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class RigServer:
     Parameters
     ----------
     rig : Rig
-        What it drives. Limits are checked here again (`LimitedRig`), whatever the client says. When a driver hangs, its
-        `stop` is called from another thread.
+        What it drives. Limits are checked here again (`LimitedRig`), whatever the client sends. When a driver hangs,
+        its `stop` is called from another thread.
     address : str
-        Where to listen; "tcp://127.0.0.1:*" takes a free port, `server.address` says which. Other machines need
+        Where to listen; "tcp://127.0.0.1:*" takes a free port, `server.address` holds it. Other machines need
         remote=True and `keys`.
     token : str
         A secret that clients must know (default: a new one, `server.token`).
@@ -73,8 +74,10 @@ class RigServer:
         self._thread: threading.Thread | None = None
 
     def run(self, each: Callable[[], None] | None = None) -> None:
-        """Serve until `close` (from another thread), the signal to terminate, or an exception; the rig begins and ends
-        in its safe state.
+        """Serve until `close`, a signal or an exception.
+
+        `close` comes from another thread, the signal is the one to terminate; the rig begins and ends in its safe
+        state.
         """
         if self._listener.closed:
             raise RigError("This server is closed: make a new one.")
@@ -116,7 +119,7 @@ class RigServer:
                 try:
                     self._held.trip(reason)
                 except Exception as problem:
-                    # It is tried again, and the client is told when it comes back.
+                    # The stop is tried again, and the client receives the reason when it comes back.
                     self._held.reason = f"{reason}; it could not be stopped ({problem}): switch it off by hand"
 
     @property
@@ -136,7 +139,10 @@ class RigServer:
         return self
 
     def close(self) -> None:
-        """Stop the rig and end the server, also one that has not begun."""
+        """Stop the rig and end the server.
+
+        Also one that has not begun.
+        """
         self._end.set()
         if self._thread is not None:
             self._thread.join(5.0)
@@ -153,8 +159,8 @@ class RigServer:
         except KapitzaError as problem:
             return failed(message, problem)
         except Exception as problem:
-            # The rig is the user's code, and its drivers fail in ways of their own: the client is told, and the server
-            # stays there to keep the rig safe.
+            # The rig is the user's code, and its drivers raise any error: the client receives it, and the server keeps
+            # running to keep the rig safe.
             reason = f"{type(problem).__name__}: {problem}"
             try:
                 self._safe(reason)
@@ -197,7 +203,10 @@ class RigServer:
         return Message("answer", message.session, message.number, "", content, arrays)
 
     def _run_in_pieces(self, count: int) -> Samples:
-        """A long run in pieces, between which it can be stopped: it must not outlive the client."""
+        """Run in pieces between which it can stop.
+
+        A long run must not outlive the client.
+        """
         pieces: list[Samples] = []
         done = 0
         while done < count:
@@ -234,7 +243,10 @@ class RigServer:
 
 @contextmanager
 def _terminated_by(end: threading.Event) -> Iterator[None]:
-    """The signal to terminate ends the server in order, where Python lets it be caught (in the main thread)."""
+    """End the server at the signal to terminate.
+
+    In order, where Python lets the signal be caught (in the main thread).
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -246,5 +258,8 @@ def _terminated_by(end: threading.Event) -> Iterator[None]:
 
 
 def serve_rig(rig: Rig, address: str = "tcp://127.0.0.1:*", **settings: Anything) -> RigServer:
-    """A server for a rig, running in a thread of this process; close it with .close()."""
+    """Serve a rig in a thread.
+
+    Of this process; close the server with .close().
+    """
     return RigServer(rig, address, **settings).start()

@@ -1,4 +1,7 @@
-"""ZeroMQ sockets with keys, and which addresses may be used without them."""
+"""ZeroMQ sockets with keys.
+
+And the addresses that may be used without keys.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ LOOPBACK = re.compile(r"(tcp://(127\.0\.0\.1|localhost|\[::1\]):(\d+|\*)|ipc://.
 
 @dataclass(frozen=True)
 class Keys:
-    """A CURVE key pair in the text form of ZeroMQ (Z85); the server's public key is what clients need."""
+    """CURVE key pair in text form.
+
+    ZeroMQ's Z85; clients need the server's public key.
+    """
 
     public: str
     secret: str
@@ -26,7 +32,7 @@ class Keys:
 
 
 def zeromq() -> Any:
-    """pyzmq, or a sentence that says how to get it."""
+    """Return pyzmq, or explain how to install it."""
     try:
         import zmq
     except ImportError:
@@ -35,7 +41,10 @@ def zeromq() -> Any:
 
 
 def check_address(address: str, remote: bool, encrypted: bool) -> None:
-    """Loopback unless told otherwise, and nothing else without keys."""
+    """Refuse remote addresses unless allowed and encrypted.
+
+    Loopback addresses are always allowed.
+    """
     port = re.search(r":(\d+)\Z", address)
     if port and not 0 < int(port[1]) < 65536:
         raise RigError(f"{address}: ports run from 1 to 65535, * takes a free one.")  # ZeroMQ would take another
