@@ -1,3 +1,3 @@
-"""Parameters from conserved quantities."""
+"""Fits to conserved quantities."""
 
 from kapitza.estimate.invariant_fit.fit import InvariantFit

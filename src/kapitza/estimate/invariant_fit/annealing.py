@@ -1,4 +1,4 @@
-"""The successive-annealing Monte Carlo search of the INVARIANT document."""
+"""Successive-annealing Monte Carlo search (INVARIANT)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def anneal(
     depth: int = 44,
     trials: int = 256,
 ) -> VarianceSolution:
-    """Random changes of size in [2^-(n+1), 2^-n]·step; n grows when a batch of `trials` brings no decrease.
+    """Minimise F3 by random changes of decreasing size.
 
-    What decreases is F3 or, corrected, the noise factor τ at which F3 without its noise vanishes.
+    Sizes in [2^-(n+1), 2^-n]·step; n grows when a batch of `trials` brings no decrease.
+    The minimised function is F3 or, corrected, the noise factor τ at which F3 without its noise vanishes.
     start, step: (k,). Each change moves a random subset of the parameters. Ends at n = depth.
     """
     rng = np.random.default_rng(seed)

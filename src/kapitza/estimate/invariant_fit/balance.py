@@ -1,7 +1,9 @@
-"""Energy balance in weak form: parameters of H and of what feeds or drains it, from slightly damped or driven motion.
+"""Energy balance in weak form.
+
+Parameters of H and of the power that feeds or drains it, from slightly damped or driven motion.
 
 Along a motion dH/dt = P(z, t; θ), with P = ∇H·f + ∂H/∂t from the equations (friction, excitation). For a smooth window
-w(t) that vanishes at its ends, integration by parts takes the derivative off the data:
+w(t) that vanishes at its ends, integration by parts removes the derivative of the data:
 
     ∫ w' H dt + ∫ w P dt = 0     for every window.
 
@@ -59,18 +61,18 @@ if TYPE_CHECKING:
 POWER = symbol("#power")
 NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
 SMOOTHNESS = 4
-"""The window is (1 - u²)^4: its derivatives vanish at the ends, so that sums over samples are accurate integrals."""
+"""Power of the window (1 - u²)^4: its derivatives vanish at the ends, so that sums are accurate integrals."""
 OVERLAP = 4
-"""Windows start every quarter of their length."""
+"""Windows start every OVERLAP-th part of their length, a quarter."""
 REACH = 3
-"""Shortest windows over which scores of neighbouring windows are taken to be related."""
+"""Range of the correlation between scores of neighbouring windows, in lengths of the shortest window."""
 LEAST_SAMPLES = 4
-"""Samples that a window must hold for its sums to be integrals."""
+"""Fewest samples of a window for which sums approximate integrals."""
 REWEIGHTINGS = 6
-"""Fits, each weighed by the noise at the values of the one before."""
+"""Fits, each weighted by the noise at the values of the one before."""
 
 OPEN = 2.0
-"""Mean square of the weighted residuals from which a balance does not close within the stated noise."""
+"""Mean square of the weighted residuals above which a balance does not close within the stated noise."""
 
 OPEN_REBUILT = 30.0
 """The same where rates are differences of positions, whose own errors leave up to ten in right models."""
@@ -78,8 +80,9 @@ OPEN_REBUILT = 30.0
 
 @dataclass(frozen=True)
 class Windows:
-    """Sparse (W, N) matrices of the integrals ∫ w' · dt and ∫ w · dt, the run (W,) and place (W,) of every window.
+    """Windows of the balance as sparse matrices (W, N).
 
+    Of the integrals ∫ w' · dt and ∫ w · dt; the run (W,) and place (W,) of every window.
     place: time of the middle since the start of the run, in quarters of the shortest window.
     """
 
@@ -90,7 +93,10 @@ class Windows:
 
 
 def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
-    """P = dH/dt along the motion, simplified so that what is conserved drops out."""
+    """Return P = dH/dt along the motion.
+
+    Simplified, so that conserved parts drop out.
+    """
     if model.is_map:
         raise ModelError(f"An energy balance needs a flow; for maps use {Give(objective='variance')} or 'surface'.")
     structure = model.structure
@@ -99,14 +105,17 @@ def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
     parts = [sp.diff(invariant, symbol(s)) * rate for s, rate in zip(model.states, structure.rates, strict=True)]
     power = sp.expand(sp.Add(*parts) + sp.diff(invariant, time))
     if power.has(*NONSMOOTH):
-        # Simplified, a friction force would hide in a Piecewise; its own product with the rate is a plain modulus.
+        # `simplify` would write friction as a Piecewise; its product with the rate is a plain modulus.
         speeds = [symbol(s) for s in model.states]
         return sp.expand(power.subs({sp.sign(v) * v: sp.Abs(v) for v in speeds}))
     return sp.simplify(power)
 
 
 def _power_of_forces(model: Model, invariant: sp.Expr) -> sp.Expr:
-    """The same for a large mass matrix M: where ∂H/∂q' = M q', P = ∂H/∂q q' - q'·h + ∂H/∂t holds no acceleration."""
+    """Return P for a large mass matrix M.
+
+    Where ∂H/∂q' = M q', P = ∂H/∂q q' - q'·h + ∂H/∂t contains no acceleration.
+    """
     mass, rest = model.structure.mass_matrix, model.structure.rest
     speeds = [rate(c.name) for c in model.coordinates]
     second = all(c.order == 2 for c in model.coordinates)
@@ -123,9 +132,10 @@ def _power_of_forces(model: Model, invariant: sp.Expr) -> sp.Expr:
 
 
 def make_windows(points: Points, shortest: float) -> Windows:
-    """Windows of `shortest` seconds and of twice, four times … that length, a quarter apart, inside every run.
+    """Return windows of several lengths inside every run.
 
-    Short windows tell the stiffness, long ones what is lost meanwhile: over a whole period the exchange of kinetic and
+    `shortest` seconds, twice, four times … that length, a quarter apart.
+    Short windows determine the stiffness, long ones the loss: over a whole period the exchange of kinetic and
     potential energy averages out, and with it the errors of measured rates. The longest is half the longest run.
     """
     runs = [np.flatnonzero(points.run == run) for run in np.unique(points.run)]
@@ -169,8 +179,9 @@ def make_windows(points: Points, shortest: float) -> Windows:
 
 
 def default_window(points: Points) -> float:
-    """0.8 periods of the fastest state, a period being two median intervals between crossings of the mean.
+    """Return the default length of the windows.
 
+    0.8 periods of the fastest state, a period being two median intervals between crossings of the mean.
     Over whole periods kinetic and potential energy average alike, and only the ratio of friction to stiffness is left.
     """
     spans = []
@@ -184,7 +195,7 @@ def default_window(points: Points) -> float:
 
 
 def fit_balance(settings: InvariantFit, request: Request) -> Estimate:
-    """The balance fit behind InvariantFit(objective="balance")."""
+    """Fit the energy balance: InvariantFit(objective="balance")."""
     setup, is_power = _prepare(settings, request)
     windows = make_windows(setup.points, settings.window or default_window(setup.points))
     rows = _Rows(FeatureTable(setup.form, 1), setup.points, windows, is_power)
@@ -218,7 +229,10 @@ def fit_balance(settings: InvariantFit, request: Request) -> Estimate:
 
 
 def _open_balance(setup: Setup, rows: _Rows, c: Array, slopes: Array, weight: Array, found: LevelSets) -> str:
-    """What to say of a balance that does not close, with the drain that would close it where a usual one does."""
+    """Return a warning about an open balance.
+
+    It names the loss that would close it, if a usual one does.
+    """
     drain = likely_drain(setup.points, rows.windows.plain, rows.columns @ c, slopes, weight)
     text = (
         f"the energy balance is missed by {np.sqrt(found.noise_factor):.3g} times what the stated noise explains: "
@@ -257,7 +271,10 @@ def _prepare(settings: InvariantFit, request: Request) -> tuple[Setup, Flags]:
 def _joined(
     expression: sp.Expr, variables: tuple[str, ...], names: tuple[str, ...], model: Model
 ) -> tuple[Form, NDArray]:
-    """One form whose features are those of H, then those of P."""
+    """Return one form of H and P.
+
+    Its features are those of H, then those of P.
+    """
     expanded = sp.expand(expression)
     power = expanded.coeff(POWER)
     whole = make_form(expanded.subs(POWER, 0), variables, names, model.values)
@@ -275,7 +292,10 @@ def _joined(
 
 
 class _Rows:
-    """Integrals of every feature over every window, and the noise in them."""
+    """Integrals of every feature over every window.
+
+    And the noise in them.
+    """
 
     def __init__(self, table: FeatureTable, points: Points, windows: Windows, is_power: Flags):
         self.table, self.points, self.windows, self.is_power = table, points, windows, is_power
@@ -303,19 +323,25 @@ class _Rows:
         return Moments(root, noise, np.zeros_like(noise), 1)
 
     def _slopes(self, c: Array) -> list[Array]:
-        """Derivatives (d, N) of the energy and of the power by the states, for coefficients c."""
+        """Return the derivatives (d, N) of energy and power.
+
+        By the states, for coefficients c.
+        """
         parts = (~self.is_power, self.is_power)
         return [np.einsum("k,kdn->dn", c[part], self.terms.gradient[part]) for part in parts]
 
     def by_sample(self, c: Array) -> list[sparse.csr_array]:
-        """Derivatives (W, N) of the residuals by every reading of each state, for coefficients c."""
+        """Return the derivatives (W, N) by every sample.
+
+        Of the residuals by each state, for coefficients c.
+        """
         return [
             sparse.csr_array(self.windows.slope.multiply(a[None]) + self.windows.plain.multiply(b[None]))
             for a, b in zip(*self._slopes(c), strict=True)
         ]
 
     def noise(self, theta: Array) -> Array:
-        """Variance (W,) of the residual of every window."""
+        """Return the variance (W,) of every window's residual."""
         whole, drain = self._slopes(self.table.form.local(theta)[0])
         a, b, v = self.windows.slope, self.windows.plain, self.points.variance
         total = a.multiply(a) @ np.sum(v * whole**2, axis=0) + b.multiply(b) @ np.sum(v * drain**2, axis=0)
@@ -340,14 +366,14 @@ def _covariance(rows: _Rows, form: Form, theta: Array, weight: Array, tau: float
     share = weight / weight.sum()
     bread = inverse_by_units(slopes.T @ rows.moments(weight).at(tau) @ slopes)
     score = share * (rows.columns @ c) * (rows.columns @ slopes).T
-    # windows of all lengths about the same time share their samples: their scores count as one
+    # Windows of all lengths about the same time share their samples: their scores count as one.
     places = int(rows.windows.place.max()) + 1
     index = rows.windows.run * places + rows.windows.place
     size = (int(rows.windows.run.max()) + 1) * places
     together = np.array([np.bincount(index, row, size) for row in score], float)
     seen = bread @ long_run(together, np.repeat(np.arange(size // places), places), REACH * OVERLAP) @ bread
-    # Long windows share their samples over many short ones, more than the sum above looks at; what the noise of every
-    # sample does to the answer through all its windows is known. Neither may be undercut.
+    # Long windows overlap farther than the range of the sum above. The effect of the noise of every sample through all
+    # its windows is known as well, and the larger of the two variances is taken.
     influence = bread @ (rows.columns @ slopes).T * share
     known = np.zeros_like(seen)
     for moved, variance in zip(rows.by_sample(c), rows.points.variance, strict=True):

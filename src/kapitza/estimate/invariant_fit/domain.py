@@ -1,4 +1,7 @@
-"""Where an invariant has a value: readings that noise may carry out of its domain (log y near y = 0) are left out."""
+"""Domain of an invariant.
+
+Samples that noise may carry out of it (log y near y = 0) are left out.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,19 @@ from kapitza.model import compile_expressions
 from kapitza.signal import difference_noise
 
 MARGIN = 4.0
-"""Standard deviations of the noise that a point keeps from the border of the domain: nearer to it the mean of log(y
-+ ε) is not that of its expansion, and the reading itself may have no value."""
+"""Smallest distance of a point from the border of the domain, in standard deviations of the noise: nearer to it the
+mean of log(y + ε) is not that of its expansion, and the sample itself may have no value."""
 
 NEIGHBOURS = 3
-"""Points before and after one that is too near are left out too. So a stretch is chosen by several readings: choosing
-each point by its own would keep those whose noise happens to point inwards."""
+"""Points left out before and after one that is too near. A stretch is then chosen by several samples: choosing each
+point by itself would keep those whose noise happens to point inwards."""
 
 
 def within_domain(points: Points, name: str, invariant: sp.Expr, values: dict[str, float]) -> tuple[Points, str]:
-    """The points whose noise cannot carry them out of the domain of the invariant, and a warning ("" for all)."""
+    """Return the points safely inside the domain.
+
+    Noise cannot carry them out of it; with a warning ("" if no point is left out).
+    """
     border = _bordered(invariant)
     if not border:
         return points, ""
@@ -54,14 +60,20 @@ def within_domain(points: Points, name: str, invariant: sp.Expr, values: dict[st
 
 
 def _bordered(invariant: sp.Expr) -> list[sp.Expr]:
-    """Expressions that must be positive: arguments of logarithms, bases of roots and of other broken powers."""
+    """Return the expressions that must be positive.
+
+    Arguments of logarithms, bases of roots and of other non-integer powers.
+    """
     found = [node.args[0] for node in invariant.atoms(sp.log)]
     found += [node.base for node in invariant.atoms(sp.Pow) if not node.exp.is_integer and node.base.free_symbols]
     return sorted({e for e in found if not e.is_positive}, key=str)
 
 
 def _deviations(points: Points) -> Array:
-    """Standard deviations (d, N) of the noise: as known, else what third differences of neighbours show."""
+    """Return the standard deviations (d, N) of the noise.
+
+    As known, else from third differences of neighbours.
+    """
     if points.known_noise:
         return np.sqrt(points.variance)
     joined = points.run[3:] == points.run[:-3]

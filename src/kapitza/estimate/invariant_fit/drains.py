@@ -1,4 +1,7 @@
-"""What an energy balance that does not close may lack: usual drains of energy, each tried beside the fitted terms."""
+"""Usual losses that an open energy balance may lack.
+
+Each is tried in addition to the fitted terms.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,18 @@ from kapitza.base.arrays import Array
 from kapitza.estimate.invariant_fit.conserved import Points
 
 DRAINS = ((1, "dry friction"), (2, "viscous damping"), (3, "drag, a force with the square of the rate"))
-"""Powers of the modulus of a rate at which it may drain energy, and what such a force is called."""
+"""Powers of the modulus of a rate that drain energy, and the names of such forces."""
 
 EXPLAINS = 0.5
-"""Share of what is left over that a drain must explain to be named."""
+"""Smallest share of the misfit that a drain must explain to be named."""
 
 
 @dataclass(frozen=True)
 class Drain:
-    """A loss |rate|**power with its strength, and the share of the balance's misfit that it explains."""
+    """Loss |rate|**power with its strength.
+
+    share: of the balance's misfit that it explains.
+    """
 
     rate: str
     power: int
@@ -30,13 +36,14 @@ class Drain:
 
     @property
     def law(self) -> str:
-        """The power that it takes out of the motion."""
+        """Power that the loss takes out of the motion."""
         return {1: f"abs({self.rate})", 2: f"{self.rate}**2", 3: f"abs({self.rate})**3"}[self.power]
 
 
 def likely_drain(points: Points, integrate: Any, residual: Array, slopes: Array, weight: Array) -> Drain | None:
-    """The usual drain that explains most of the misfit, if it explains half of it and takes energy out.
+    """Return the loss that explains most of the misfit.
 
+    None unless it explains half of it and takes energy out.
     integrate: (W, N) windows, sparse; residual: (W,) of the balance; slopes: (W, k) of it by the free parameters.
     weight: (W,).
     """
@@ -63,6 +70,6 @@ def likely_drain(points: Points, integrate: Any, residual: Array, slopes: Array,
             strength = float(own @ left) / size
             share = strength * float(own @ left) / max(float(left @ left), 1e-300)
             found.append(Drain(name, power, called, strength, share))
-    # The balance reads ∫ w' H + ∫ w P = 0 with P = -strength |rate|^power: a drain has a positive residual to explain.
+    # The balance is ∫ w' H + ∫ w P = 0 with P = -strength |rate|^power, so a missing loss leaves a positive residual.
     likely = [drain for drain in found if drain.strength > 0 and drain.share > EXPLAINS]
     return max(likely, key=lambda drain: drain.share, default=None)

@@ -1,4 +1,7 @@
-"""InvariantFit: parameters from a conserved quantity, without integration and without the order in time."""
+"""Settings of `InvariantFit`, and its fits.
+
+Parameters from a conserved quantity, without integration and without the order in time.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +46,19 @@ from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request, make_request
 
 REWEIGHTINGS = 50
-"""At most, until weights and values agree."""
+"""Most weightings; the iteration ends when weights and values agree."""
 
 UNEVEN = 0.05
-"""Share of points left out at the border of the domain from which distances are minimised, not the variance."""
+"""Share of points left out at the border of the domain above which distances are minimised, not the variance."""
 
 
 @dataclass(frozen=True)
 class InvariantFit(Estimator):
     """Fit points to level sets of a conserved quantity.
 
-    Points z of one or several orbits lie on H(z; θ) = E.
+    Points z of one or several orbits are on H(z; θ) = E.
 
-    No integration, and no order in time. Priors count as further readings.
+    No integration, and no order in time. Priors count as further samples.
 
     Parameters
     ----------
@@ -67,7 +70,7 @@ class InvariantFit(Estimator):
         only one. Energy of a damped model is given here, not declared: it is not conserved.
     correction : int, optional
         Order (0, 1, 2) to which the bias that noise gives the variance is removed; by default 1, and 0 where states
-        were reconstructed (their systematic errors are no noise).
+        were reconstructed (their systematic errors are not noise).
     scale : str, optional
         The factor of H is not identifiable: name of the parameter to hold, or "norm" for coefficients of unit norm.
     noise : float or mapping, optional
@@ -82,7 +85,7 @@ class InvariantFit(Estimator):
     levels : str
         Each "record" or each "segment" has its own level E.
     solver : str
-        "gauss-newton", "annealing" (successive-annealing Monte Carlo on the variance, corrected if asked for),
+        "gauss-newton", "annealing" (successive-annealing Monte Carlo on the variance, corrected if requested),
         "odrpack" (small surfaces).
     starts : int
         Random starts in addition to the model's values.
@@ -143,7 +146,10 @@ class InvariantFit(Estimator):
             checks.number("window, in seconds,", self.window, above=0)
 
     def fit(self, request: Request) -> Estimate:
-        """Estimate the free parameters (all those of the invariant by default) from records."""
+        """Estimate the free parameters from records.
+
+        All those of the invariant by default.
+        """
         model = request.model
         if model.is_map and self.then is not None and not isinstance(self.then, InvariantFit):
             raise ModelError(
@@ -156,7 +162,7 @@ class InvariantFit(Estimator):
         solution, problem = self._variance(setup, setup.points)
         refuse_second_invariant(setup, problem, solution)
         if setup.left_out > UNEVEN:
-            # Near the border the noise of the invariant is so uneven that its variance says little: measure distances.
+            # Near the border the noise of the invariant is too uneven for its variance: distances are minimised.
             setup = replace(setup, settings=replace(self, objective="surface"))
         surface = setup.settings.objective == "surface"
         estimate = (self._surface_estimate if surface else self._variance_estimate)(setup, solution, problem)
@@ -181,7 +187,10 @@ class InvariantFit(Estimator):
     def _variance(
         self, setup: Setup, points: Points, start: Array | None = None
     ) -> tuple[VarianceSolution, VarianceProblem]:
-        """F3, reweighted until the weights and θ agree where weights depend on θ."""
+        """Minimise F3, reweighted until weights and θ agree.
+
+        Reweighted only where weights depend on θ.
+        """
         weighting, loss = self._weighting(points)
         table = FeatureTable(setup.form, self._order(points))
         problem = VarianceProblem(table, points, np.ones(points.count), self.scale == "norm" and table.order == 0)
@@ -227,7 +236,10 @@ class InvariantFit(Estimator):
         return self._bootstrapped(setup, done, partial(_variance_again, self, setup, solution.theta))
 
     def _of_read_noise(self, setup: Setup, solution: VarianceSolution) -> Array:
-        """Covariance (k, k) from the error of noise that was read off the readings: the estimate goes with it."""
+        """Return the covariance (k, k) due to estimated noise.
+
+        The estimate changes with the error of noise that was estimated from the samples.
+        """
         points, theta = setup.points, solution.theta
         total = np.zeros((theta.size, theta.size))
         if points.doubt is None or not self._order(points) or not CLEAN <= solution.tau < np.inf:
@@ -240,7 +252,7 @@ class InvariantFit(Estimator):
         return total
 
     def _bootstrapped(self, setup: Setup, done: Callable[..., Estimate], refit: Callable[[Points], Array]) -> Estimate:
-        """The estimate, its covariance from resampled fits where they were asked for."""
+        """Return the estimate, with a bootstrap covariance if requested."""
         estimate = done()
         if not self.bootstrap:
             return estimate
@@ -274,7 +286,10 @@ class InvariantFit(Estimator):
         return self._bootstrapped(setup, done, again)
 
     def _refuse_for_shared(self) -> None:
-        """What a fit of points that share samples would leave undone without a word."""
+        """Refuse settings that do not apply to shared samples.
+
+        They would have no effect on the fit.
+        """
         asked = {
             f"bootstrap={self.bootstrap}": self.bootstrap > 0,
             f'loss="{self.loss}"': self.loss == "cauchy",
@@ -297,12 +312,18 @@ class InvariantFit(Estimator):
 
 
 def _rebuilt(points: Points) -> bool:
-    """Whether states were reconstructed, with errors that differ from point to point."""
+    """Return whether states were reconstructed.
+
+    With errors that differ from point to point.
+    """
     return bool(points.reconstructed) and bool(np.ptp(points.variance, axis=1).any())
 
 
 def _levels(setup: Setup, problem: VarianceProblem, theta: Array) -> tuple[Array, Array]:
-    """The invariant (N,) at every point, and its mean (R,) over each level set."""
+    """Return the invariant (N,) and its levels (R,).
+
+    At every point, and its mean over each level set.
+    """
     value, level = setup.form.at(setup.points.values, theta)[0], setup.points.level
     return value, np.bincount(level, problem.weights * value) / np.bincount(level, problem.weights)
 
@@ -316,7 +337,10 @@ def _surface_again(form: Form, bounds: Bounds, loss: str, theta: Array, levels: 
 
 
 def random_starts(begin: Array, bounds: Bounds, count: int, seed: int) -> list[Array]:
-    """Starts within a factor of ten of the model's values and of one, inside the bounds."""
+    """Return random starts inside the bounds.
+
+    Within a factor of ten of the model's values and of one.
+    """
     rng = np.random.default_rng(seed)
     size = np.maximum(np.abs(begin), 1.0)
     sign = np.where(bounds.low >= 0, 1.0, rng.choice([-1.0, 1.0], (count, begin.size)))
@@ -326,7 +350,10 @@ def random_starts(begin: Array, bounds: Bounds, count: int, seed: int) -> list[A
 def point_weights(
     table: FeatureTable, points: Points, theta: Array, current: Array, weighting: str, loss: str
 ) -> Array:
-    """1/(∇H·V·∇H) where asked for, capped, times the robust weight of the standardised deviation."""
+    """Return the weights of the points.
+
+    1/(∇H·V·∇H) with weighting "gradient", capped, times the robust weight of the standardised deviation.
+    """
     parts = scores(table, points, theta, current, 0.0)
     square = np.einsum("dn,dn->n", points.variance, parts.gradient**2)
     weights = np.ones(points.count)

@@ -1,4 +1,4 @@
-"""Covariance of the fit of level sets, and the block bootstrap."""
+"""Covariance of level-set fits, and the block bootstrap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from kapitza.estimate.invariant_fit.surface import SurfaceSolution, projected_ro
 
 
 def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
-    """Sandwich (JᵀJ)⁻¹ B (JᵀJ)⁻¹ of the distances with the levels eliminated."""
+    """Return the sandwich covariance of the distances.
+
+    (JᵀJ)⁻¹ B (JᵀJ)⁻¹ with the levels eliminated.
+    """
     residual, jacobian = projected_rows(solution.nearest, points, solution.weights)
     bread = inverse_by_units(jacobian @ jacobian.T)
     leverage = np.einsum("kn,kn->n", bread @ jacobian, jacobian)
@@ -24,7 +27,10 @@ def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
 
 
 def resample(points: Points, rng: np.random.Generator) -> Indices:
-    """Places (N,) of blocks of neighbours drawn with replacement inside every level set, as many as there were."""
+    """Draw blocks of neighbours with replacement.
+
+    Places (N,) inside every level set, as many as there were.
+    """
     length = max(1, 2 * points.reach)
     chosen = []
     for level in range(points.levels):
@@ -38,14 +44,15 @@ def resample(points: Points, rng: np.random.Generator) -> Indices:
 def bootstrap(
     points: Points, refit: Callable[[Points], Array], count: int, seed: int, executor: Executor | None = None
 ) -> Array:
-    """Estimates (count, k) from resampled points; samples that fail are left out, and too many of them are an error.
+    """Return estimates (count, k) from resampled points.
 
+    Samples that fail are left out; too many of them are an error.
     refit: gives θ (k,) of a sample; with an executor of processes a function that can be sent to them.
     """
     rng, shared = np.random.default_rng(seed), Shared((points, refit))
     parts = [(shared, resample(points, rng)) for _ in range(count)]
     found = []
-    # Work of its own: what the iterations of a sample reach is not what the fit returns when it is stopped.
+    # A separate task: the iterates of a resampled fit must not be returned when the fit is stopped.
     with watch(None, "bootstrap", count) as task:
         for theta in in_order(executor, _refitted, parts):
             task.advance()

@@ -1,4 +1,4 @@
-"""The Estimate of an invariant fit, with its warnings."""
+"""Estimate of an invariant fit, with its warnings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FAR_OFF = 10.0
-"""Distances from the level set, in units of an assumed noise, beyond which noise is not a likely reason."""
+"""Distance from the level set, in units of an assumed noise, above which noise is not a likely cause."""
 
 
 def finish(
@@ -39,7 +39,10 @@ def finish(
     history: pd.DataFrame | None = None,
     samples: Array | None = None,
 ) -> Estimate:
-    """Signs as at the start, the normalisation asked for, intervals, and what is suspicious."""
+    """Return the estimate of an invariant fit.
+
+    Signs as at the start, the normalisation set, intervals, and warnings.
+    """
     form, model, settings, points = setup.form, setup.model, setup.settings, setup.points
     theta, covariance = _signs_as_started(form, setup.start, theta, covariance)
     if samples is not None:
@@ -81,7 +84,10 @@ def finish(
 
 
 def _signs_as_started(form: Form, start: Array, theta: Array, covariance: Array) -> tuple[Array, Array]:
-    """Where the invariant is even in a parameter (a frequency that enters squared), keep the sign of the start."""
+    """Keep the signs of the start.
+
+    Where the invariant is even in a parameter (a frequency that enters squared).
+    """
     theta, covariance = theta.copy(), covariance.copy()
     if not form.separable:
         return theta, covariance
@@ -97,7 +103,10 @@ def _signs_as_started(form: Form, start: Array, theta: Array, covariance: Array)
 
 
 def unit_norm(setup: Setup, theta: Array, covariance: Array) -> tuple[tuple[str, ...], Array, Array]:
-    """The same invariant with coefficients of unit norm: all asked parameters (n,) and their covariance (n, n)."""
+    """Return the invariant with coefficients of unit norm.
+
+    All requested parameters (n,) and their covariance (n, n).
+    """
     held, model = setup.form, setup.model
     if not held.separable:
         raise KapitzaError(
@@ -121,12 +130,13 @@ def unit_norm(setup: Setup, theta: Array, covariance: Array) -> tuple[tuple[str,
 
 
 TOLERANCE = 1.5
-"""Mean square distance from the level sets, over the noise, that curved level sets and noise in the rates may leave."""
+"""Largest mean square distance from the level sets, over the noise, by curved level sets and noise in the rates."""
 
 
 def misfit_of(setup: Setup, found: LevelSets) -> Misfit | None:
-    """Distances from the level sets beside the noise, stated or that of the points' own scatter in time.
+    """Return the misfit of the level sets.
 
+    Distances relative to the noise, stated or that of the points' own scatter in time.
     None for a balance, which closes or not by itself, and where rates are differences of positions.
     """
     points, factor = setup.points, found.noise_factor
@@ -159,7 +169,7 @@ def _suspicious(setup: Setup, found: LevelSets, misfit: Misfit | None) -> list[s
     settings, points, factor = setup.settings, setup.points, found.noise_factor
     if not points.known_noise and points.doubt is None and not factor < CLEAN:
         lines.append("the noise is not known: the same fraction of the mean modulus of every channel was assumed")
-    closed = settings.objective != "balance"  # a balance that does not close is told by the balance itself
+    closed = settings.objective != "balance"  # the balance itself reports where it does not close
     if closed and misfit is not None and not misfit.to_the_noise:
         lines += [(
             f"{text} The conservation is in doubt: damped or driven motion needs "

@@ -1,8 +1,10 @@
-"""A second conserved quantity leaves the parameters of the first one open.
+"""Test for a second conserved quantity.
+
+It leaves the parameters of the first one undetermined.
 
 Changing the parameters along v changes H by Q = Σ d_i φ_i, d = ∂c/∂θ v. Where Q varies along the data, its variance
-holds v; where Q is conserved too (the momentum of a free rigid body beside its energy), only noise varies it, and the
-least variance of H is reached wherever noise happens to lead. With S the moments less what noise adds to them,
+determines v; where Q is conserved too (the momentum of a free rigid body beside its energy), only noise varies it, and
+the least variance of H is reached wherever noise happens to lead. With S the moments less what noise adds to them,
 
     ρ = min over v of (d·S d)/(d·S_raw d)
 
@@ -27,7 +29,10 @@ DEVIATIONS, LARGEST = 4.0, 0.5
 
 
 def refuse_second_invariant(setup: Setup, problem: VarianceProblem, solution: VarianceSolution) -> None:
-    """Refuse parameters that may change while the invariant stays constant to the noise."""
+    """Refuse parameters that a second invariant leaves open.
+
+    They may change while the invariant stays constant to the noise.
+    """
     if not solution.theta.size:
         return
     if problem.table.order == 0:
@@ -38,7 +43,7 @@ def refuse_second_invariant(setup: Setup, problem: VarianceProblem, solution: Va
         return
     misfit = misfit_of(setup, LevelSets(setup.form.expression, np.empty(0), tau))
     if misfit is None or not misfit.to_the_noise:
-        # What varies may not be noise: then nothing is conserved, and the misfit is reported.
+        # The variation may not be noise: then nothing is conserved, and the misfit is reported.
         return
     slopes, moment = setup.form.local(solution.theta)[1], problem.moment(solution.theta)
     size = np.sqrt(np.clip(np.diag(slopes.T @ moment.raw @ slopes), 0.0, None))

@@ -1,4 +1,7 @@
-"""From model, data and free parameters to a form, its points, bounds and a start; what cannot work is refused here."""
+"""Setup of an invariant fit.
+
+From model, data and free parameters to a form, its points, bounds and a start; impossible fits are refused here.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +38,17 @@ if TYPE_CHECKING:
     from kapitza.estimate.invariant_fit.fit import InvariantFit
 
 USUAL = 0.5
-"""Size of a parameter of which nothing is known."""
+"""Assumed size of a parameter without other information."""
 
 SINGULAR = 1e-9
-"""Relative size below which a direction of the sensitivities counts as none."""
+"""Relative size below which a direction of the sensitivities counts as zero."""
 
 
 @dataclass(frozen=True)
 class Setup(Task):
-    """What a fit starts from. asked: free parameters as the user meant them; form.free lacks the one that is held.
+    """Form, points and start of an invariant fit.
 
+    asked: free parameters as the user meant them; form.free lacks the one that is held.
     left_out: share of the points that noise may carry out of the domain of the invariant.
     """
 
@@ -91,7 +95,10 @@ def prepare(settings: InvariantFit, request: Request) -> Setup:
 def collected(
     settings: InvariantFit, request: Request, expression: sp.Expr, where: str, by_segment: bool
 ) -> tuple[sp.Expr, tuple[str, ...], Points]:
-    """An expression in what was measured, its free parameters, and the points of all records."""
+    """Return expression, free parameters and points.
+
+    The expression is in measured quantities; the points are those of all records.
+    """
     records, model = request.whole_records, request.model
     shared = [c for c in records[0][0].channels if all(c in record.channels for record, _ in records)]
     plan = reconstruction(model, expression, shared)
@@ -100,7 +107,10 @@ def collected(
 
 
 def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None, where: str) -> tuple[str, ...]:
-    """The free parameters, all that occur in the expression by default."""
+    """Return the free parameters.
+
+    All that occur in the expression by default.
+    """
     present = [n for n in model.names if symbol(n) in expression.free_symbols]
     if not present:
         raise ModelError(f"{where.capitalize()} holds no parameter of the model: there is nothing to estimate from it.")
@@ -118,7 +128,10 @@ def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None, w
 
 
 def start_of(model: Model, names: Sequence[str]) -> tuple[Bounds, Array]:
-    """Bounds of these parameters, and the values (k,) of the model within them; 1 for those that have none."""
+    """Return bounds and starting values (k,).
+
+    Values of the model within the bounds; 1 for those that have none.
+    """
     bounds = Bounds(*bounds_of(model, names))
     return bounds, bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
 
@@ -133,7 +146,10 @@ def _refuse_too_few(points: Points, parameters: int) -> None:
 
 
 def sensitivities(form: Form, points: Points, theta: Array) -> tuple[Array, Array]:
-    """Invariant (K,) and its parameter derivatives (K, k) about the level means, rotated into K rows by QR."""
+    """Return the invariant and its sensitivities.
+
+    Invariant (K,) and parameter derivatives (K, k) about the level means, rotated into K rows by QR.
+    """
     few = points.take(np.arange(0, points.count, -(-points.count // ENOUGH)))
     moment = second_moments(FeatureTable(form, 0), few, theta, np.ones(few.count))
     c, slopes = form.local(theta)
@@ -141,9 +157,10 @@ def sensitivities(form: Form, points: Points, theta: Array) -> tuple[Array, Arra
 
 
 def _sizes(form: Form, points: Points, theta: Array) -> Array:
-    """Change of each parameter (k,) that would change the invariant by as much as it varies, whatever the units.
+    """Return the typical change (k,) of each parameter.
 
-    USUAL where that cannot be told, and at most that where θ itself, not zero, tells the size.
+    It would change the invariant by as much as it varies, whatever the units.
+    USUAL where that cannot be determined, and at most that where θ itself, not zero, gives the size.
     """
     usual = np.full(theta.size, USUAL)
     if not form.separable:
@@ -158,7 +175,10 @@ def _sizes(form: Form, points: Points, theta: Array) -> Array:
 def _normalisation(
     model: Model, expression: sp.Expr, points: Points, asked: tuple[str, ...], explicit: bool, scale: str | None
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Which free parameter is held because the factor of the invariant cannot be found."""
+    """Return the parameter that fixes the scale.
+
+    It is held because the factor of the invariant cannot be found.
+    """
     form = make_form(expression, points.variables, asked, model.values)
     bounds, start = start_of(model, asked)
     theta = generic_point(start, _sizes(form, points, start), bounds)
@@ -188,15 +208,19 @@ def _normalisation(
 
 
 def generic_point(theta: Array, size: Array, bounds: Bounds) -> Array:
-    """A parameter set near θ, away from accidental zeros; size (k,): what counts as a change where θ is small."""
+    """Return a generic parameter set near θ.
+
+    Away from accidental zeros; size (k,): what counts as a change where θ is small.
+    """
     turn = 0.1 + 0.1 * np.mod(np.arange(1, theta.size + 1) * 0.6180339887, 1.0)
     change, low, high = turn * np.maximum(np.abs(theta), size), bounds.low, bounds.high
     return np.where(theta + change < high, np.maximum(theta + change, low), np.clip(theta - change, low, high))
 
 
 def scale_direction(invariant: Array, sensitivities: Array) -> Array | None:
-    """Parameter change δ (k,) that multiplies the invariant by a factor, if there is one.
+    """Return the parameter change that scales the invariant.
 
+    δ (k,) multiplies the invariant by a factor; None if there is none.
     invariant: (M,) and sensitivities: (M, k), both without their level means (or in coefficients).
     """
     if sensitivities.shape[1] == 0:
@@ -209,14 +233,20 @@ def scale_direction(invariant: Array, sensitivities: Array) -> Array | None:
 
 
 def words(names: Sequence[str], direction: Array, theta: Array) -> str:
-    """A parameter change in per cent, for example: m1 -1 %, omega1 +0.5 %."""
+    """Return a parameter change in per cent as text.
+
+    For example: m1 -1 %, omega1 +0.5 %.
+    """
     relative = direction / np.where(theta == 0, 1.0, theta)
     lead = relative / relative[np.argmax(np.abs(relative))]
     return ", ".join(f"{n} {v:+.3g} %" for n, v in zip(names, lead, strict=True) if abs(v) > 1e-6)
 
 
 def refuse_dependent(sensitivities: Array, names: Sequence[str], theta: Array) -> None:
-    """Raise when parameter changes exist that leave the invariant on these data as it is; sensitivities (M, k)."""
+    """Refuse parameters that the invariant does not determine.
+
+    Changes of them leave the invariant on these data unchanged; sensitivities (M, k).
+    """
     size = np.where(theta == 0, 1.0, theta)
     result = analyse(sensitivities.T @ sensitivities, names, size)
     if not result.complete:

@@ -1,10 +1,10 @@
-"""F2: the smallest weighted displacement that puts every point on its level set.
+"""F2: least weighted displacement onto the level sets.
 
     min over θ, E, z̃ of Σ_i Σ_j (z_ij - z̃_ij)² / v_ij   subject to   H(z̃_i; θ) = E_level(i)
 
-The points are eliminated one by one: for given θ, E the nearest z̃_i is found by a Newton iteration of its own, and the
+The points are eliminated one by one: for given θ, E the nearest z̃_i is found by its own Newton iteration, and the
 signed distance r_i has the exact derivatives ∂r_i/∂θ = ∂H/∂θ / s_i, ∂r_i/∂E = -1/s_i with s_i² = Σ_j v_ij (∂H/∂z_j)² at
-z̃_i. What is left is a Gauss-Newton problem in θ and the levels; work and memory are linear in the points.
+z̃_i. The remaining problem in θ and the levels is solved by Gauss-Newton; work and memory are linear in the points.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PROJECTION_STEPS = 40
-"""Newton steps of a point onto the surface; what has not settled then stays where it is."""
+"""Most Newton steps of a point onto the surface; a point that has not converged then stays where it is."""
 
 PROJECTION_TOLERANCE = 1e-9
 """Change of a projection, in standard deviations of the noise, at which it counts as found."""
 STEPS = 60
-"""Gauss-Newton steps, after which a fit is called not converged."""
+"""Gauss-Newton steps after which a fit counts as not converged."""
 
 SHARED_STEPS = 100
 """The same where points share measured numbers: until neither parameters nor samples move."""
 
 ROUNDING = 1e-11
-"""Relative decrease of the cost that is lost in rounding and in the tolerance of the projections."""
+"""Relative decrease of the cost that is below rounding and the tolerance of the projections."""
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """Nearest points on the level sets: points (d, N), signed distances r (N,), s (N,), ∂H/∂θ (k, N), whether found."""
+    """Nearest points on the level sets.
+
+    points (d, N), signed distances r (N,), s (N,), ∂H/∂θ (k, N), whether found.
+    """
 
     points: Array
     distance: Array
@@ -53,7 +56,10 @@ class Nearest:
 
 @dataclass(frozen=True)
 class Displaced:
-    """theta (k,), levels E (R,), cost: sum of squared displacements in deviations, history of the iteration."""
+    """Result of a displacement fit.
+
+    theta (k,), levels E (R,), cost: sum of squared displacements in deviations, history of the iteration.
+    """
 
     theta: Array
     levels: Array
@@ -64,15 +70,19 @@ class Displaced:
 
 @dataclass(frozen=True)
 class SurfaceSolution(Displaced):
-    """The nearest points, and robust weights (N,) of their distances."""
+    """Displacement fit of independent points.
+
+    The nearest points, and robust weights (N,) of their distances.
+    """
 
     nearest: Nearest
     weights: Array
 
 
 def nearest(form: Form, points: Points, theta: Array, levels: Array, guess: Array | None = None) -> Nearest:
-    """Project all points onto their level sets, each step on those that still move.
+    """Project all points onto their level sets.
 
+    Each step is taken for those that still move:
     z̃ ← z - v ∇H λ with λ = (H(z̃) - E + ∇H·(z - z̃)) / s², damped where the level is not approached.
     """
     near = points.values.copy() if guess is None else guess.copy()
@@ -106,7 +116,10 @@ def nearest(form: Form, points: Points, theta: Array, levels: Array, guess: Arra
 
 
 def robust_weights(distance: Array, loss: str) -> Array:
-    """1, or for "cauchy" 1/(1 + (r / 2.385 s)²) with s from the median modulus (95 % efficient on Gaussian noise)."""
+    """Return the weights of a robust loss.
+
+    1, or for "cauchy" 1/(1 + (r / 2.385 s)²) with s from the median modulus (95 % efficient on Gaussian noise).
+    """
     if loss == "linear":
         return np.ones_like(distance)
     spread = robust_scale(distance) or 1.0
@@ -114,7 +127,10 @@ def robust_weights(distance: Array, loss: str) -> Array:
 
 
 def projected_rows(near: Nearest, points: Points, weights: Array) -> tuple[Array, Array]:
-    """Residuals (N,) and Jacobian (k, N) with the level of each set eliminated (rows weighted by √w)."""
+    """Return residuals (N,) and Jacobian (k, N).
+
+    With the level of each set eliminated (rows weighted by √w).
+    """
     root = np.sqrt(weights)
     border, residual, jacobian = root / near.slope, root * near.distance, root * near.sensitivity / near.slope
     total = np.bincount(points.level, border**2, points.levels)
@@ -127,7 +143,10 @@ def projected_rows(near: Nearest, points: Points, weights: Array) -> tuple[Array
 
 
 def level_step(near: Nearest, points: Points, weights: Array, move: Array) -> Array:
-    """Change of the levels that goes with the parameter step `move`."""
+    """Return the change of the levels for a step.
+
+    `move` is the step of the parameters.
+    """
     border = weights / near.slope
     row = near.distance + (move @ near.sensitivity) / near.slope
     total = np.bincount(points.level, border / near.slope, points.levels)
@@ -135,7 +154,10 @@ def level_step(near: Nearest, points: Points, weights: Array, move: Array) -> Ar
 
 
 def fit_surface(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds, loss: str) -> SurfaceSolution:
-    """Gauss-Newton with a damping that grows until the cost falls; robust weights are renewed at every step."""
+    """Fit by damped Gauss-Newton.
+
+    The damping grows until the cost falls; robust weights are renewed at every step.
+    """
     import pandas as pd
 
     theta = start.copy()
@@ -171,15 +193,19 @@ def fit_surface(form: Form, points: Points, start: Array, levels: Array, bounds:
 
 @dataclass(frozen=True)
 class SharedSolution(Displaced):
-    """covariance (k, k) for unit noise factor, displacements of the M measured numbers in deviations (M,)."""
+    """Displacement fit of points that share samples.
+
+    covariance (k, k) for unit noise factor, displacements of the M measured numbers in deviations (M,).
+    """
 
     covariance: Array
     displacement: Array
 
 
 def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> SharedSolution:
-    """Displace every measured number once; `points.shared` (d, N) says which number each state of each point is.
+    """Displace every measured number once.
 
+    `points.shared` (d, N) states which number each state of each point is.
     Point n of a scalar series of a map is (x[n], x[n-1], x[n-2]): every sample belongs to three points. With A the
     derivative of all constraints by all samples, the displacements are eliminated through the banded matrix A V Aᵀ:
 
@@ -214,7 +240,7 @@ def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: 
         change = np.abs(fresh - theta)
         following = samples - variance * (slope.T @ multiplier)
         still = float(np.max(np.abs(following - moved) / np.sqrt(variance)))
-        # half steps of the samples tame points near a saddle of the invariant, where the constraint bends strongly
+        # Half steps of the samples stabilise points near a saddle of the invariant, where the constraint is curved.
         moved = following if still < 1 or step == 0 else (following + moved) / 2
         theta, levels = fresh, levels + move[theta.size :]
         covariance = inverse_by_units(normal)[: theta.size, : theta.size]
@@ -229,14 +255,17 @@ def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: 
 
 
 def _constraint_slopes(gradient: Array, index: Indices, size: int) -> sparse.csr_array:
-    """∂(constraint n)/∂(sample m) as a sparse (N, M) matrix."""
+    """Return ∂(constraint n)/∂(sample m), sparse (N, M)."""
     count = gradient.shape[1]
     rows = np.tile(np.arange(count), gradient.shape[0])
     return sparse.csr_array((gradient.ravel(), (rows, index.ravel())), shape=(count, size))
 
 
 def fit_odrpack(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> tuple[Array, Array]:
-    """The same problem by odrpack's implicit orthogonal-distance fit: θ (k,), levels (R,); for small data."""
+    """Fit by odrpack's implicit orthogonal-distance regression.
+
+    The same problem: θ (k,), levels (R,); for small data.
+    """
     from odrpack import odr_fit
 
     k = start.size

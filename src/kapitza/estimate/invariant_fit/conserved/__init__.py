@@ -1,4 +1,4 @@
-"""Conserved quantities: their form, how constant they are on data, and the search for them."""
+"""Conserved quantities: form, constancy on data, and search."""
 
 from kapitza.estimate.invariant_fit.conserved.covariance import (
     inverse_by_units,

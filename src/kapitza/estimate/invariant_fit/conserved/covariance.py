@@ -1,4 +1,7 @@
-"""Covariances from estimating equations: sandwich formulas that allow for noise shared by neighbours."""
+"""Sandwich covariances of estimating equations.
+
+They allow for noise shared by neighbours.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ ROUNDING = 1e-15
 
 
 def long_run(rows: Array, run: NDArray[np.intp], reach: int) -> Array:
-    """Σ_i u_i u_iᵀ plus the products of neighbours up to 2·reach apart in one run (Bartlett weights); rows (k, N)."""
+    """Return the long-run second moment of rows (k, N).
+
+    Σ_i u_i u_iᵀ plus the products of neighbours up to 2·reach apart in one run (Bartlett weights).
+    """
     total = rows @ rows.T
     for lag in range(1, 2 * reach + 1 if reach else 1):
         together = run[lag:] == run[:-lag]
@@ -26,14 +32,18 @@ def long_run(rows: Array, run: NDArray[np.intp], reach: int) -> Array:
 
 
 def inverse_by_units(matrix: Array) -> Array:
-    """Pseudo-inverse of a symmetric matrix (k, k) that does not depend on the units of its rows."""
+    """Return the pseudo-inverse of a symmetric matrix (k, k).
+
+    It does not depend on the units of the rows.
+    """
     return scaled_inverse(matrix, ROUNDING)
 
 
 def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) -> Array:
-    """Sandwich A⁻¹ B A⁻¹ of the corrected variance, the noise factor τ being estimated too.
+    """Return the sandwich covariance of the corrected variance.
 
-    A = Cᵀ S(τ) C; B from the scores u_i - g (h_i² - τ b_i)/b̄, where b_i is what unit τ takes off and g its half slope.
+    A⁻¹ B A⁻¹, the noise factor τ being estimated too.
+    A = Cᵀ S(τ) C; B from the scores u_i - g (h_i² - τ b_i)/b̄, where b_i is what unit τ subtracts and g its half slope.
     """
     points, table = problem.points, problem.table
     weights = problem.weights / problem.weights.sum()
@@ -57,5 +67,8 @@ def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) ->
 
 
 def leverage_left(leverage: Array, count: int) -> Array:
-    """1 - leverage: residuals are divided by it (HC3), because a point that pulls the fit hides its own error."""
+    """Return 1 - leverage.
+
+    Residuals are divided by it (HC3), because a point that pulls the fit hides its own error.
+    """
     return np.clip(1.0 - leverage - 1.0 / count, 0.1, 1.0)

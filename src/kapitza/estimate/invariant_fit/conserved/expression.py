@@ -1,4 +1,7 @@
-"""A conserved quantity split into functions of the state and coefficients that hold the parameters."""
+"""Conserved quantity split into features and coefficients.
+
+Functions of the state, and coefficients that hold the parameters.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ Array = NDArray[np.float64]
 
 
 def declared_invariant(model: Model, wanted: str | sp.Expr | None) -> tuple[str, sp.Expr]:
-    """Name and expression of the invariant to use; derived parameters are written out.
+    """Return name and expression of the invariant.
 
+    Derived parameters are written out.
     wanted: the name of a declared invariant, or an expression (text or SymPy) in states and parameters.
     """
     known = dict(model.invariants)
@@ -56,8 +60,9 @@ def _written_out(model: Model, expression: sp.Expr) -> sp.Expr:
 
 @dataclass(frozen=True)
 class Form:
-    """H(z; θ) = Σ_k c_k(θ) φ_k(z) where the split exists, else the local one H + Σ_j δ_j ∂H/∂θ_j.
+    """Conserved quantity H(z; θ) = Σ_k c_k(θ) φ_k(z).
 
+    Where the split exists, else the local one H + Σ_j δ_j ∂H/∂θ_j.
     variables: names of the states in H. free: the parameters θ. values: all parameters by name.
     features: φ_k; coefficients: c_k; separable: whether φ is free of θ (then one pass over the data serves every θ).
     """
@@ -71,11 +76,14 @@ class Form:
     separable: bool
 
     def __getstate__(self) -> dict[str, object]:
-        """Compiled functions do not travel: they are made where they are used."""
+        """Leave out compiled functions, which cannot be pickled."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def parameters(self, theta: Array) -> Array:
-        """All parameters in the order of `values`, the free ones replaced by `theta` (k,)."""
+        """Return all parameters, the free ones at `theta` (k,).
+
+        In the order of `values`.
+        """
         replaced = dict(self.values) | dict(zip(self.free, theta, strict=True))
         return np.array([replaced[n] for n in self.values])
 
@@ -85,7 +93,10 @@ class Form:
         return compile_expressions((*self.coefficients, *first), (), tuple(self.values))
 
     def local(self, theta: Array) -> tuple[Array, Array]:
-        """Coefficients c (K,) and their derivatives C (K, k) at `theta`."""
+        """Return coefficients c (K,) and derivatives C (K, k).
+
+        At `theta`.
+        """
         count, k = len(self.features), len(self.free)
         if not self.separable:
             return np.eye(count)[0], np.eye(count)[:, 1:]
@@ -93,7 +104,10 @@ class Form:
         return every[:count], every[count:].reshape(count, k)
 
     def coefficients_of(self, thetas: Array) -> Array:
-        """Coefficients (K, M) for M parameter sets (k, M)."""
+        """Return the coefficients of several parameter sets.
+
+        (K, M) for M parameter sets (k, M).
+        """
         table = np.tile(np.array(list(self.values.values()))[:, None], (1, thetas.shape[1]))
         table[[list(self.values).index(n) for n in self.free]] = thetas
         return self._coefficient_functions(np.empty((0, thetas.shape[1])), table)[: len(self.features)]
@@ -104,7 +118,10 @@ class Form:
         return compile_expressions((self.expression, *slopes), self.variables, tuple(self.values))
 
     def at(self, states: Array, theta: Array) -> tuple[Array, Array, Array]:
-        """H (N,), ∂H/∂z (d, N) and ∂H/∂θ (k, N) at states (d, N)."""
+        """Return H and its derivatives at states (d, N).
+
+        H (N,), ∂H/∂z (d, N) and ∂H/∂θ (k, N).
+        """
         d = len(self.variables)
         every = self._point_functions(states, self.parameters(theta))
         return every[0], every[1 : 1 + d], every[1 + d :]
@@ -116,7 +133,10 @@ def _derivatives(expressions: tuple[sp.Expr, ...], names: tuple[str, ...]) -> tu
 
 
 def make_form(expression: sp.Expr, variables: Sequence[str], free: Sequence[str], values: Mapping[str, float]) -> Form:
-    """Split `expression` into features and coefficients in the free parameters."""
+    """Split `expression` into features and coefficients.
+
+    The coefficients hold the free parameters.
+    """
     free_symbols, state = {symbol(n) for n in free}, tuple(symbol(n) for n in variables)
     unknown = expression.free_symbols - set(state) - {symbol(n) for n in values}
     if unknown:
@@ -141,7 +161,10 @@ def make_form(expression: sp.Expr, variables: Sequence[str], free: Sequence[str]
 
 @lru_cache(maxsize=128)
 def _split(expression: sp.Expr, state: tuple[sp.Symbol, ...]) -> tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...]]:
-    """Terms of the expanded expression, merged where their coefficients differ by a number only."""
+    """Return the features and coefficients of an expression.
+
+    Terms of the expanded expression, merged where their coefficients differ by a number only.
+    """
     collected: dict[sp.Expr, sp.Expr] = {}
     for term in sp.Add.make_args(sp.expand(expression)):
         coefficient, feature = term.as_independent(*state, as_Add=False)

@@ -1,4 +1,7 @@
-"""What a search for invariants found, in numbers and in words."""
+"""Result of a search for invariants.
+
+In numbers and as text.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 SHOWN = 3
-"""Refused combinations that a verdict names."""
+"""Most refused combinations that a verdict names."""
 TOGETHER = 0.95
-"""Correlation of two channels above which the terms of one can stand for those of the other."""
+"""Correlation of two channels above which the terms of one can replace those of the other."""
 
 
 @dataclass(frozen=True)
 class FoundInvariant:
-    """I = Σ_k c_k φ_k, conserved along every orbit of the data.
+    """Invariant conserved along every orbit of the data.
 
-    terms: φ_k; coefficients: c_k, one of them 1; errors: standard errors (0 for that one).
+    I = Σ_k c_k φ_k. terms: φ_k; coefficients: c_k, one of them 1; errors: standard errors (0 for that one).
     variation: rms of I about its level, relative to its spread over unrelated combinations of the same states;
     held_back: the same on data not used. noise_ratio: variation over what the noise (known, estimated or assumed)
     explains. levels: value on each orbit. shares: spread of each term alone, in the units of `variation`.
@@ -46,13 +49,19 @@ class FoundInvariant:
 
     @property
     def expression(self) -> sp.Expr:
-        """With coefficients rounded to what their errors justify, and to simple fractions where they agree."""
+        """Invariant with rounded coefficients.
+
+        Rounded to what their errors justify, and to simple fractions where they agree.
+        """
         scaled, errors = _readable(self.coefficients, self.errors)
         numbers = [_rounded(c, e) for c, e in zip(scaled, errors, strict=True)]
         return sp.Add(*(n * t for n, t in zip(numbers, self.terms, strict=True)))
 
     def table(self) -> pd.DataFrame:
-        """One row per term: coefficient, standard error, share of the variation over unrelated states."""
+        """Return one row per term.
+
+        Coefficient, standard error, share of the variation over unrelated states.
+        """
         import pandas as pd
 
         rows = {
@@ -62,7 +71,7 @@ class FoundInvariant:
         return pd.DataFrame.from_dict(rows, orient="index", columns=["coefficient", "error", "share"])
 
     def evaluate(self, record: Any) -> Array:
-        """Values of I (N,) along a record."""
+        """Return the values of I (N,) along a record."""
         names = sorted({str(s) for t in self.terms for s in t.free_symbols})
         values = compile_expressions(self.terms, names)(record.values(names).T)
         return self.coefficients @ values
@@ -74,8 +83,9 @@ class FoundInvariant:
 
 @dataclass(frozen=True)
 class InvariantSearch:
-    """Result of `find_invariant`: the invariants found, simplest first, and the verdict in words.
+    """Result of `find_invariant`.
 
+    The invariants found, simplest first, and the verdict as text.
     closest: noise ratio of the most nearly conserved combination. dropped: terms that are constant, or combinations of
     others, on any data. noise: how the noise was known. status: INTERRUPTED when the search was stopped.
     """
@@ -103,7 +113,10 @@ class InvariantSearch:
         return self.found[index]
 
     def table(self) -> pd.DataFrame:
-        """One row per invariant: expression, variation [%], held-back variation [%], noise ratio."""
+        """Return one row per invariant.
+
+        Expression, variation [%], held-back variation [%], noise ratio.
+        """
         import pandas as pd
 
         rows = [(str(f.expression), 100 * f.variation, 100 * f.held_back, f.noise_ratio) for f in self.found]
@@ -114,7 +127,7 @@ class InvariantSearch:
 
 
 def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> InvariantSearch:
-    """The verdict of a search."""
+    """Return the result of a search with its verdict."""
     source = {
         "known": "the stated noise",
         "estimated": "the noise estimated from dense sampling",
@@ -158,7 +171,10 @@ def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> 
 
 
 def moving_together(values: Array, names: tuple[str, ...]) -> list[str]:
-    """Pairs of channels (d, N) so correlated that products of one can stand for those of the other."""
+    """Return strongly correlated pairs of channels.
+
+    values: (d, N). Products of one can replace those of the other.
+    """
     related = np.atleast_2d(np.corrcoef(values))
     pairs = np.argwhere(np.triu(np.abs(related), 1) > TOGETHER)
     return [f"{names[i]} and {names[j]} (correlation {related[i, j]:.2f})" for i, j in pairs]
@@ -180,7 +196,10 @@ def _reason(found: FoundInvariant, source: str, levels: int) -> str:
 
 
 def _readable(coefficients: Array, errors: Array) -> tuple[Array, Array]:
-    """The scale at which most coefficients are simple fractions; the smallest of them 1 or 1/2 where that ties."""
+    """Return the coefficients at a readable scale.
+
+    Most of them are simple fractions there; the smallest of them is 1 or 1/2 where that ties.
+    """
     best, score = (coefficients, errors), -1
     for value in coefficients:
         for target in (1.0, 0.5):
@@ -193,7 +212,10 @@ def _readable(coefficients: Array, errors: Array) -> tuple[Array, Array]:
 
 
 def _fraction(value: float, error: float) -> Fraction | None:
-    """A fraction with denominator up to 4 that agrees within the error, when the error is small enough to tell."""
+    """Return a simple fraction within the error.
+
+    Denominator up to 4; None unless the error is small enough.
+    """
     if error > 0.02 * abs(value):
         return None
     near = Fraction(value).limit_denominator(4)

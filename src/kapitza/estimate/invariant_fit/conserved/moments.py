@@ -1,4 +1,4 @@
-"""Second moments of the features over the data, and what noise adds to them.
+"""Second moments of the features, corrected for noise.
 
 With z = z° + ε, ε ~ N(0, diag v), and L = Σ_j v_j ∂²/∂z_j², the mean of a smooth f obeys E f(z) = exp(L/2) f(z°), so
 exp(-L/2) f(z) is unbiased; the series is cut after the first or second power. Applied to the products of centred
@@ -28,12 +28,15 @@ Array = NDArray[np.float64]
 BLOCK = 256
 """Rows of one block of a QR factorisation."""
 CHUNK = 16384
-"""Points evaluated at once: bounds memory for records of any length."""
+"""Points evaluated at once; this limits memory for records of any length."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """S0, S1, S2 (K, K) as above, per unit of weight; `root` (K, K) with rootᵀ root = S0, from a QR factorisation."""
+    """Moments of the features per unit of weight.
+
+    S0, S1, S2 (K, K) as above; `root` (K, K) with rootᵀ root = S0, from a QR factorisation.
+    """
 
     root: Array
     noise: Array
@@ -50,7 +53,10 @@ class Moments:
 
 @dataclass(frozen=True)
 class NoiseTerms:
-    """Features and their derivatives at M points: f, Lf, L²f (K, M); ∂f, ∂Lf (K, d, M); ∂∂f (K, d, d, M)."""
+    """Features and their derivatives at M points.
+
+    f, Lf, L²f (K, M); ∂f, ∂Lf (K, d, M); ∂∂f (K, d, d, M).
+    """
 
     value: Array
     laplace: Array
@@ -66,7 +72,10 @@ def noise_symbols(variables: tuple[str, ...]) -> list[sp.Symbol]:
 
 @lru_cache(maxsize=128)
 def _feature_rows(features: tuple[sp.Expr, ...], variables: tuple[str, ...], order: int) -> tuple[sp.Expr, ...]:
-    """Features, then for order 1 Lf and ∂f, for order 2 also L²f, ∂Lf and ∂∂f; the variances v are symbols."""
+    """Return the features and the derivatives needed.
+
+    For order 1 Lf and ∂f, for order 2 also L²f, ∂Lf and ∂∂f; the variances v are symbols.
+    """
     state, v = [symbol(n) for n in variables], noise_symbols(variables)
 
     def laplace(f: sp.Expr) -> sp.Expr:
@@ -80,13 +89,16 @@ def _feature_rows(features: tuple[sp.Expr, ...], variables: tuple[str, ...], ord
             rows += [laplace(f) for f in first]
             rows += [sp.diff(f, s) for f in first for s in state]
             rows += [sp.diff(f, s, r) for f in features for s in state for r in state]
-    # A kink in a friction law has a pulse as second derivative, at single states that no sample meets.
+    # The second derivative of a kink in a friction law is a pulse at single states, where no sample is.
     smooth: list[Any] = [row.replace(sp.DiracDelta, lambda *_: sp.Integer(0)) for row in rows]
     return tuple(smooth)
 
 
 class FeatureTable:
-    """Compiled features of a form with the derivatives that a correction of the given order needs."""
+    """Compiled features of a form.
+
+    With the derivatives that a correction of the given order needs.
+    """
 
     def __init__(self, form: Form, order: int):
         self.form, self.order = form, order
@@ -110,12 +122,18 @@ class FeatureTable:
 
 
 def level_sums(values: Array, weights: Array, level: NDArray[np.intp], levels: int) -> Array:
-    """Weighted sums (K, levels) of values (K, N) over the points of each level set."""
+    """Return weighted sums (K, levels) per level set.
+
+    Of values (K, N) over the points of each.
+    """
     return np.array([np.bincount(level, row * weights, levels) for row in values], float)
 
 
 def triangle(rows: Array) -> Array:
-    """R (at most K, K) of the QR factorisation of rows (M, K), tall ones in blocks that stay in cache."""
+    """Return R of the QR factorisation of rows.
+
+    R (at most K, K), rows (M, K); tall ones in blocks that stay in cache.
+    """
     tall, width = rows.shape
     blocks = tall // BLOCK
     if blocks > 1 and width < BLOCK // 4:
@@ -126,7 +144,10 @@ def triangle(rows: Array) -> Array:
 
 
 def second_moments(table: FeatureTable, points: Points, theta: Array, weights: Array) -> Moments:
-    """Moments of the features about their mean on each level set, weights (N,), normalised to Σ w = 1."""
+    """Return the moments of the features.
+
+    About their mean on each level set, weights (N,), normalised to Σ w = 1.
+    """
     weights = weights / weights.sum()
     k, levels = table.count, points.levels
     total = np.bincount(points.level, weights, levels)
@@ -156,14 +177,20 @@ def _chunks(points: Points) -> list[slice]:
 
 
 def _first_order(terms: NoiseTerms, centred: Array, variance: Array, w: Array) -> Array:
-    """Mean of L(ab)/2 = (a Lb + b La)/2 + Γ(a, b), Γ(a, b) = Σ_j v_j ∂_j a ∂_j b, over all pairs of features."""
+    """Return the mean of L(ab)/2 over pairs of features.
+
+    L(ab)/2 = (a Lb + b La)/2 + Γ(a, b), Γ(a, b) = Σ_j v_j ∂_j a ∂_j b.
+    """
     cross = (centred * w) @ terms.laplace.T / 2
     slopes = (terms.gradient * np.sqrt(w * variance)).reshape(len(centred), -1)
     return cross + cross.T + slopes @ slopes.T
 
 
 def _second_order(terms: NoiseTerms, centred: Array, variance: Array, w: Array) -> Array:
-    """Mean of L²(ab)/8 = (a L²b + b L²a)/8 + La Lb/4 + Γ(a, Lb)/2 + Γ(La, b)/2 + Σ_jk v_j v_k ∂_jk a ∂_jk b / 2."""
+    """Return the mean of L²(ab)/8 over pairs of features.
+
+    L²(ab)/8 = (a L²b + b L²a)/8 + La Lb/4 + Γ(a, Lb)/2 + Γ(La, b)/2 + Σ_jk v_j v_k ∂_jk a ∂_jk b / 2.
+    """
     k = len(centred)
     cross = (centred * w) @ terms.twice.T / 8
     mixed = (terms.gradient * (w * variance)).reshape(k, -1) @ terms.gradient_laplace.reshape(k, -1).T / 2
@@ -174,11 +201,13 @@ def _second_order(terms: NoiseTerms, centred: Array, variance: Array, w: Array) 
 
 @dataclass(frozen=True)
 class Scores:
-    """Per point, for coefficients c and their derivatives C (centred on the level set).
+    """Contributions of each point to the estimating equations.
+
+    For coefficients c and their derivatives C (centred on the level set).
 
     invariant: c·φ (N,). slope: (k, N) derivative of half the corrected square, whose weighted sum vanishes at the
-    estimate. excess: (N,) corrected square. added: (N,) what unit τ takes off the square; added_slope (k, N) its half
-    derivative. gradient: (d, N) of c·φ in the state. centred: (k, N) derivatives of c·φ about their level means.
+    estimate. excess: (N,) corrected square. added: (N,) what unit τ subtracts from the square; added_slope (k, N) its
+    half derivative. gradient: (d, N) of c·φ in the state. centred: (k, N) derivatives of c·φ about their level means.
     """
 
     invariant: Array
@@ -193,7 +222,10 @@ class Scores:
 def score_chunks(
     table: FeatureTable, points: Points, theta: Array, weights: Array, tau: float
 ) -> Iterator[tuple[slice, Scores]]:
-    """Contributions of the points to the estimating equations of the corrected variance, to first order in τ."""
+    """Yield the scores of successive points.
+
+    Contributions to the estimating equations of the corrected variance, to first order in τ.
+    """
     c, slopes = table.form.local(theta)
     every, plain = np.vstack([c, slopes.T]), FeatureTable(table.form, 0)
     sums = np.zeros((len(every), points.levels))
@@ -215,6 +247,6 @@ def score_chunks(
 
 
 def scores(table: FeatureTable, points: Points, theta: Array, weights: Array, tau: float) -> Scores:
-    """The same for all points at once."""
+    """Return the scores of all points."""
     parts = [found for _, found in score_chunks(table, points, theta, weights, tau)]
     return Scores(*(np.concatenate([getattr(p, f.name) for p in parts], axis=-1) for f in fields(Scores)))

@@ -1,4 +1,6 @@
-"""Whether what is left of a candidate invariant is noise, or follows the motion.
+"""Test whether residuals of an invariant are noise.
+
+Or follow the motion.
 
 With ε the noise of a sample and L = Σ_j v_j ∂²/∂z_j², φ̃ = exp(-L/2) φ has the mean φ(z°) of the clean state. If
 I = Σ_k c_k φ_k is conserved, its residual h_i = c·φ̃(z_i) - E depends on the noise of sample i alone, so that it is
@@ -7,7 +9,7 @@ uncorrelated with every function ψ of earlier samples, however close they are, 
     mean of ψ(z_{i-1}) h_i = 0     (instrumental variables).
 
 The least weighted square of these means over c is χ² distributed, with as many degrees of freedom as there are ψ beyond
-the free c (test of overidentifying restrictions, Sargan 1958, Hansen 1982). A function that only runs nearly constant
+the free c (test of overidentifying restrictions, Sargan 1958, Hansen 1982). A function that is only nearly constant
 along the trajectory is predictable from its past and fails. The noise level enters through φ̃ only.
 """
 
@@ -32,15 +34,18 @@ WIDTHS = ((1, 4), (2, 8))
 CHANCE = 1e-3
 """Probability below which a residual is not taken for noise."""
 TESTS = 5
-"""Tests of one candidate: both widths, forwards and backwards, and drift; the least of their probabilities counts."""
+"""Tests of one candidate: both widths, forwards and backwards, and drift; the smallest probability counts."""
 ENOUGH = 3
-"""Samples for every instrument, at the least; short records have fewer instruments, the simplest."""
+"""Fewest samples per instrument; short records have fewer instruments, the simplest."""
 MOST_INSTRUMENTS = 80
-"""Functions that instruments are made of, simplest first."""
+"""Most functions of which instruments are made, simplest first."""
 
 
 def clean_means(terms: Sequence[sp.Expr], variables: Sequence[str]) -> list[sp.Expr]:
-    """φ̃ = φ - Lφ/2 + L²φ/8, exact for polynomials up to degree five; the variances are the noise symbols."""
+    """Return φ̃ = φ - Lφ/2 + L²φ/8.
+
+    Exact for polynomials up to degree five; the variances are the noise symbols.
+    """
     state, v = [symbol(n) for n in variables], noise_symbols(tuple(variables))
 
     def laplace(f: sp.Expr) -> sp.Expr:
@@ -51,7 +56,10 @@ def clean_means(terms: Sequence[sp.Expr], variables: Sequence[str]) -> list[sp.E
 
 
 def independent_lag(points: Points) -> int:
-    """Smallest distance in samples at which no measured number occurs again, as it does where channels are delays."""
+    """Return the lag at which no measured number repeats.
+
+    The smallest distance in samples; numbers repeat where channels are delays.
+    """
     dimension = len(points.variables)
     for lag in range(1, 2 * dimension + 1):
         early, late = points.values[:, :-lag], points.values[:, lag:]
@@ -62,7 +70,10 @@ def independent_lag(points: Points) -> int:
 
 
 def richer(library: Sequence[sp.Expr], channels: Sequence[str], angles: Sequence[bool]) -> list[sp.Expr]:
-    """The library and its products with every channel (cos and sin of angles): what a false invariant leaves out."""
+    """Return the library and products with every channel.
+
+    Also cos and sin of angles: functions that a false invariant leaves out.
+    """
     factors: list[sp.Expr] = []
     for name, angle in zip(channels, angles, strict=True):
         factors += [sp.cos(symbol(name)), sp.sin(symbol(name))] if angle else [symbol(name)]
@@ -71,8 +82,9 @@ def richer(library: Sequence[sp.Expr], channels: Sequence[str], angles: Sequence
 
 
 class PastTest:
-    """φ̃ (K, M) of a library about its level means, and orthonormal instruments (M, L) from earlier samples.
+    """Test of a library against earlier samples.
 
+    φ̃ (K, M) of the library about its level means, and orthonormal instruments (M, L) from earlier samples.
     past: functions that the instruments are made of. widths: samples averaged. backwards: later samples instead.
     """
 
@@ -106,20 +118,27 @@ class PastTest:
             self.instruments = left[:, values > 1e-8 * values[0]] * np.sqrt(self.count)
 
     def able(self, terms: int) -> bool:
-        """Whether there are instruments enough to judge combinations of so many terms."""
+        """Return whether there are enough instruments.
+
+        For combinations of so many terms.
+        """
         return self.instruments.shape[1] > terms + terms // 4
 
     def least_predictable(self, support: NDArray[np.intp], vectors: Array) -> Array:
-        """Of the span of vectors (k, r) the combination (k,) with the smallest canonical correlation with the past."""
+        """Return the least predictable combination (k,).
+
+        Of the span of vectors (k, r), the one with the smallest canonical correlation with the past.
+        """
         rows = (vectors.T * self.size[support]) @ self.features[support]
         left, values, turn = singular_vectors(rows, full=False)
         axes, _, _ = singular_vectors(turn @ self.instruments)
         return oriented(vectors @ (left / np.maximum(values, 1e-300)) @ axes[:, -1:])[:, 0]
 
     def fit(self, support: NDArray[np.intp], coefficients: Array) -> tuple[Array, Array, float, int]:
-        """Coefficients (k,) nearest to uncorrelated with the past, standard errors, the statistic and its freedom.
+        """Fit coefficients (k,) least correlated with the past.
 
-        The most weighty term gets the coefficient 1; the given ones weight the means by their noise.
+        With standard errors, the statistic and its degrees of freedom. The term of largest weight gets the coefficient
+        1; the given ones weight the means by their noise.
         """
         shares, features = coefficients * self.size[support], self.features[support]
         lead = int(first_largest(np.abs(shares)))
@@ -144,9 +163,10 @@ class PastTest:
 
 
 def drift_statistic(terms: Sequence[sp.Expr], coefficients: Array, points: Points) -> float:
-    """χ² with two degrees of freedom of a slow loss or gain: the residual against time and its square.
+    """Return χ² of a slow loss or gain.
 
-    What the terms with free coefficients have of either is taken out, so that errors of these make no drift.
+    Two degrees of freedom: the residual against time and its square. The part of either that the terms with free
+    coefficients explain is removed, so that errors of these make no drift.
     """
     names = [*points.variables, *(s.name for s in noise_symbols(points.variables))]
     states = np.vstack([points.values, points.variance])
@@ -172,7 +192,10 @@ def _centred(values: Array, points: Points) -> Array:
 def predicted_share(
     terms: Sequence[sp.Expr], coefficients: Array, points: Points, past: Sequence[sp.Expr]
 ) -> tuple[float, float]:
-    """Probability that noise is as predictable, and the share of the variation of Σ c φ that other samples predict."""
+    """Return p-value and share of predictable variation.
+
+    The probability that noise is as predictable, and the share of the variation of Σ c φ that other samples predict.
+    """
     from scipy.stats import chi2
 
     least, largest, support = 1.0, 0.0, np.arange(len(terms))

@@ -1,4 +1,7 @@
-"""The points of state space that an invariant is fitted to, from one or several records."""
+"""Points of state space for invariant fits.
+
+From one or several records.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,20 @@ Array = NDArray[np.float64]
 ASSUMED_NOISE = 0.01
 """Fraction of the mean modulus taken as noise where none is known; only ratios between channels matter then."""
 LEAST_SHOWN, MOST_SHOWN = 1e-5, 0.15
-"""Scatter of readings, as a share of the channel's deviation, that is noise: less is rounding, more may be motion."""
+"""Range of the scatter of samples, as a share of the channel's deviation, that counts as noise: less is rounding, more
+may be motion."""
 ENOUGH = 20000
-"""Points that settle what can be identified; longer records are thinned for this question."""
+"""Points used for the test of identifiability; longer records are thinned for it."""
 
 
 @dataclass(frozen=True)
 class Points:
-    """States on level sets: values (d, N), noise variances (d, N), level (N,) from 0, run (N,) of adjacent samples.
+    """States on level sets.
 
-    reach: how many neighbours share noise with a point (0 for directly measured states).
-    known_noise: False where the noise was assumed; doubt (d,): relative deviation of each variance where it was read
-    off the scatter of the readings in time, else None. reconstructed: states that were not measured.
-    shared: (d, N) for delays, which measured number each value is.
+    values (d, N), noise variances (d, N), level (N,) from 0, run (N,) of adjacent samples. reach: how many neighbours
+    share noise with a point (0 for directly measured states). known_noise: False where the noise was assumed; doubt
+    (d,): relative deviation of each variance where it was estimated from the scatter of the samples in time, else None.
+    reconstructed: states that were not measured. shared: (d, N) for delays, which measured number each value is.
     """
 
     variables: tuple[str, ...]
@@ -57,7 +61,10 @@ class Points:
         return int(self.level.max()) + 1
 
     def take(self, index: NDArray[np.intp], run: NDArray[np.intp] | None = None) -> Points:
-        """The points at `index` (repeats allowed), as a bootstrap sample needs them."""
+        """Return the points at `index`.
+
+        Repeats are allowed, as a bootstrap sample needs them.
+        """
         return replace(
             self,
             values=self.values[:, index],
@@ -71,8 +78,9 @@ class Points:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """How the states of the invariant follow from the channels.
+    """Reconstruction of the states of the invariant.
 
+    From the channels.
     expression: the invariant in measured states and rates "q'" of them. rates: names of channels to differentiate.
     shifts: for maps, state -> (channel, shift in samples).
     """
@@ -83,7 +91,10 @@ class Reconstruction:
 
 
 def reconstruction(model: Model, expression: sp.Expr, channels: Sequence[str]) -> Reconstruction:
-    """Find every state of the invariant in the channels, in rates of channels (p from q' = ∂H/∂p), or in shifts."""
+    """Find every state of the invariant in the channels.
+
+    In rates of channels (p from q' = ∂H/∂p), or in shifts.
+    """
     needed = [s for s in model.states if symbol(s) in expression.free_symbols]
     missing = [s for s in needed if s not in channels]
     if not missing:
@@ -93,7 +104,7 @@ def reconstruction(model: Model, expression: sp.Expr, channels: Sequence[str]) -
     unknown = [symbol(s) for s in model.states if s not in channels]
     equations, rates = [], []
     for state, rate in zip(model.states, model.structure.rates, strict=True):
-        # a rate that bends in the unknown has several solutions, of which none can be preferred
+        # A rate that is nonlinear in the unknown has several solutions, and none can be preferred.
         if state in channels and rate.free_symbols & set(unknown) and _is_linear(rate, unknown):
             equations.append(rate - symbol(state + "'#"))
             rates.append(state)
@@ -117,7 +128,10 @@ def _is_linear(rate: sp.Expr, unknown: Sequence[sp.Symbol]) -> bool:
 
 
 def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """Delays among the states of a map: where the new value of one state is the old value of another."""
+    """Return delays among the states of a map.
+
+    Where the new value of one state is the old value of another.
+    """
     edges: dict[str, list[tuple[str, int]]] = {s: [] for s in model.states}
     for state, new in zip(model.states, model.equations, strict=True):
         if isinstance(new, sp.Symbol) and new.name in edges and new.name != state:
@@ -141,7 +155,10 @@ def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dic
 
 
 def noise_of(record: Record, known: Mapping[str, float]) -> tuple[dict[str, float], bool]:
-    """Return the standard deviation by channel, and whether it is known or assumed."""
+    """Return the noise by channel, and whether known.
+
+    Else it is assumed.
+    """
     if all(c in known for c in record.channels) and any(known[c] > 0 for c in record.channels):
         return dict(known), True
     modulus = {c: float(np.mean(np.abs(_wrapped(record, c)))) for c in record.channels}
@@ -161,9 +178,10 @@ def collect(
     momenta: str,
     per_segment: bool,
 ) -> Points:
-    """Points of all records; each record (or each segment) is a level set of its own.
+    """Return the points of all records.
 
-    Parameters with values of their own for some of the records become states without noise.
+    Each record (or each segment) has its own level set. Parameters that differ between records become states without
+    noise.
     """
     direct = [s for s in model.states if symbol(s) in plan.expression.free_symbols]
     rates = [f"{q}'" for q in plan.rates]
@@ -180,7 +198,7 @@ def collect(
         deviations, sure = noise_of(record, part.noise)
         known &= sure
         shown = None if sure or plan.rates or plan.shifts is not None else _shown_noise(record)
-        # A channel that is called exact has no size to weigh it by: it gets that of its scatter.
+        # A channel stated as exact has no noise to weight it by: the noise of its scatter is used.
         told = {c: v for c, v in part.noise.items() if v > 0}
         deviations = deviations if shown is None else {**{c: level for c, (level, _) in shown.items()}, **told}
         doubts.append({} if shown is None else {c: error for c, (_, error) in shown.items() if c not in told})
@@ -220,8 +238,10 @@ def collect(
 
 
 def _shown_noise(record: Record) -> dict[str, tuple[float, float]] | None:
-    """Noise by channel as the scatter of densely sampled readings in time shows it, with the relative deviation of its
-    variance; None where it does not show."""
+    """Return the noise by channel from its scatter.
+
+    Of densely sampled values in time, with the relative deviation of its variance; None where it is not visible.
+    """
     longest = max(record.segments(), key=lambda piece: piece.stop - piece.start)
     values = record.unwrapped().values()[longest]
     found, spread = scatter(values), values.std(axis=0)
@@ -236,7 +256,10 @@ def _shown_noise(record: Record) -> dict[str, tuple[float, float]] | None:
 def _not_above_roughness(
     record: Record, piece: slice, plan: Reconstruction, deviations: Mapping[str, float]
 ) -> dict[str, float]:
-    """Assumed noise of channels to be differentiated, lowered to what their high differences show."""
+    """Return the assumed noise of differentiated channels, lowered.
+
+    To what their high differences show.
+    """
     found = dict(deviations)
     for name in plan.rates:
         series = record[name][piece]
@@ -253,7 +276,10 @@ def _piece(
     deviations: Mapping[str, float],
     momenta: str,
 ) -> tuple[Array, Array, Array, int]:
-    """Values (d, M), variances (d, M), times (M,) and the reach of one segment."""
+    """Return the points of one segment.
+
+    Values (d, M), variances (d, M), times (M,) and the reach.
+    """
     times = record.time[piece]
     if plan.shifts is not None:
         return _shifted(record, piece, plan.shifts, variables, deviations)
@@ -289,7 +315,10 @@ def _piece(
 def _sample_numbers(
     shifts: Mapping[str, tuple[str, int]], variables: tuple[str, ...], piece: slice
 ) -> NDArray[np.intp]:
-    """(d, M) position within the segment of the sample that each delayed state is."""
+    """Return the sample number of each delayed state.
+
+    (d, M), the position within the segment.
+    """
     lowest, highest = min(s for _, s in shifts.values()), max(s for _, s in shifts.values())
     inside = np.arange(max(0, -lowest), piece.stop - piece.start - max(0, highest))
     return np.array([inside + shifts[v][1] for v in variables])
@@ -307,8 +336,9 @@ def _shifted(record, piece, shifts, variables, deviations) -> tuple[Array, Array
 
 
 def scrambled(points: Points) -> Points:
-    """The same values of every state in unrelated combinations, which lie on no level set.
+    """Return the points with states combined at random.
 
+    The same values of every state in unrelated combinations, which are on no level set.
     On clean data of one level set every parameter change looks like a change of scale; off it only true ones do.
     """
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The samples that a search for invariants uses, and how well their noise is known."""
+"""Samples of a search for invariants, and their noise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kapitza.estimate.invariant_fit.conserved.stencils import estimated_noise
 Array = NDArray[np.float64]
 
 STRETCH = 100
-"""Neighbouring samples in one stretch of those."""
+"""Neighbouring samples in one stretch of a thinned record."""
 MOST_POINTS = 20000
 """Points used by a search; longer records are thinned evenly."""
 PURE_NOISE = 1.5
@@ -26,7 +26,7 @@ PURE_NOISE = 1.5
 
 
 def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]) -> Array:
-    """The tolerance of every channel (C,)."""
+    """Return the tolerance of every channel (C,)."""
     table = tolerance if isinstance(tolerance, Mapping) else dict.fromkeys(channels, tolerance)
     lost = [c for c in channels if c not in table]
     if lost:
@@ -45,7 +45,10 @@ def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]
 
 
 def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | None) -> tuple[Points, str]:
-    """All samples, and what the noise scale is: "known", "estimated", "tolerance" or "rounding"."""
+    """Return all samples, and the kind of noise.
+
+    "known", "estimated", "tolerance" or "rounding".
+    """
     channels = records[0].channels
     if any(r.channels != channels for r in records):
         raise DataError("The records have different channels: give the same ones, in the same order.")
@@ -81,7 +84,10 @@ def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | No
 
 
 def _refuse_pure_noise(records: Sequence[Record], deviation: Array) -> None:
-    """Refuse a channel that only its noise (C, R) moves while others move: its powers would hide what is conserved."""
+    """Refuse a channel that only noise moves.
+
+    Noise (C, R), while other channels move: its powers would hide what is conserved.
+    """
     spread = np.array([[np.std(r[c]) for r in records] for c in records[0].channels])
     silent = np.all(spread <= PURE_NOISE * deviation, axis=1)
     if silent.any() and not silent.all():
@@ -92,7 +98,10 @@ def _refuse_pure_noise(records: Sequence[Record], deviation: Array) -> None:
 
 
 def _dense_noise(records: Sequence[Record]) -> Array | None:
-    """Noise by channel from high differences, or None where the sampling is too coarse to tell noise from motion."""
+    """Return the noise by channel from high differences.
+
+    None where the sampling is too coarse to separate noise from motion.
+    """
     result = []
     for j, channel in enumerate(records[0].channels):
         guesses, spread = [], 0.0
@@ -116,7 +125,10 @@ def split_off(points: Points, held_back: float) -> tuple[Points, Points]:
 
 
 def stretches(points: Points) -> Points:
-    """All points, or of longer records stretches of neighbours spread evenly, as many as a search uses."""
+    """Return the points that a search uses.
+
+    All points, or of longer records stretches of neighbours spread evenly.
+    """
     if points.count <= MOST_POINTS:
         return points
     number, length = MOST_POINTS // STRETCH, STRETCH

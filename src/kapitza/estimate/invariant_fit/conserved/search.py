@@ -1,10 +1,11 @@
-"""Search for conserved quantities inside a class of functions.
+"""Search for conserved quantities in a class of functions.
 
 For I = Σ_k c_k φ_k the mean square about its level, c·S0·c, is compared with what noise of variance v on the channels
-would give it, c·N·c with N = mean of ∇φ V ∇φᵀ: the generalised singular values λ of the two say how many times the
-noise each combination varies. Functions without gradient (constants, identities such as sin² + cos², squares of what
-vanishes on the data) are taken out first; multiples of a found invariant have parallel gradients and are no new ones.
-Where the noise is known, what is left of an invariant must also be unpredictable from earlier samples (`past`).
+would give it, c·N·c with N = mean of ∇φ V ∇φᵀ: the generalised singular values λ of the two are the squared ratios of
+the variation of each combination to the noise. Functions without gradient (constants, identities such as sin² + cos²,
+squares of what vanishes on the data) are removed first; multiples of a found invariant have parallel gradients and are
+not new. Where the noise is known, the residual of an invariant must also be unpredictable from earlier samples
+(`past`).
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ from kapitza.solve import singular_vectors
 Array = NDArray[np.float64]
 
 KNOWN_LIMIT, ESTIMATED_LIMIT = 1.5, 4.0
-"""λ (squared ratio to the noise) up to which noise explains a variation: noise known, and estimated from the data."""
+"""Largest λ (squared ratio to the noise) that noise explains: noise known, and estimated from the data."""
 SURELY_MORE, INEXACT = 5.0, 1.2
-"""Known noise: a λ above INEXACT (a stated noise is never exact) is no chance beyond this many standard errors."""
+"""Known noise: a λ above INEXACT (a stated noise is never exact) is significant beyond this many standard errors."""
 HELD_BACK = 9.0
 """λ on held-back data, in units of the limit, that shows a combination fitted to the first part only."""
 LEAST_CONTRAST = 2.0
-"""How many times as much an invariant must vary over unrelated combinations of the same states."""
+"""Smallest ratio of the variation over unrelated combinations of the same states to that along the data."""
 ROUNDING = 1e-6
-"""Without any knowledge of noise only what is constant to this fraction counts as conserved."""
+"""Relative variation up to which a function counts as conserved where nothing is known of the noise."""
 INDEPENDENT = 20.0
 """Share of the squared gradient outside those already found that makes a function new, in squared relative noise."""
 WORSE = 20.0
-"""Growth of the statistic of the past, χ² with one degree of freedom, that tells a term from an idle one."""
+"""Growth of the statistic of the past, χ² with one degree of freedom, above which a term is needed."""
 OVERSTATED = 0.1
-"""λ below which the data have less noise than stated or estimated, so that their rest is rounding, not this noise."""
+"""λ below which the data have less noise than stated or estimated, so that the residual is rounding, not this noise."""
 PREDICTED = 0.05
-"""Share of the variation that earlier samples predict and that an estimated noise, never quite white, may leave."""
+"""Share of the variation that earlier samples may predict where the noise is estimated, which is never quite white."""
 MOST_LEFT_OUT = 8
-"""Orbits that are left out in turn."""
+"""Most orbits that are left out in turn."""
 SIGNIFICANT = 3.0
-"""Standard errors that a coefficient needs to stay."""
+"""Smallest size of a coefficient that is kept, in standard errors."""
 
 
 def find_invariant(
@@ -89,8 +90,8 @@ def find_invariant(
     noise : float or mapping, optional
         Standard deviation, one for all or by channel; by default the record's, or an estimate from dense sampling.
     tolerance : float or mapping, optional
-        Noise level, as a fraction of each channel's mean modulus (one for all or by channel), that may be held
-        responsible for a variation; by default the known or estimated noise decides.
+        Noise level, as a fraction of each channel's mean modulus (one for all or by channel), that may explain a
+        variation; by default the known or estimated noise decides.
     hold_back : float
         Last part of every record that is used for the test alone.
     monitor : Monitor, optional
@@ -99,7 +100,7 @@ def find_invariant(
     Returns
     -------
     InvariantSearch
-        What was found, simplest first, and the verdict in words.
+        Invariants found, simplest first, and the verdict as text.
 
     Examples
     --------
@@ -143,7 +144,10 @@ def _check_terms(library: Sequence[sp.Expr], points: Points, channels: Sequence[
 
 
 def library_form(terms: Sequence[sp.Expr], variables: tuple[str, ...], lead: int, units: Array | None = None) -> Form:
-    """I = φ_lead + Σ c_k φ_k as a form whose parameters are the other coefficients, in the given units (K,)."""
+    """Return a combination of terms as a form.
+
+    I = φ_lead + Σ c_k φ_k; its parameters are the other coefficients, in the given units (K,).
+    """
     names = [f"#c{k}" for k in range(len(terms)) if k != lead]
     size = [sp.Integer(1)] * len(terms) if units is None else [sp.Rational(float(u)) for u in units]
     coefficients = [sp.Integer(1) if k == lead else symbol(f"#c{k}") * size[k] for k in range(len(terms))]
@@ -153,7 +157,10 @@ def library_form(terms: Sequence[sp.Expr], variables: tuple[str, ...], lead: int
 
 
 class _Search:
-    """One search: moments of the whole library once, then ever larger parts of it, simplest terms first."""
+    """One search in a library of terms.
+
+    Moments of the whole library are formed once; then ever larger parts of it are searched, simplest terms first.
+    """
 
     def __init__(
         self,
@@ -209,7 +216,10 @@ class _Search:
         self.noise_root = triangle(flat)
 
     def _independent(self) -> NDArray[np.bool_]:
-        """Terms that are not, up to a constant, combinations of simpler ones: their gradients add something."""
+        """Return the terms that are independent.
+
+        They are not, up to a constant, combinations of simpler ones: their gradients add something.
+        """
         columns = self.noise_root / np.linalg.norm(self.noise_root, axis=0)
         keep = np.zeros(columns.shape[1], bool)
         basis = np.zeros((columns.shape[0], 0))
@@ -233,7 +243,10 @@ class _Search:
         }[self.kind]
 
     def spectrum(self, chosen: NDArray[np.intp]) -> tuple[Array, Array]:
-        """λ ascending and coefficient vectors (in units of the terms' spread) of the chosen terms."""
+        """Return λ and coefficient vectors of chosen terms.
+
+        λ ascending; the vectors are in units of the terms' spread.
+        """
         noise = triangle(self.noise_root[:, chosen])
         whitened = np.linalg.solve(noise.T, self.root[:, chosen].T).T
         _, values, right = singular_vectors(whitened)
@@ -243,8 +256,9 @@ class _Search:
         return values[order] ** 2, np.asarray(vectors[:, order], float)
 
     def best(self, chosen: NDArray[np.intp]) -> tuple[Array, Array, float]:
-        """λ ascending, the combination (k,) that looks most conserved, and how surely its rest is not noise.
+        """Return the combination that looks most conserved.
 
+        λ ascending, the combination (k,), and a statistic of how surely its residual is not noise.
         Among several that noise may explain the least predictable from the past is taken. The last number is the
         statistic of `PastTest`, infinite where noise does not explain it, 0 where the order in time cannot be used.
         """
@@ -263,7 +277,10 @@ class _Search:
         return values, vector, statistic if TESTS * chi2.sf(statistic, dof) >= CHANCE else np.inf
 
     def run(self, watched: Task) -> InvariantSearch:
-        """Ever larger parts of the library; what was found leaves, through one of its terms, before the next search."""
+        """Search ever larger parts of the library.
+
+        One term of each invariant found is removed before the next search.
+        """
         weight = np.array([complexity(t)[0] for t in self.library])
         found: list[FoundInvariant] = []
         gradients: list[Array] = []
@@ -279,7 +296,10 @@ class _Search:
         self, part: NDArray[np.bool_], settled: NDArray[np.bool_], found: list[FoundInvariant], gradients: list[Array],
         closest: float,
     ) -> float:  # fmt: skip
-        """Add what is conserved among some of the terms; gives the smallest noise ratio met so far."""
+        """Add the invariants among some of the terms.
+
+        Returns the smallest noise ratio found so far.
+        """
         chosen = np.flatnonzero(part & ~settled)
         while chosen.size:
             checkpoint()
@@ -298,7 +318,10 @@ class _Search:
         return closest
 
     def _distinct(self, found: list[FoundInvariant], gradients: list[Array]) -> tuple[FoundInvariant, ...]:
-        """Without those that are, on these data, functions of better conserved ones found later."""
+        """Return the invariants that are distinct.
+
+        Without those that are, on these data, functions of better conserved ones found later.
+        """
         kept: list[int] = []
         for k in sorted(range(len(found)), key=lambda k: found[k].noise_ratio):
             if self._is_new(gradients[k], [gradients[other] for other in kept]):
@@ -306,7 +329,10 @@ class _Search:
         return tuple(found[k] for k in sorted(kept))
 
     def _simplest(self, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Without the most complex terms, while several combinations may be conserved and one stays so without them."""
+        """Drop the most complex terms while possible.
+
+        While several combinations may be conserved and one stays so without them.
+        """
         values, _, whole = self.best(chosen)
         while chosen.size > 1 and values[1] <= self.limit:
             less, _, statistic = self.best(chosen[:-1])
@@ -318,7 +344,10 @@ class _Search:
     def _candidate(
         self, chosen: NDArray[np.intp], gradients: list[Array]
     ) -> tuple[tuple[FoundInvariant, Array] | None, int]:
-        """The sparse form of one null vector, unless its gradient lies in the span of those found before; its pivot."""
+        """Return the sparse form of one null vector.
+
+        None if its gradient is in the span of those found before; and its pivot.
+        """
         vector = self.best(chosen)[1]
         pivot = _most_complex(chosen, vector)
         if not self._is_new(np.einsum("k,kdn->dn", vector, self.gradient[chosen]), gradients):
@@ -337,8 +366,9 @@ class _Search:
         return (found, gradient), pivot
 
     def _doubt(self, found: FoundInvariant, support: NDArray[np.intp], held_back: float, explained: Array) -> str:
-        """Why a combination that is constant on the training part is not an invariant, or nothing.
+        """Return why a combination is not an invariant.
 
+        It is constant on the training part; "" where it is an invariant.
         held_back: λ there. explained: (N,) mean square that noise gives each point of the training part; a sum of
         squares of independent normal numbers with these variances has the standard error sqrt(2 Σ b²)/Σ b of λ.
         """
@@ -366,9 +396,10 @@ class _Search:
         return ""
 
     def _on_left_out_orbits(self, support: NDArray[np.intp]) -> float:
-        """Largest λ on an orbit of the combination that is most conserved on all others; 0 for a single orbit.
+        """Return the largest λ on a left-out orbit.
 
-        A few closed orbits lie on many surfaces of low degree that no other orbit lies on.
+        Of the combination that is most conserved on all others; 0 for a single orbit.
+        A few closed orbits are on many surfaces of low degree that contain no other orbit.
         """
         if self.train.levels < 2 or support.size < 2 or self.kind == "rounding":
             return 0.0
@@ -396,7 +427,10 @@ class _Search:
         return float(np.sum(rest**2)) > share * float(np.sum(gradient**2))
 
     def _sparse(self, support: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
-        """Refit on the support, then drop the least significant term while the rest is still conserved."""
+        """Refit and drop insignificant terms.
+
+        The least significant term is dropped while the rest is still conserved.
+        """
         coefficients, errors = self._refit(support)
         while support.size > 1:
             share = np.abs(coefficients) * self.spread[support]
@@ -415,15 +449,16 @@ class _Search:
         return support, coefficients
 
     def _refit(self, support: NDArray[np.intp]) -> tuple[Array, Array]:
-        """Coefficients with the most weighty term at 1, and their standard errors (0 for that one).
+        """Return coefficients and standard errors.
 
+        The term of largest weight has the coefficient 1 and the error 0.
         Sandwich of the estimating equations h f_k - λ ∇h·V·∇f_k of the smallest λ, as in `variance_covariance`.
         """
         values, vectors = self.spectrum(support)
         tau, vector = values[0], vectors[:, 0]
         alone = support.size < 2 or tau < OVERSTATED or values[1] > self.limit
         if self.past_test is not None and self.past_test.able(support.size) and not alone:
-            # several combinations are as constant as the noise: only the order in time tells which one is conserved
+            # Several combinations are as constant as the noise: only the order in time shows which one is conserved.
             return self.past_test.fit(support, self.best(support)[1] / self.spread[support])[:2]
         lead = int(np.argmax(np.abs(vector)))
         vector = vector / vector[lead]
@@ -444,7 +479,10 @@ class _Search:
         return vector * scale, errors * scale
 
     def _polish(self, support: NDArray[np.intp], coefficients: Array) -> tuple[Array, Array]:
-        """The same with the bias of the noise removed to first order in full, where the noise is known."""
+        """Return the coefficients with the noise bias removed.
+
+        To first order in full, where the noise is known.
+        """
         lead = int(np.flatnonzero(coefficients == 1.0)[0])
         units = 2.0 ** np.round(np.log2(self.spread[support[lead]] / self.spread[support]))
         start = np.delete(coefficients / units, lead)
@@ -460,7 +498,7 @@ class _Search:
         return np.insert(solution.theta, lead, 1.0) * units, errors * units
 
     def _judge(self, support: NDArray[np.intp], coefficients: Array, errors: Array) -> tuple[FoundInvariant, float]:
-        """The invariant in numbers, and λ of the held-back data."""
+        """Return the invariant and its held-back λ."""
         terms = tuple(self.library[k] for k in support)
         form = library_form(terms, self.train.variables, 0)
         table = FeatureTable(form, 0)
@@ -490,5 +528,8 @@ class _Search:
 
 
 def _most_complex(support: NDArray[np.intp], entries: Array) -> int:
-    """The last of the terms (sorted by simplicity) that matter; entries in units of their spread."""
+    """Return the most complex term that matters.
+
+    Terms are sorted by simplicity; entries in units of their spread.
+    """
     return int(support[np.flatnonzero(np.abs(entries) > 0.1 * np.abs(entries).max())[-1]])

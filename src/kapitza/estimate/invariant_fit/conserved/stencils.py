@@ -1,4 +1,7 @@
-"""Rates from sampled positions by linear stencils, with the noise and the truncation error they carry."""
+"""Rates from sampled positions by linear stencils.
+
+With the noise and the truncation error they carry.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,16 @@ ORDERS = {"second": 2, "fourth": 4, "sixth": 6, "eighth": 8}
 WINDOWS = (3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32)
 """Half widths in samples that `smooth` chooses from."""
 OVERSMOOTHED = 1.5
-"""Mean square of what smoothing takes off the positions, over the noise variance, that shows too wide a window."""
+"""Mean square change of the positions by smoothing, over the noise variance, above which the window is too wide."""
 DEGREE = 4
 """Degree of the local polynomial of `smooth`."""
 
 
 def estimated_noise(values: Array) -> float:
-    """Noise of a densely sampled series from the median modulus of its p-th differences, the least over p = 3 … 10."""
+    """Return the noise of a densely sampled series.
+
+    From the median modulus of its p-th differences, the least over p = 3 … 10.
+    """
     best = np.inf
     for p in range(3, min(11, values.size // 4)):
         best = min(best, difference_noise(np.diff(values, p), p, robust=True))
@@ -32,7 +38,7 @@ def estimated_noise(values: Array) -> float:
 
 @dataclass(frozen=True)
 class Rates:
-    """Positions and rates at the samples that a stencil reaches.
+    """Positions and rates where a stencil fits.
 
     inside: slice of the segment's samples. position, rate: (M,). position_noise, rate_noise: variances per unit
     variance of a sample (M,). truncation: estimated squared error of the rate that is not noise (M,).
@@ -49,8 +55,9 @@ class Rates:
 
 
 def local_polynomial(times: Array, values: Array, half: int, degree: int, order: int) -> tuple[Array, Array]:
-    """Derivative of `order` at the middle of windows of 2 half + 1 samples, by a polynomial of `degree`.
+    """Return a derivative by local polynomials.
 
+    Of `order` at the middle of windows of 2 half + 1 samples, by a polynomial of `degree`.
     Returns (values (N - 2 half,), weights (N - 2 half, 2 half + 1)); with degree = 2 half it is the central difference
     of that order of accuracy, on any grid.
     """
@@ -71,7 +78,10 @@ def local_polynomial(times: Array, values: Array, half: int, degree: int, order:
 
 
 def difference_rates(times: Array, values: Array, accuracy: int) -> Rates:
-    """Central differences of the given accuracy (2, 4, 6, 8); truncation from the next order, widened to neighbours."""
+    """Return central differences of the given accuracy.
+
+    2, 4, 6 or 8; truncation from the next order, widened to neighbours.
+    """
     half = accuracy // 2
     _require(times, 2 * half + 3)
     rate, weights = local_polynomial(times, values, half, 2 * half, 1)
@@ -83,10 +93,10 @@ def difference_rates(times: Array, values: Array, accuracy: int) -> Rates:
 
 
 def smoothed_rates(times: Array, values: Array, variance: float) -> Rates:
-    """Local polynomials of degree 4 over the window that balances noise against truncation.
+    """Return rates by local polynomials of degree 4.
 
-    The truncation is judged by a polynomial of degree 6 on the same window: the mean square of the difference over one
-    window, less the noise that it has.
+    Over the window that balances noise against truncation. The truncation is estimated by a polynomial of degree 6 on
+    the same window: the mean square of the difference over one window, less the noise that it has.
     """
     best: tuple[float, Rates] | None = None
     for half in WINDOWS:
@@ -114,7 +124,10 @@ def smoothed_rates(times: Array, values: Array, variance: float) -> Rates:
 
 
 def rates_of(times: Array, values: Array, variance: float, how: str) -> Rates:
-    """Rates by name: "second", "fourth", "sixth", "eighth", "smooth", or "auto": the least expected squared error."""
+    """Return rates by a named rule.
+
+    "second", "fourth", "sixth", "eighth", "smooth", or "auto": the least expected squared error.
+    """
     if how in ORDERS:
         return difference_rates(times, values, ORDERS[how])
     if how == "smooth":
@@ -128,7 +141,10 @@ def rates_of(times: Array, values: Array, variance: float, how: str) -> Rates:
 
 
 def _widened(squares: Array) -> Array:
-    """Largest of three neighbours, on a grid one longer at each end: an accidental zero is not a proof of accuracy."""
+    """Return the largest of three neighbours.
+
+    On a grid one longer at each end: an accidental zero does not prove accuracy.
+    """
     padded = np.pad(squares, 2, mode="edge")
     return np.lib.stride_tricks.sliding_window_view(padded, 3).max(axis=1)
 

@@ -1,4 +1,4 @@
-"""Libraries of candidate functions for the search of an invariant."""
+"""Libraries of candidate functions for invariants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from kapitza.model import parse_expression, symbol
 
 
 def polynomials(names: Sequence[str], degree: int) -> tuple[sp.Expr, ...]:
-    """All products of powers of the named channels up to `degree`, lowest first, without the constant."""
+    """Return products of powers of channels up to `degree`.
+
+    Lowest first, without the constant.
+    """
     if degree != int(degree):
         raise KapitzaError(f"The degree of polynomials is a whole number, not {degree}.")
     degree = int(degree)
@@ -28,7 +31,10 @@ def polynomials(names: Sequence[str], degree: int) -> tuple[sp.Expr, ...]:
 
 
 def trigonometric(names: Sequence[str], harmonics: int = 1) -> tuple[sp.Expr, ...]:
-    """cos and sin of all sums Σ n_i φ_i with |n_i| ≤ harmonics, each sign pattern once; for angles."""
+    """Return cos and sin of sums of angles.
+
+    Of all Σ n_i φ_i with |n_i| ≤ harmonics, each sign pattern once.
+    """
     result: list[sp.Expr] = []
     for numbers in itertools.product(range(-harmonics, harmonics + 1), repeat=len(names)):
         lead = next((n for n in numbers if n), 0)
@@ -39,12 +45,12 @@ def trigonometric(names: Sequence[str], harmonics: int = 1) -> tuple[sp.Expr, ..
 
 
 def logarithms(names: Sequence[str]) -> tuple[sp.Expr, ...]:
-    """Logarithms of the named channels, which must be positive."""
+    """Return the logarithms of channels, which must be positive."""
     return tuple(sp.log(symbol(n)) for n in names)
 
 
 def products(first: Iterable[sp.Expr], second: Iterable[sp.Expr]) -> tuple[sp.Expr, ...]:
-    """Every product of one function with another."""
+    """Return every product of one function with another."""
     second = tuple(second)
     return tuple(a * b for a in first for b in second)
 
@@ -52,7 +58,10 @@ def products(first: Iterable[sp.Expr], second: Iterable[sp.Expr]) -> tuple[sp.Ex
 def candidate_terms(
     channels: Sequence[str], angles: Sequence[bool], terms: Sequence[str | sp.Expr] | None, degree: int
 ) -> tuple[sp.Expr, ...]:
-    """The user's terms, or polynomials of the channels and, for angles, trigonometric functions times polynomials."""
+    """Return the candidate terms of a search.
+
+    The user's terms, or polynomials of the channels and, for angles, trigonometric functions times polynomials.
+    """
     if isinstance(terms, str):
         raise KapitzaError(f'terms is a list of expressions, such as ["x**2", "y**2"], not the text {terms!r}.')
     wrong = [t for t in terms or () if not isinstance(t, str | sp.Expr | int | float)]
@@ -72,7 +81,10 @@ def candidate_terms(
 
 
 def complexity(term: sp.Expr) -> tuple[int, int, str]:
-    """Order of simplicity: number of operations with powers counted out, then size, then name."""
+    """Return a sort key by simplicity.
+
+    Number of operations with powers counted out, then size, then name.
+    """
     powers = (factor.as_base_exp()[1] for factor in sp.Mul.make_args(term))
     weight = sum(int(p) if isinstance(p, sp.Integer) and p > 0 else 1 for p in powers)
     return weight, int(sp.count_ops(term)), str(term)

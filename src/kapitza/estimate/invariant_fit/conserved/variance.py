@@ -1,9 +1,10 @@
-"""F3: the variance of the invariant over the data as small as it gets, with the noise it is biased by taken out.
+"""F3: least variance of the invariant over the data.
 
-On separated forms H = c(θ)·φ the data enter once, through the moments S of the features; what is left is a problem of
+With the bias by noise removed.
+On separated forms H = c(θ)·φ the data enter once, through the moments S of the features; the remaining problem has
 the size of θ. Without correction: min |R c(θ)|², RᵀR = S0, by Gauss-Newton from several starts (one linear
 least-squares solution where c is linear). With correction: the smallest noise factor τ(θ) with c·S(τ)·c = 0. It does
-not depend on the scale of H, so any normalisation gives the same answer.
+not depend on the scale of H, so any normalisation gives the same solution.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kapitza.solve import singular_vectors
 Array = NDArray[np.float64]
 
 STEPS = 200
-"""Steps after which the minimisation is called not converged."""
+"""Steps after which the minimisation counts as not converged."""
 
 CLEAN = 1e-12
 """Noise factor below which the data are clean to rounding and the correction is left out."""
@@ -43,7 +44,10 @@ class Bounds:
 
 @dataclass(frozen=True)
 class VarianceSolution:
-    """theta (k,); value: F3, the mean square of H about its level; tau: noise variance over the stated one."""
+    """Solution of a variance fit.
+
+    theta (k,); value: F3, the mean square of H about its level; tau: noise variance over the stated one.
+    """
 
     theta: Array
     value: float
@@ -55,7 +59,10 @@ class VarianceSolution:
 def precise_least_squares(
     residual: Callable[[Array], Array], jacobian: Any, start: Array, bounds: Bounds | None = None
 ) -> Any:
-    """SciPy's trust-region least squares, run until rounding stops it; start strictly inside the bounds."""
+    """Run SciPy's least squares until rounding stops it.
+
+    Trust region; start strictly inside the bounds.
+    """
     from scipy.optimize import least_squares
 
     low, high = (bounds.low, bounds.high) if bounds else (-np.inf, np.inf)
@@ -63,7 +70,10 @@ def precise_least_squares(
 
 
 class VarianceProblem:
-    """The moments as a function of θ: one pass over the data for separated forms, one per θ otherwise."""
+    """Moments as a function of θ.
+
+    One pass over the data for separated forms, one per θ otherwise.
+    """
 
     def __init__(
         self,
@@ -90,12 +100,18 @@ class VarianceProblem:
         return self._last[1]
 
     def value(self, theta: Array) -> float:
-        """F3: mean square of H about its level."""
+        """Return F3.
+
+        The mean square of H about its level.
+        """
         c, _ = self.form.local(theta)
         return float(np.sum((self.moment(theta).root @ c) ** 2))
 
     def noise_factor(self, theta: Array) -> float:
-        """Smallest τ with c·S(τ)·c = 0, or where it comes closest."""
+        """Return the smallest τ with c·S(τ)·c = 0.
+
+        Or where it comes closest.
+        """
         c, _ = self.form.local(theta)
         if not np.isfinite(c).all():
             return np.inf
@@ -105,7 +121,10 @@ class VarianceProblem:
 
 
 def smallest_root(a: Array, b: Array, e: Array) -> Array:
-    """Smallest τ (M,) with a - τ b + τ² e = 0, or where it comes closest; infinite where noise would add nothing."""
+    """Return the smallest τ (M,) of a quadratic.
+
+    a - τ b + τ² e = 0, or where it comes closest; infinite where noise would add nothing.
+    """
     gap = b * b - 4 * a * e
     with np.errstate(all="ignore"):
         curved = np.where(gap < 0, b / (2 * e), 2 * a / (b + np.sqrt(np.clip(gap, 0, None))))
@@ -114,7 +133,10 @@ def smallest_root(a: Array, b: Array, e: Array) -> Array:
 
 
 def minimise_raw(problem: VarianceProblem, starts: list[Array], bounds: Bounds) -> VarianceSolution:
-    """min |R c(θ)|² from each start; the best is returned."""
+    """Minimise |R c(θ)|² from each start.
+
+    The best is returned.
+    """
     form = problem.form
 
     def residual(theta: Array) -> Array:
@@ -139,15 +161,19 @@ def minimise_raw(problem: VarianceProblem, starts: list[Array], bounds: Bounds) 
 
 
 def _inside(theta: Array, bounds: Bounds) -> Array:
-    """A start strictly between the bounds, as the bounded solver needs it."""
+    """Return a start strictly between the bounds.
+
+    The bounded solver needs it.
+    """
     span = np.where(np.isfinite(bounds.high - bounds.low), bounds.high - bounds.low, np.maximum(1.0, np.abs(theta)))
     low, high = bounds.low + 1e-8 * span, bounds.high - 1e-8 * span
     return np.clip(theta, low, high)
 
 
 def linear_starts(problem: VarianceProblem, theta: Array, bounds: Bounds) -> list[Array]:
-    """Starts that fit c(θ) to the free coefficients of least variance: far starts become near ones.
+    """Return starts from a linear relaxation.
 
+    c(θ) is fitted to the free coefficients of least variance: far starts become near ones.
     The coefficients that hold no free parameter set the scale where there are some; else the smallest singular vector.
     """
     form = problem.form
@@ -183,13 +209,19 @@ def linear_starts(problem: VarianceProblem, theta: Array, bounds: Bounds) -> lis
 
 
 def _touched(form: Form, theta: Array, bounds: Bounds) -> NDArray[np.bool_]:
-    """Which coefficients (K, k) depend on which parameters, judged away from accidental zeros."""
+    """Return which coefficients depend on which parameters.
+
+    (K, k), tested away from accidental zeros.
+    """
     away = bounds.clip(theta + 0.37 * np.maximum(1.0, np.abs(theta)))
     return (form.local(away)[1] != 0) | (form.local(theta)[1] != 0)
 
 
 def minimise_corrected(problem: VarianceProblem, start: Array, bounds: Bounds) -> VarianceSolution:
-    """Smallest τ(θ): Gauss-Newton steps -(Cᵀ S C)⁻¹ Cᵀ S c at S = S(τ), damped until τ falls."""
+    """Minimise the noise factor τ(θ).
+
+    Gauss-Newton steps -(Cᵀ S C)⁻¹ Cᵀ S c at S = S(τ), damped until τ falls.
+    """
     form = problem.form
     theta, tau = start, problem.noise_factor(start)
     shift, done, step = 0.0, False, 0
@@ -202,7 +234,7 @@ def minimise_corrected(problem: VarianceProblem, start: Array, bounds: Bounds) -
         hessian, gradient = slopes.T @ matrix @ slopes, slopes.T @ matrix @ c
         metric = slopes.T @ moment.raw @ slopes
         size = np.diag(metric)
-        # at a bound such as omega = 0 a parameter that enters squared moves nothing: it stays there
+        # At a bound such as omega = 0 a parameter that enters squared has no effect: it stays there.
         metric = metric + np.diag(np.where(size > 1e-24 * size.max(), 0.0, size.max()))
         lowest = eigh(hessian, metric, eigvals_only=True, subset_by_index=[0, 0])[0]
         ridge = max(shift, 1e-6 - lowest if lowest <= 1e-6 else 0.0)
