@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from kapitza.base.arrays import Array
+
 Flags = Sequence[bool] | NDArray[np.bool_]
 TURN = 2 * np.pi
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 Numbers = NDArray[Any]

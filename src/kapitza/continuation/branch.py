@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.errors import KapitzaError, Status
 from kapitza.flow import Flow
@@ -24,7 +25,6 @@ from kapitza.orbits import PeriodicOrbit
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 
 ON_CIRCLE = 1e-5
 """Multipliers of conservative orbits this close to the circle are on it: at nodes they are known to 1e-6."""

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Complex
 from kapitza.continuation.criteria import doubling_function, torus_function
 from kapitza.continuation.equilibria import EquilibriumPoint
 from kapitza.continuation.family import Node, Readings, Test, test_of
-from kapitza.continuation.frame import Complex
 from kapitza.continuation.motion import ShootingFamily, ShootingPoint
 from kapitza.continuation.normal_forms import cubic_coefficient, lyapunov_coefficient
 from kapitza.continuation.nouns import Bifurcation, Critical, Kind, Proof

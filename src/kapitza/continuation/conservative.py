@@ -19,13 +19,13 @@ import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Index, Positive
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Complex
 from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import ORBIT_TESTS, unknown_spectrum
 from kapitza.continuation.family import Node, PlainPoint, Readings, Sample, Subject, Test
-from kapitza.continuation.frame import Complex, FreeParameter, orbit_frame, parameter_size, state_sizes
+from kapitza.continuation.frame import FreeParameter, orbit_frame, parameter_size, state_sizes
 from kapitza.continuation.images import same_curve
 from kapitza.continuation.motion import Section, ShootingFamily, ShootingPoint
 from kapitza.continuation.nouns import Bifurcation, Critical, End, Kind, Proof

@@ -10,9 +10,8 @@ from itertools import combinations
 
 import numpy as np
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Complex
 from kapitza.continuation.family import Node, Orbit, RankedTest, Readings, Test, test_of
-from kapitza.continuation.frame import Complex
 from kapitza.continuation.nouns import Kind
 from kapitza.flow import Event
 from kapitza.solve import geev

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import Interrupted, Monitor, Silent, watch
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.follow import follow
@@ -29,8 +30,6 @@ from kapitza.solve import ByEffort
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Complex
 from kapitza.continuation.criteria import (
     ORBIT_TESTS,
     eigenvalues_by_size,
@@ -22,7 +22,7 @@ from kapitza.continuation.criteria import (
     without_trivial,
 )
 from kapitza.continuation.family import Node, PlainPoint, RankedTest, Readings, Sample, Subject, Test
-from kapitza.continuation.frame import Complex, Frame
+from kapitza.continuation.frame import Frame
 from kapitza.continuation.images import images_of
 from kapitza.continuation.judge import certified_defect, judged_orbit
 from kapitza.continuation.nouns import Bifurcation, Kind

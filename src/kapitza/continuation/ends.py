@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kapitza.base.angles import difference
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Complex
 from kapitza.continuation.curve_family import CurveFamily
 from kapitza.continuation.equilibria import EquilibriumFamily, resting_family
 from kapitza.continuation.family import Node, Orbit
-from kapitza.continuation.frame import Complex
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import corrected_at
 from kapitza.errors import FlowError

@@ -15,11 +15,11 @@ import numpy as np
 from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
-from kapitza.base.arrays import Array, Numbers
+from kapitza.base.arrays import Array, Complex, Numbers
 from kapitza.base.cures import Give
 from kapitza.continuation.criteria import several_real
 from kapitza.continuation.family import Node, PlainPoint, RankedTest, Readings, Sample, Subject, Test, test_of
-from kapitza.continuation.frame import Complex, FreeParameter, grown
+from kapitza.continuation.frame import FreeParameter, grown
 from kapitza.continuation.normal_forms import lyapunov_coefficient
 from kapitza.continuation.nouns import Bifurcation, Critical, Kind, Proof
 from kapitza.continuation.path import tangent_through

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from kapitza.base.arrays import Array
-from kapitza.continuation.frame import Complex, Frame
+from kapitza.base.arrays import Array, Complex
+from kapitza.continuation.frame import Frame
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.flow import Event
 from kapitza.model import Model

@@ -10,15 +10,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.arrays import Array
 from kapitza.continuation.nouns import Bifurcation
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbits.of_models import Compiled, Problem
-
-Complex = NDArray[np.complex128]
 
 OUTGROWN = 1.1
 """States that have grown beyond this many times their size get a new one, and the steps with them."""

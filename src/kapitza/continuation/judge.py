@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Complex
 from kapitza.continuation.criteria import REAL, upper_pairs, without_trivial
 from kapitza.continuation.family import Node, Orbit
-from kapitza.continuation.frame import Complex
 from kapitza.continuation.locate import ACCEPTED
 from kapitza.continuation.nouns import Bifurcation, Critical, Kind, Proof, ReturnMap
 from kapitza.continuation.path import tangent_through

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Complex
 from kapitza.continuation.criteria import (
     ORBIT_TESTS,
     canonical,
@@ -32,7 +32,7 @@ from kapitza.continuation.family import (
     Subject,
     Test,
 )
-from kapitza.continuation.frame import OUTGROWN, Complex, Frame, cycle_sizes, grown, state_sizes
+from kapitza.continuation.frame import OUTGROWN, Frame, cycle_sizes, grown, state_sizes
 from kapitza.continuation.images import images_of
 from kapitza.continuation.judge import certified_defect, judged_orbit, rounding_defect
 from kapitza.continuation.locate import Stretch

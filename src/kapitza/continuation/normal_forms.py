@@ -10,8 +10,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from kapitza.base.arrays import Array
-from kapitza.continuation.frame import Complex
+from kapitza.base.arrays import Array, Complex
 from kapitza.continuation.motion import ShootingPoint
 from kapitza.orbits.of_models import VectorField
 from kapitza.solve import eigenvectors

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything
-from kapitza.base.arrays import Numbers
+from kapitza.base.arrays import Array, Numbers
 from kapitza.base.part_fields import Inside
 from kapitza.model import Model
-
-Array = NDArray[np.float64]
 
 
 class Kind(Enum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import Status
 from kapitza.flow import Event, Flow
 from kapitza.model import Model
@@ -23,8 +23,6 @@ from kapitza.orbits.of_models import (
 
 if TYPE_CHECKING:
     from kapitza.continuation.branch import Branch
-
-Array = NDArray[np.float64]
 
 
 def orbit_at(branch: Branch, index: int) -> PeriodicOrbit:

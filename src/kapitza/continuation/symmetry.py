@@ -11,15 +11,13 @@ from functools import lru_cache
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza.base.angles import difference
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model, symbol
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

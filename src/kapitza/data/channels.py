@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.base.units import Conversion, conversion
 from kapitza.data.noise import is_number
 from kapitza.data.time_table import Column, TimeTable
 from kapitza.errors import DataError
-
-Array = NDArray[np.float64]
 
 RESERVED = ("time", "segment")
 """Names of the coordinates, which no channel may have."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.base.units import REFUSED, conversion, dimension, is_unit, meant_by, require_unit
 from kapitza.data.channels import RESERVED
@@ -24,7 +25,6 @@ from kapitza.errors import DataError, nearest_name
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 Key = str | int
 
 METADATA = "kapitza"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.data.sampling import GAP, between_samples, cut_segments, phase_times
 from kapitza.errors import DataError
 
 if TYPE_CHECKING:
     from kapitza.data.record import Record
 
-Array = NDArray[np.float64]
 
 WIDE = 5.0
 """Intervals of a gap in a record whose sampling is irregular anyway."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import wrap_upper
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.data.record import Record
 from kapitza.data.sampling import between_samples
@@ -17,7 +17,6 @@ from kapitza.data.sensor_errors import DAMAGE, FITTED
 from kapitza.data.time_table import Column
 from kapitza.errors import DataError
 
-Array = NDArray[np.float64]
 LARGEST = 1e150
 """Of noise and quantum: their squares are formed."""
 

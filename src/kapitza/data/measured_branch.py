@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.errors import DataError
-
-Array = NDArray[np.float64]
 
 KINDS = ("response", "backbone", "cycle", "fold", "period doubling")
 

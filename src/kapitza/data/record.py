@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kapitza.base import checks
 from kapitza.base.angles import unwrap, wrap
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
 from kapitza.base.cures import RESAMPLE, SPLIT, Set
 from kapitza.base.display import Shown
 from kapitza.base.lazy_fields import as_given, deferrable
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Channels that the printed record names."""
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

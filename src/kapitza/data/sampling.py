@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import DataError
-
-Array = NDArray[np.float64]
 
 REGULAR = 1e-3
 """Largest deviation of a step from the interval, relative, that rounded time stamps explain."""

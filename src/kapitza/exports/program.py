@@ -20,15 +20,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import KapitzaError
 from kapitza.model import Excitation, Expression, Model, Step, derivative, in_base, rate, symbol
 from kapitza.model import time as time_symbol
-
-Array = NDArray[np.float64]
 
 Definition = tuple[sp.Symbol, Expression]
 

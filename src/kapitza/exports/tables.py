@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.exports.program import Program
-
-Array = NDArray[np.float64]
 
 SAME_INSTANT = 1e-12
 """Relative to the period: knots closer than this are one."""

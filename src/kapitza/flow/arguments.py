@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Reals
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Do, Give
 from kapitza.errors import ArgumentError, FlowError, ModelError
 from kapitza.model import Model
-
-Array = NDArray[np.float64]
 
 Parameters = Mapping[str, float] | Reals | None
 """Values by name, all values in the order of `model.names`, or None for those of the model."""

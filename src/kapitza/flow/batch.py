@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array, Indices
 from kapitza.base.workers import in_order, pool_of
 from kapitza.flow.core import TURN, Core, Propagation
 from kapitza.flow.engine import join_events
 from kapitza.flow.smooth import SmoothEngine
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 PARTS = 16
 """Parts into which many runs are cut for worker processes."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Count, Index, NotNegative, Seed, checked
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.flow.flow import Flow
 from kapitza.model import Model
@@ -18,7 +18,6 @@ from kapitza.model import Model
 if TYPE_CHECKING:
     from kapitza.data import Record
 
-Array = NDArray[np.float64]
 
 CHUNK = 20
 """Excitation periods computed between two looks at whether the motion is still chaotic."""

@@ -9,14 +9,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.flow.clock import PeriodLaw
 from kapitza.model import Model, Structure, compile_expressions
 from kapitza.model import time as time_symbol
-
-Array = NDArray[np.float64]
 
 LOOKS = 16
 """Random states and times at which the equations are compared with those a turn or a period later."""

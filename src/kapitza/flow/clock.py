@@ -13,12 +13,10 @@ from math import ceil, floor, inf
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.model import Model, Signal, compile_expressions, in_base, symbol
-
-Array = NDArray[np.float64]
 
 SAME_INSTANT = 1e-12
 """Relative to the period: knots closer than this are one."""

@@ -13,13 +13,11 @@ from typing import Any
 
 import heyoka as hy
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.flow.compiled import cached, code_of, compile_integrator, equations, with_some_tangents
 from kapitza.flow.engine import System
 from kapitza.flow.sharing import SharedColumns, distances, share
-
-Array = NDArray[np.float64]
 
 MOST_TANGENTS = 4000
 """Equations of tangents that are compiled as one program."""

@@ -14,6 +14,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Set
 from kapitza.errors import FlowError
 from kapitza.flow.circles import Circles
@@ -26,9 +27,6 @@ from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of, vanishing_candidates
 from kapitza.model import Evaluator, Model, compile_expressions, symbol, symbolic
 from kapitza.model import time as time_symbol
-
-Array = NDArray[np.float64]
-
 
 PERIODS_PER_PIECE = 32
 """Periods between two wrappings; tangents are chained at every period where the engine asks for it."""

@@ -7,12 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.flow.arguments import ArgumentError
 from kapitza.flow.core import Core
-
-Array = NDArray[np.float64]
 
 CHECKPOINTS = 256
 """Parts of a run; a time is reached from the beginning of its part."""

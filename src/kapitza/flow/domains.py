@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.flow.engine import Edge, System
 from kapitza.model import Step, Switch, compile_derivatives, compile_expressions, vanishes
 from kapitza.model import time as time_symbol
-
-Array = NDArray[np.float64]
 
 NEAR_AN_END = 1e-6
 """A motion that fails with a margin below this, relative to what the margin is made of, fails at that end."""

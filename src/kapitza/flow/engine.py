@@ -13,13 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.model import Elimination, Step, Switch
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Reals
+from kapitza.base.arrays import Array
 from kapitza.base.workers import Executor
 from kapitza.errors import ModelError
 from kapitza.flow import arguments
@@ -29,8 +30,6 @@ from kapitza.flow.section import Crossings, find_crossings
 from kapitza.flow.smooth import STEP_LIMIT
 from kapitza.flow.strobe import Strobe, strobe, strobe_many
 from kapitza.model import Model, compile_expressions
-
-Array = NDArray[np.float64]
 
 
 class Flow:

@@ -12,6 +12,7 @@ import heyoka as hy
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.flow.batch import advance_many
 from kapitza.flow.columns import Blocks
@@ -26,8 +27,6 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.core import Core
 from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
-
-Array = NDArray[np.float64]
 
 MOST_AT_ONCE = 20_000
 """Equations of tangents up to which short runs have them all in one program: the states are then integrated once."""

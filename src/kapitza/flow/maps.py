@@ -9,16 +9,14 @@ from typing import Any
 import mpmath
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError, ModelError, shown
 from kapitza.flow import arguments
 from kapitza.flow.arguments import ArgumentError, Parameters, State
 from kapitza.flow.core import Filled
 from kapitza.model import Model, compile_expressions, symbol
-
-Array = NDArray[np.float64]
 
 QUAD_DIGITS = 34
 """Decimal digits of quadruple precision (IEEE 754 binary128)."""

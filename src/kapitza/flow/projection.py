@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Fit, Give
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.core import TURN, Core, Filled
 from kapitza.model import Model, Structure, compile_expressions, symbol, time
-
-Array = NDArray[np.float64]
 
 ITERATIONS = 8
 """Newton steps onto the invariants: integrated states are so near that two or three suffice."""

@@ -11,13 +11,12 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.errors import EventError, FlowError, ModelError, nearest_name
 from kapitza.flow import arguments
 from kapitza.flow.core import Core
 from kapitza.flow.engine import Event
 from kapitza.model import compile_expressions, parse_expression, symbol
-
-Array = NDArray[np.float64]
 
 PERIODS_PER_LOOK = 3.7182
 """Not a whole number: crossings in step with the excitation then never fall on the border of two looks."""

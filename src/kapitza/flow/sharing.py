@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from kapitza.base.arrays import Array, Indices
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,12 @@ from math import floor, pi
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.flow.smooth import SmoothEngine
 
 if TYPE_CHECKING:
     from kapitza.flow.core import Core
-
-Array = NDArray[np.float64]
 
 
 class Shots:

@@ -14,15 +14,13 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array, Flags
 from kapitza.errors import EventError
 from kapitza.flow.compiled import full_table
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import Edge, System, described
 from kapitza.model import FLAT, to_heyoka
 from kapitza.model import time as time_symbol
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 ON_SURFACE = 1e-13
 """A switching function this close to zero, relative to what its terms can be, counts as on its surface."""

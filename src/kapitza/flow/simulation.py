@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import wrap_states
 from kapitza.base.argument_checks import Reals
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Code, Give
 from kapitza.base.monitor import Monitor, watch
 from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, unforced, whole
@@ -25,8 +25,6 @@ from kapitza.model import Model
 
 if TYPE_CHECKING:
     from kapitza.data import Record
-
-Array = NDArray[np.float64]
 
 
 def simulate(

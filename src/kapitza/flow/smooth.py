@@ -17,6 +17,7 @@ import sympy as sp
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
+from kapitza.base.arrays import Array
 from kapitza.errors import EventError, FlowError
 from kapitza.flow.columns import MOST_TANGENTS, Columns
 from kapitza.flow.compiled import (
@@ -34,8 +35,6 @@ from kapitza.flow.domains import Domain, LastFinite
 from kapitza.flow.engine import Edge, Event, Run, System, described
 from kapitza.flow.sides import Sides
 from kapitza.model import to_heyoka
-
-Array = NDArray[np.float64]
 
 (_getrf,) = cast(Sequence[Any], get_lapack_funcs(("getrf",), dtype=np.float64))
 

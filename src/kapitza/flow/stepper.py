@@ -9,8 +9,8 @@ from typing import Any
 import heyoka as hy
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow.compiled import cached, compile_integrator, equations, full_table, is_short
@@ -23,8 +23,6 @@ from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of
 from kapitza.model import Model, symbol, to_heyoka
 from kapitza.model import time as time_symbol
-
-Array = NDArray[np.float64]
 
 _whole = hy.taylor_outcome.time_limit
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import split_turns
+from kapitza.base.arrays import Array
 from kapitza.flow import arguments
 from kapitza.flow.batch import advance_many
 from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core, Filled
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

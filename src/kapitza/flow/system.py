@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza.flow.domains import edges_of
 from kapitza.flow.engine import System, Wall
 from kapitza.model import Model, Signal, Structure, split_program, symbol
 from kapitza.model import time as time_symbol
-
-Array = NDArray[np.float64]
 
 
 def system_of(model: Model, zeros: frozenset[str] = frozenset()) -> System:

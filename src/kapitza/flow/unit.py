@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.errors import ArgumentError, FlowError, ModelError, nearest_name
-
-Array = NDArray[np.float64]
 
 EVEN = 1e-9
 """Relative unevenness of times up to which they count as a grid: a master steps by equal intervals."""

@@ -13,13 +13,12 @@ import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.model.code_store import keep_code_apart
 from kapitza.model.elimination import Elimination
 from kapitza.model.implicit import top_slopes
 from kapitza.model.symbols import Expression, derivative, symbol
-
-Array = NDArray[np.float64]
 
 keep_code_apart()
 

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Do
 from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_derivatives, compile_expressions
@@ -20,7 +21,6 @@ from kapitza.solve import eigenvalues
 if TYPE_CHECKING:
     from kapitza.model.model import Model
 
-Array = NDArray[np.float64]
 
 PHASES = 1024
 """Instants of one excitation period over which the linearisation is averaged; the mean of a smooth periodic function

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.elimination import Block
 from kapitza.model.symbols import Expression
-
-Array = NDArray[np.float64]
 
 LOOKS = 5
 """Random states at which a mass matrix is looked at."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 from scipy import sparse
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.model.build import (
     MOST_PARTS,
@@ -27,8 +27,6 @@ from kapitza.model.model import Model
 from kapitza.model.parts import Coordinate, Parameter
 from kapitza.model.structure import solve_derived
 from kapitza.model.symbols import Expression, rate, symbol
-
-Array = NDArray[np.float64]
 
 ROUNDING = 1e-12
 """Entries of a projected matrix this small against its largest are rounding, not coupling."""

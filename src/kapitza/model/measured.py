@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.model.symbols import time as time_symbol
 
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly
 
-Array = NDArray[np.float64]
 
 KINDS = ("polynomial", "fourier")
 DEGREES = (0, 1, 3, 5)

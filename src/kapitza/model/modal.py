@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.errors import ModelError
 from kapitza.solve import symmetric_eigenvectors
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

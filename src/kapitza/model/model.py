@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, MaybeMissing
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Set
 from kapitza.base.display import Shown
 from kapitza.base.units import rate_unit
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from kapitza.model.modal import ModalReduction
 
 __all__ = ["Coordinate", "Excitation", "Impact", "Model", "Parameter", "Prior", "Signal", "Symmetry"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.model.delays import is_delayed
 from kapitza.model.elimination import Block, Elimination, Step, blocks_of, eliminate
@@ -28,7 +28,6 @@ from kapitza.model.symbols import Expression, derivative, rate, symbol, time, va
 if TYPE_CHECKING:
     from kapitza.model.model import Model
 
-Array = NDArray[np.float64]
 
 LARGEST_WRITTEN_OUT = 2
 """Blocks of the mass matrix up to this size are inverted by minors: only the determinant appears below the line.

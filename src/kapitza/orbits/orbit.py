@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
 from kapitza.base.display import Shown
 from kapitza.base.lazy_fields import as_computed, deferrable
 from kapitza.base.part_fields import Inside, with_parts
@@ -21,8 +22,6 @@ from kapitza.errors import Status
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
-from numpy.typing import NDArray
 from scipy.interpolate import Akima1DInterpolator
+
+from kapitza.base.arrays import Array
 
 if TYPE_CHECKING:
     from kapitza.continuation import Branch
 
-Array = NDArray[np.float64]
 
 BETWEEN = 12
 """Points drawn between two points of a branch."""

@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.base.files import replacing
 from kapitza.errors import KapitzaError
 from kapitza.report.branch_curves import BranchLine, place_names
@@ -22,7 +22,6 @@ from kapitza.report.style import CYCLE, FAINT, INK, Color, axes_for, axis_label,
 if TYPE_CHECKING:
     from kapitza.continuation import Branch, Diagram, FrequencyResponse
 
-Array = NDArray[np.float64]
 
 MARKS = {
     "fold": "o",

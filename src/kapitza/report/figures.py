@@ -10,12 +10,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap, wrap
+from kapitza.base.arrays import Array
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, axes_for, axis_label, figure_of, new_figure, plain, styled
-
-Array = NDArray[np.float64]
 
 
 def plot_attractor(

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import KapitzaError
 from kapitza.report.branch_figures import STYLES
 from kapitza.report.style import CYCLE, INK, axes_for, axis_label, figure_of, styled
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kapitza.continuation import Tongue, Torus, TorusBranch
     from kapitza.model import Model
 
-Array = NDArray[np.float64]
 
 PHASES = 400
 """Of a circle that is drawn."""

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Complex
 from kapitza.errors import ConvergenceError
-
-Complex = NDArray[np.complex128]
 
 NEWTON_STEPS = 60
 """Newton steps, of limited length; starts that have not converged then are left out."""

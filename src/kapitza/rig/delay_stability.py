@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Complex
 from kapitza.base.cures import Give
 from kapitza.errors import RigError
 from kapitza.rig.characteristic import Characteristic, rightmost
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[Any]
-Complex = NDArray[np.complex128]
 
 SCAN = np.geomspace(2e-4, 1.0, 60)
 """Delays in s at which stability is tested when no closed form gives the critical one."""

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from kapitza.base.arrays import Array
 
 HANN = (0.5, -0.5)
 BLACKMAN_HARRIS = (0.35875, -0.48829, 0.14128, -0.01168)

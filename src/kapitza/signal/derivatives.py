@@ -12,11 +12,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import DataError
 from kapitza.signal.convolution import convolved
-
-Array = NDArray[np.float64]
-
 
 DIRECT = 200_000
 """Products of samples and weights up to which a matrix product is faster than transforms: 3 to 10 times at 1500

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array, Indices
 from kapitza.base.monitor import checkpoint
 from kapitza.errors import DataError
 from kapitza.solve import orthogonal_factor
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 Segments = Sequence[slice]
 
 LAGS_PER_CHECK = 32  # between two looks at whether the work was stopped
@@ -191,7 +190,7 @@ def embedding_dimension(
     )  # fmt: skip
 
 
-def nearest_apart(vectors: Array, rows: NDArray[np.intp], theiler: int) -> tuple[Index, Index, Array]:
+def nearest_apart(vectors: Array, rows: NDArray[np.intp], theiler: int) -> tuple[Indices, Indices, Array]:
     """Nearest neighbours at least `theiler` samples apart in time: positions of centres and neighbours, distances.
 
     Distances are the largest coordinate difference. Centres without a neighbour among their nearest 2 theiler/step + 8

@@ -5,13 +5,11 @@ from __future__ import annotations
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from kapitza.base.arrays import Array
 from kapitza.errors import DataError
 from kapitza.signal.convolution import BLACKMAN_HARRIS, HANN, welch_density
-
-Array = NDArray[np.float64]
 
 
 def low_pass_periodic(values: Array, harmonics: int) -> Array:

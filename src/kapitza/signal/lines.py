@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from kapitza.base.arrays import Array
 
 LONGEST = 8000  # samples that are looked at
 MOST = 16  # sinusoids

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from kapitza.base.arrays import Array
 from kapitza.errors import DataError
 
-Array = NDArray[np.float64]
 GROUPS = 16  # of starts, whose slopes give the interval by Student's t
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.signal.filters import noise_level
-
-Array = NDArray[np.float64]
 
 FEWEST = 64
 """Samples from which a spectrum says something about noise."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 
-Array = NDArray[np.float64]
+from kapitza.base.arrays import Array
 
 FULL_TURNS = 4 * np.pi  # span of a continuous angle beyond which it keeps turning
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from kapitza.base.arrays import Array
 
 WILD = 50.0
 """Length of a mixed step over that of the plain one from which it is not trusted."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.solve.factors import symmetric_function
 from kapitza.solve.lapack import bounded_least_squares
-
-Array = NDArray[np.float64]
 
 FLATTEST = 1e-14
 """Relative curvature that every direction counts with at least."""

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import Status
-
-Array = NDArray[np.float64]
 
 REACH = 0.25
 """Differences are taken over this fraction of the distance at which the function has risen by one half."""

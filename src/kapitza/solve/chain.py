@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.base.arrays import Indices
+from kapitza.base.arrays import Array, Indices
 from kapitza.solve.bounded import nearest_within
 from kapitza.solve.structured import BorderedBand, fold, inverse_within, scatter_blocks
-
-Array = NDArray[np.float64]
 
 UNDETERMINED = 1e-14
 """Parameter directions whose relative curvature is below this are not moved: the data say nothing about them."""

@@ -20,10 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.base.arrays import Array, Numbers
+from kapitza.base.arrays import Array, Complex, Numbers
 from kapitza.solve.lapack import metric_eigenvectors
-
-Complex = NDArray[np.complex128]
 
 TIE = 1e-6
 """Relative difference below which two sizes count as equal: far above rounding, far below what matters."""

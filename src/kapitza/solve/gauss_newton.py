@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError, Status
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

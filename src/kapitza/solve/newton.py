@@ -13,13 +13,11 @@ from math import isfinite, sqrt
 from typing import Literal, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Code, Give
 from kapitza.errors import FlowError, Status
 from kapitza.solve.lapack import gesv
-
-Array = NDArray[np.float64]
 
 FEW = 12
 """Numbers up to which a loop over them is quicker than array operations."""

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.solve.lapack import Pivots, gbtrf, gbtrs, getrf, getrs, tbtrs
-
-Array = NDArray[np.float64]
 
 WIDE = 6
 """Columns of a block from which it is written as a whole; narrow ones go faster element by element."""

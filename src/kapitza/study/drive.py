@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN
+from kapitza.base.arrays import Array
 from kapitza.data import Record
 from kapitza.model import Model
-
-Array = NDArray[np.float64]
 
 REACH = 0.05
 """How far from the stated frequency a line is looked for."""

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.data import Record
 from kapitza.errors import DataError, FlowError
 from kapitza.estimate import Estimate
@@ -25,8 +25,6 @@ from kapitza.flow import Flow
 from kapitza.model import Model, Signal
 from kapitza.signal import noise_level
 from kapitza.study.fits import fitted_settings
-
-Array = NDArray[np.float64]
 
 DRAWS = 24
 """Noisy drives: the root mean square over 24 has an error of 15 %."""

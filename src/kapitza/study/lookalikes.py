@@ -12,16 +12,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN
+from kapitza.base.arrays import Array
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.model import Model, symbol
 from kapitza.study.drive import line_near
-
-Array = NDArray[np.float64]
-
 
 SCALES = {
     180 / math.pi: "deg",

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Estimate, ShootingFit, identify
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.study.recordings import thinned
-
-Array = NDArray[np.float64]
 
 LARGEST = 20_000
 """Samples of a recording that a motion is followed over, after it was thinned; the rest is left out."""

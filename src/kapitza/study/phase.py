@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import HarmonicFit, identify
 from kapitza.model import CLOCK, Model
-
-Array = NDArray[np.float64]
 
 SHIFTS = 16
 """Starts of the excitation that are tried over one period."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.suffixes import SUFFIXES
 from kapitza.data import Record, read
 from kapitza.errors import FlowError, KapitzaError
@@ -18,8 +18,6 @@ from kapitza.model import Expression, Model, Signal, parse_expression, with_driv
 from kapitza.study.draws import parameter_draws
 from kapitza.study.fits import StudyFit, fitted_settings
 from kapitza.study.motions import last_state
-
-Array = NDArray[np.float64]
 
 
 def last_data(fit: StudyFit | Estimate) -> tuple[Record, Mapping[str, float]]:

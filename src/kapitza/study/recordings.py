@@ -19,8 +19,6 @@ from kapitza.signal import without_bad_samples
 from kapitza.study.problems import Notebook
 from kapitza.study.problems import Path as Place
 
-Array = NDArray[np.float64]
-
 READ_KEYS = (
     "time",
     "interval",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from kapitza.base.arrays import Array
 
 
 def shift_matrix(rotation: float, count: int, derivative: int = 0) -> Array:

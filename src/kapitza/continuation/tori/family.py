@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import difference
+from kapitza.base.arrays import Array
 from kapitza.continuation.cycles import Steps
 from kapitza.continuation.family import Node, PlainPoint, Readings, Sample, Subject
 from kapitza.continuation.frame import grown
@@ -31,8 +31,6 @@ from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbits.of_models import VectorField
 from kapitza.solve import DenseSolver
-
-Array = NDArray[np.float64]
 
 ROTATION_SIZE = 0.1
 """A change of the rotation number that counts as much as the whole torus does."""

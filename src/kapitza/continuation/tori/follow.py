@@ -6,10 +6,10 @@ Tori that leave at a Neimark-Sacker bifurcation, and families through a torus.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Positive
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.curves import curve_ranges
 from kapitza.continuation.family import Node
@@ -25,8 +25,6 @@ from kapitza.continuation.walker import Bounds, checked_bounds, require_effect
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.model import Model
 from kapitza.solve import ByEffort, eigenvectors
-
-Array = NDArray[np.float64]
 
 FIRST = 7
 """Phases of the first, small circle. Its three modes do not resonate where e^{2πiqρ} = 1 with q > 4: q - 1 would."""

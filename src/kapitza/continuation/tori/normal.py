@@ -14,12 +14,10 @@ same for both, so that the limit is reached exponentially fast.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.continuation.tori.circle import resampled, shifted
 from kapitza.continuation.tori.family import TorusFamily
-
-Array = NDArray[np.float64]
 
 FINER = 3
 """Phases at which the growth is taken, for each phase of the circle."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
 from kapitza.continuation.nouns import End
 from kapitza.continuation.tori.circle import evaluated
 from kapitza.errors import KapitzaError, Status
@@ -22,8 +23,6 @@ from kapitza.model import Model
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

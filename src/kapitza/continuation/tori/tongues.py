@@ -14,10 +14,10 @@ from math import ceil, floor, gcd
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Count
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.cycles import along_cycle, cycle_family
@@ -33,8 +33,6 @@ from kapitza.continuation.walker import Walker
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.model import Model
 from kapitza.solve import ByEffort
-
-Array = NDArray[np.float64]
 
 NARROWEST = 1e-11
 """Width, relative to the size of the parameter, below which the edges of a tongue differ by rounding only."""

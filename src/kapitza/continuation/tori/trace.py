@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.continuation.family import Node
 from kapitza.continuation.nouns import End
 from kapitza.continuation.path import Guess, corrected_at, null_direction
@@ -20,8 +20,6 @@ from kapitza.continuation.tori.family import TorusFamily
 from kapitza.continuation.trace import Stepping
 from kapitza.errors import FlowError
 from kapitza.solve import Outcome, StepCollapse, walk
-
-Array = NDArray[np.float64]
 
 SMOOTH = 1e-8
 """Relative size of the last modes above which the circle gets more phases."""

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.base.unpacking import MOST_ARRAYS
 from kapitza.data.columns import TIME_NAMES, Columns, listed
 from kapitza.errors import DataError, nearest_name
-
-Array = NDArray[np.float64]
 
 ROUND_RATE = 1e-5
 """Relative distance below which a rate is taken as the round number next to it: UFF keeps six digits of the step."""

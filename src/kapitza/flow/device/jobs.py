@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import split_turns
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.errors import ModelError
 from kapitza.flow.core import TURN, Core, Propagation
@@ -24,8 +25,6 @@ from kapitza.flow.engine import System
 from kapitza.flow.hoisting import hoist_constants
 from kapitza.flow.strobe import Strobe, strobe_many
 from kapitza.model import Model, symbol
-
-Array = NDArray[np.float64]
 
 DONE, DIVERGED, HANDED_BACK = 0, 1, 2
 """Status of a thread; anything beyond is handed back too."""

@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import difference
+from kapitza.base.arrays import Array
 from kapitza.errors import DataError
 from kapitza.orbits import PeriodicOrbit
 from kapitza.orbits.in_records.section import Section
 
-Array = NDArray[np.float64]
 Partition = Callable[[Array], Sequence[str]]
 
 

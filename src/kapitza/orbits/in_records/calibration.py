@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
+from kapitza.base.arrays import Array
 from kapitza.orbits.in_records.polynomials import monomial_curvatures, monomial_slopes
 from kapitza.solve import symmetric_function
-
-Array = NDArray[np.float64]
 
 REACH = 3.0  # neighbours beyond this many widths carry about 1 % of the weight of the nearest and are left out
 RIDGE = 1e-3  # of the diagonal: keeps coefficients that few points decide small

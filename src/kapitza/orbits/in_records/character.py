@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN, mean
+from kapitza.base.arrays import Array
 from kapitza.orbits.in_records.linear import nonlinear_gain
 from kapitza.orbits.in_records.local_fit import fit_local
 from kapitza.orbits.in_records.polynomials import term_count
 from kapitza.orbits.in_records.section import Section
 from kapitza.signal import line_spectrum, noise_level
 
-Array = NDArray[np.float64]
 CLOUDED = 0.05  # turning points of filtered noise scatter by 0.14 of its range, those of a sine with 5 % noise by 0.01
 ENOUGH = 300  # steps below which a few wide windows make a chaotic map look like noise
 ENOUGH_FOR_SPREAD = 200_000  # rows from which the spread of a long section is taken

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import DataError
 from kapitza.orbits.in_records.noise_on_section import section_noise
 from kapitza.orbits.in_records.preparation import require_count
 from kapitza.orbits.in_records.section import Section, make_section
 
-Array = NDArray[np.float64]
 Chunks = Callable[[], Iterable[Array]]
 
 

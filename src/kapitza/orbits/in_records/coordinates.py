@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from kapitza.base.arrays import Array
 
 REDUNDANT = 5e-3  # of the range; smoothed noise of a per cent leaves less, an independent state a hundred times more
 PROBES = 300  # points at which a channel is predicted from the others: enough for a median

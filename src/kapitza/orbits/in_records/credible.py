@@ -6,12 +6,11 @@ A cycle must be closed, unstable, moving, and listed once.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.orbits import PeriodicOrbit
 from kapitza.orbits.in_records.section import Section
 
-Array = NDArray[np.float64]
 Kept = tuple[Array, PeriodicOrbit]
 
 AT_REST = 0.02  # of the range of every channel: a path that spans less is a rest position

@@ -10,14 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.data import Record
 from kapitza.orbits import Crossings
 from kapitza.orbits.in_records.local_fit import LocalFits
 from kapitza.orbits.in_records.locate import Uncertainty
 from kapitza.orbits.in_records.polynomials import monomial_slopes, monomials
 from kapitza.orbits.in_records.section import Section
-
-Array = NDArray[np.float64]
 
 AMBIGUOUS = 0.1
 """A channel whose samples scatter by more than this share of their range is not a function of the section's

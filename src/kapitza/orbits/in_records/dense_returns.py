@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN, turns, wrap_states
+from kapitza.base.arrays import Array, Indices
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
@@ -27,10 +28,6 @@ from kapitza.orbits.in_records.preparation import (
     without_gaps,
 )
 from kapitza.signal import phase_randomised
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
-
 
 CONTROLS = (-0.5, -0.44, -0.37, -0.29, 0.29, 0.37, 0.44, 0.5)
 """Parts of an excitation period added to a lag: no orbit of a forced system returns there, unrelated stretches do."""
@@ -223,9 +220,9 @@ class Returns:
     rows: the closest row of each; error: how close (≤ 1); length: how many samples they hold.
     """
 
-    rows: Index
+    rows: Indices
     error: Array
-    length: Index
+    length: Indices
 
 
 def best_returns(signal: DenseSignal, lag: int) -> Returns:
@@ -336,7 +333,7 @@ def tolerance_levels(signal: DenseSignal) -> list[DenseSignal]:
 
 
 def distinct_returns(
-    signal: DenseSignal, rows: Index, count: int, rate: float, known: Array
+    signal: DenseSignal, rows: Indices, count: int, rate: float, known: Array
 ) -> tuple[list[int], Array]:
     """Return positions of returns that are distinct orbits.
 

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import checkpoint
 from kapitza.errors import DataError
 from kapitza.orbits.in_records.local_fit import fit_local
 from kapitza.orbits.in_records.polynomials import term_count
 from kapitza.orbits.in_records.section import Section
 from kapitza.signal import Lyapunov
-
-Array = NDArray[np.float64]
 
 STRETCHES = 32  # whose scatter gives the interval of the exponent
 ALIGN = 8  # steps after which a vector has turned into the most stretched direction

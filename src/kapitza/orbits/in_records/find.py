@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor, Task, watch
 from kapitza.errors import DataError
 from kapitza.orbits import OrbitMeasurement, OrbitSet, PeriodicOrbit, Stretch
@@ -33,7 +34,6 @@ from kapitza.orbits.in_records.returns import close_returns, count_visits, cycle
 from kapitza.orbits.in_records.section import Section
 from kapitza.orbits.in_records.stable import stable_orbit
 
-Array = NDArray[np.float64]
 MOST_NEIGHBOURS = 768
 """Neighbours that a map of the search looks at."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap_states
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Do, Give
 from kapitza.data import Record
 from kapitza.errors import DataError
@@ -26,7 +27,6 @@ from kapitza.orbits.in_records.preparation import (
 )
 from kapitza.orbits.in_records.section import Section, make_section
 
-Array = NDArray[np.float64]
 LEAST_FOR_NOISE = 200
 """Points of a section below which local maps do not separate noise from shape."""
 

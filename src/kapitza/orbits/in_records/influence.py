@@ -10,10 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
+from kapitza.base.arrays import Array, Indices
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Influence:
     would not make smaller.
     """
 
-    rows: Index
+    rows: Indices
     value: Array
     slope: Array
     jacobian: Array
@@ -39,7 +37,7 @@ class Influence:
     scale: Array
     common: Array | None = None
 
-    def root(self) -> tuple[Index, Array]:
+    def root(self) -> tuple[Indices, Array]:
         """Return samples and a root of their covariance.
 
         Samples (S,) and the square root (p n + n, S, n) of the covariance that their noise causes.
@@ -77,7 +75,7 @@ class Influence:
         p, n = self.jacobian.shape[:2]
         return np.zeros(n) if self.common is None else np.diag(self.common)[p * n :].copy()
 
-    def physical_root(self) -> tuple[Index, Array]:
+    def physical_root(self) -> tuple[Indices, Array]:
         """Return `root` with points in physical units."""
         samples, root = self.root()
         p, n = self.jacobian.shape[:2]

@@ -48,8 +48,6 @@ from kapitza.signal import (
     without_bad_samples,
 )
 
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Inspection(Shown):

@@ -12,10 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.orbits.in_records.local_fit import fit_local
 from kapitza.orbits.in_records.section import Section
-
-Array = NDArray[np.float64]
 
 MEMORY = 4  # steps that the recursion remembers: more than a resonance of two or four states needs
 CENTRES = 400  # places of the record at which neighbours are compared

@@ -10,14 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array, Indices
 from kapitza.orbits.in_records.calibration import REACH, calibrate
 from kapitza.orbits.in_records.polynomials import expected_monomials, exponents, monomial_slopes, monomials
 from kapitza.orbits.in_records.section import Section
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 STEEP = 5.0  # slope of a map that chaos makes usual
 LENGTH = 0.05  # of the attractor, over which maps of chaotic motions bend
@@ -39,7 +36,7 @@ class LocalFits:
     target: Array
     width: Array
     coefficient: Array
-    rows: Index
+    rows: Indices
     weight: Array
     influence: Array
     residual: Array
@@ -68,7 +65,7 @@ class LocalFits:
     def _local(self, x: Array, section: Section) -> Array:
         return section.wrap(x - self.centre) / self.width[:, None]
 
-    def take(self, chosen: Index | slice) -> LocalFits:
+    def take(self, chosen: Indices | slice) -> LocalFits:
         shared = ("degree", "density")
         fields = {name: getattr(self, name)[chosen] for name in self.__dataclass_fields__ if name not in shared}
         return LocalFits(**fields, degree=self.degree, density=self.density)
@@ -108,7 +105,7 @@ def fit_local(
 
 
 def fit_windows(
-    section: Section, centres: Array, distance: Array, rows: Index, width: Array, degree: int, density: int = 2
+    section: Section, centres: Array, distance: Array, rows: Indices, width: Array, degree: int, density: int = 2
 ) -> LocalFits:
     """Fit maps to given neighbours and window widths.
 

@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.orbits.in_records.influence import Influence, cycle_matrix
 from kapitza.orbits.in_records.local_fit import LocalFits, fit_local, fit_windows
 from kapitza.orbits.in_records.polynomials import monomial_curvatures, monomial_slopes, monomials
 from kapitza.orbits.in_records.section import Section
 from kapitza.solve import eigenvectors
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 KNOWN_TO = 0.05
 """Share of the scatter about a map to which noisy points determine the map, however many they are.

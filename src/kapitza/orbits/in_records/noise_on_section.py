@@ -6,13 +6,11 @@ The scatter of the images of neighbours gives the noise.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.orbits.in_records.local_fit import fit_local
 from kapitza.orbits.in_records.polynomials import term_count
 from kapitza.orbits.in_records.section import Section
-
-Array = NDArray[np.float64]
 
 LARGEST_SAMPLE = 40_000  # points from which the noise is known within a per cent
 WIDTHS = 2.0  # windows this many noise deviations wide no longer mistake the noise for the shape of the map

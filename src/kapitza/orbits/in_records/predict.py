@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from kapitza.base.argument_checks import Anything, checked
+from kapitza.base.arrays import Array
 from kapitza.base.part_fields import Former
 from kapitza.data import Record
 from kapitza.errors import DataError
@@ -27,7 +28,6 @@ from kapitza.orbits.in_records.turning_points import turning_section
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 BATCH = 4096
 """Points whose local maps are fitted together: their neighbours stay in memory."""
 

@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.cures import RECORD, RESAMPLE, Give, Message
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.signal import forced_delay, mutual_information
-
-Array = NDArray[np.float64]
 
 UNEVEN = 0.05  # rms deviation of the steps from their median beyond which equal steps cannot be assumed
 TORN = 0.2  # share of steps that are gaps beyond which a record has no sampling interval at all

@@ -9,13 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN, turns
 from kapitza.data import Record
 from kapitza.orbits import OrbitSet, PeriodicOrbit, Profile
-
-Array = NDArray[np.float64]
 
 
 def with_profiles(orbits: OrbitSet, record: Record, channels: Sequence[str] | None = None) -> OrbitSet:

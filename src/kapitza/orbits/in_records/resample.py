@@ -11,13 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.orbits.in_records.local_fit import LocalFits
 from kapitza.orbits.in_records.locate import Uncertainty, excess_share, solve_cycle
 from kapitza.orbits.in_records.section import Section
-
-Array = NDArray[np.float64]
 
 DRAWS = 48  # as many cycles are solved again; see CLEARLY
 CLEARLY = 1.3  # 48 draws know this spread within some 12 %

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array, Indices
 from kapitza.orbits.in_records.section import Section
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 CHUNK = 1 << 20
 """Samples that are compared at once."""
@@ -24,7 +21,7 @@ class Returns:
     """
 
     period: int
-    rows: Index
+    rows: Indices
     distance: Array
 
     def __len__(self) -> int:
@@ -52,7 +49,7 @@ def close_returns(section: Section, period: int, tolerance: float) -> Returns:
     return Returns(period, row[order], distance[order])
 
 
-def representatives(section: Section, returns: Returns, cell: float, limit: int) -> Index:
+def representatives(section: Section, returns: Returns, cell: float, limit: int) -> Indices:
     """Return the closest return in every cell.
 
     One start per possible cycle, at most `limit` of them.
@@ -64,7 +61,7 @@ def representatives(section: Section, returns: Returns, cell: float, limit: int)
     return returns.rows[np.sort(first)][:limit]
 
 
-def return_histogram(section: Section, longest: int, tolerance: float) -> tuple[Index, Index]:
+def return_histogram(section: Section, longest: int, tolerance: float) -> tuple[Indices, Indices]:
     """Count returns after 1 … `longest` steps.
 
     Returns (steps, counts).
@@ -74,7 +71,7 @@ def return_histogram(section: Section, longest: int, tolerance: float) -> tuple[
     return steps, counts
 
 
-def cycle_starts(section: Section, rows: Index, period: int) -> Array:
+def cycle_starts(section: Section, rows: Indices, period: int) -> Array:
     """Return the record points along each return.
 
     Points (C, p, n).

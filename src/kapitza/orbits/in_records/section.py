@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import wrap_states
+from kapitza.base.arrays import Array, Indices
 from kapitza.base.cures import Give
 from kapitza.errors import DataError
 
 if TYPE_CHECKING:
     from scipy.spatial import KDTree
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 MANY_NEIGHBOURS = 20_000  # points times neighbours from which on a search is shared by threads
 
@@ -51,11 +50,11 @@ class SearchIndex:
         return KDTree(points, boxsize=np.where(self._circle, 1.0, 0.0), balanced_tree=False, compact_nodes=False)
 
     @cached_property
-    def starts(self) -> Index:
+    def starts(self) -> Indices:
         return np.flatnonzero(self._follows)
 
     @cached_property
-    def run(self) -> Index:
+    def run(self) -> Indices:
         row = np.arange(len(self._unit))
         ends = np.flatnonzero(~self._follows)
         return ends[np.searchsorted(ends, row)] - row
@@ -88,7 +87,7 @@ class Section:
     angles: tuple[bool, ...]
     scale: Array
     noise: Array
-    sample: Index
+    sample: Indices
     step: float
     turns: Array | None = None
     duration: Array | None = None
@@ -132,12 +131,12 @@ class Section:
         return self._search.tree
 
     @property
-    def starts(self) -> Index:
+    def starts(self) -> Indices:
         """Rows that have an image."""
         return self._search.starts
 
     @property
-    def run(self) -> Index:
+    def run(self) -> Indices:
         """(N,) how many images follow each row without interruption."""
         return self._search.run
 
@@ -186,7 +185,7 @@ class Section:
         follows[np.random.default_rng(seed).choice(self.starts, most, replace=False)] = True
         return replace(self, follows=follows)
 
-    def nearest(self, centres: Array, count: int) -> tuple[Array, Index]:
+    def nearest(self, centres: Array, count: int) -> tuple[Array, Indices]:
         """Return the nearest points that have an image.
 
         Distances (C, K) and rows (C, K).
@@ -208,7 +207,7 @@ def make_section(
     step: float,
     *,
     noise: Array | None = None,
-    sample: Index | None = None,
+    sample: Indices | None = None,
     turns: Array | None = None,
     duration: Array | None = None,
     scale: Array | None = None,

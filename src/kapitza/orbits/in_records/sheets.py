@@ -12,15 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import wrap_states
+from kapitza.base.arrays import Array
 from kapitza.data import Record
 from kapitza.orbits import OrbitSet
 from kapitza.orbits.in_records.polynomials import monomials, term_count
 from kapitza.orbits.in_records.section import Section
-
-Array = NDArray[np.float64]
 
 APART = 0.05
 """Scatter of the next sample about a smooth function, as a share of its range, from which there are two sheets."""

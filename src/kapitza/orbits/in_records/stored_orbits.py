@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import difference
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give, marked
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import PART, Record, StoredRecord
@@ -26,8 +27,6 @@ from kapitza.orbits.in_records.from_record import samples_per_period, strobe_rec
 from kapitza.orbits.in_records.influence import Influence
 from kapitza.orbits.in_records.inspection import Inspection, inspect
 from kapitza.orbits.in_records.record_orbits import find_orbits_in_record
-
-Array = NDArray[np.float64]
 
 SECTION_PART = 2**22
 """Points of a section that are searched at a time: about 1.5 GB."""

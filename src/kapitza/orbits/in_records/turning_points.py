@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN, turns
+from kapitza.base.arrays import Array, Indices
 from kapitza.base.cures import RESAMPLE, Give
 from kapitza.base.monitor import checkpoint
 from kapitza.data import Record
@@ -33,9 +34,6 @@ from kapitza.orbits.in_records.preparation import (
 from kapitza.orbits.in_records.section import Section, make_section
 from kapitza.signal import mutual_information, smoothing_coordinates
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
-
 
 @dataclass(frozen=True)
 class Crossings:
@@ -46,7 +44,7 @@ class Crossings:
     low, high (n,): range of the coordinates over all samples, not at the turning points only.
     """
 
-    sample: Index
+    sample: Indices
     time: Array
     points: Array
     maximum: NDArray[np.bool_]

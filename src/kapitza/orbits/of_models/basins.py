@@ -20,6 +20,7 @@ from scipy.linalg import solve_discrete_lyapunov
 from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Count, Index, Positive
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, Shared, in_order
@@ -32,7 +33,6 @@ from kapitza.solve import eigenvalues
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 
 DIVERGED, UNSETTLED, UNTRIED = -1, -2, -3
 

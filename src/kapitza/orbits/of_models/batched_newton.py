@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import difference, wrap_states
+from kapitza.base.arrays import Array
 from kapitza.orbits.of_models.returns import Return, iterate
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import difference, wrap_states
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Code, Give
 from kapitza.base.monitor import Monitor, Task, watch
 from kapitza.base.workers import Executor, Shared, in_order
@@ -25,8 +25,6 @@ from kapitza.orbits.of_models.catalogue import Catalogue
 from kapitza.orbits.of_models.census_sections import autonomous_census
 from kapitza.orbits.of_models.polishing import polished_cycles
 from kapitza.orbits.of_models.returns import Return, iterate, return_map
-
-Array = NDArray[np.float64]
 
 LONGEST_PERIOD = 1000
 """More likely a typing error than a target: the number of orbits grows exponentially with the period."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import FlowError, KapitzaError, Status
@@ -22,8 +22,6 @@ from kapitza.orbits.of_models.loop import FlowLoop
 from kapitza.orbits.of_models.problem import Problem
 from kapitza.orbits.of_models.shooting import MultipleShooting
 from kapitza.orbits.of_models.solve_orbit import solve_orbit
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

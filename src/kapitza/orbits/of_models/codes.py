@@ -6,11 +6,9 @@ One letter per section point, from the cells of the partition.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.model import Model, compile_expressions
-
-Array = NDArray[np.float64]
 
 
 def symbolic_code(model: Model, points: Array) -> str:

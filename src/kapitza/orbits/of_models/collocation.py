@@ -9,9 +9,9 @@ import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Count, Positive
+from kapitza.base.arrays import Array
 from kapitza.errors import KapitzaError, Status
 from kapitza.orbits import Loop, SolverReport
 from kapitza.orbits.of_models.elements import CollocationEquations, Layout, LinearisedElements, Unknowns
@@ -21,8 +21,6 @@ from kapitza.orbits.of_models.loop import PiecewiseLoop
 from kapitza.orbits.of_models.problem import Problem, Solution
 from kapitza.orbits.of_models.sequence import Arcs, distribute, even_mesh, find_arcs, flow_through, lay_out
 from kapitza.solve import NewtonSettings, newton
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.orbits import Loop
 from kapitza.orbits.of_models.field import period_gradient
 from kapitza.orbits.of_models.gauss import gauss_rule
 from kapitza.orbits.of_models.phase import PhaseRow
 from kapitza.orbits.of_models.problem import Problem
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Count, Positive
+from kapitza.base.arrays import Array
 from kapitza.base.lazy_fields import to_come
 from kapitza.errors import KapitzaError, Status
 from kapitza.orbits import Loop, SolverReport
@@ -19,8 +19,6 @@ from kapitza.orbits.of_models.loop import SampledLoop
 from kapitza.orbits.of_models.phase import PhaseRow
 from kapitza.orbits.of_models.problem import FreeParameters, Problem, Solution
 from kapitza.solve import BorderedBand, NewtonResult, NewtonSettings, fold, newton, scatter_blocks
-
-Array = NDArray[np.float64]
 
 FIRST = {2: np.array([-0.5, 0.0, 0.5]), 4: np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12}
 SECOND = {2: np.array([1.0, -2.0, 1.0]), 4: np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / 12}

@@ -21,16 +21,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array, Indices
 from kapitza.errors import FlowError
 from kapitza.orbits.of_models.field import Rates, VectorField
 from kapitza.orbits.of_models.gauss import GaussRule
 from kapitza.orbits.of_models.phase import PhaseRow
 from kapitza.solve import CyclicSystem, MarchedChain, closed_chain
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 _NO_CONDITIONS = np.zeros(0)
 
@@ -57,14 +54,14 @@ class Layout:
 
     boundaries: Array
     crossings: tuple[Crossing | None, ...]
-    arc: Index
+    arc: Indices
     low: Array
     high: Array
     modes: Array
     free_end: bool
 
     @cached_property
-    def unknown(self) -> Index:
+    def unknown(self) -> Indices:
         """Indices of the boundaries that are unknown."""
         free = [i for i, crossing in enumerate(self.crossings) if crossing is not None]
         return np.array([*free, *([len(self.boundaries) - 1] if self.free_end else [])], np.intp)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Positive, Range, Reals
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, Shared, in_order
@@ -41,8 +42,6 @@ from kapitza.orbits.of_models.tangent_steps import (
     orthonormal,
     steps_of,
 )
-
-Array = NDArray[np.float64]
 
 BLOCKS = 32
 """Pieces of a motion from which standard errors come."""

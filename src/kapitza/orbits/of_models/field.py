@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.model import FLAT, Model, compile_derivatives, compile_expressions, derivative, in_base, symbol, time
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,10 @@ from dataclasses import dataclass, replace
 
 import mpmath
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array, Complex
 from kapitza.orbits import Certificate
 from kapitza.solve import eigenvectors, ordered
-
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
 
 PLAIN_GROWTH = 1e3
 """Below this ratio between the largest and the smallest action of the segments a product in doubles loses nothing."""

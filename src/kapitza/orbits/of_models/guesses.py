@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import difference, turns, unwrap, unwrap_states
 from kapitza.base.argument_checks import Check
+from kapitza.base.arrays import Array
 from kapitza.base.cures import IDENTIFY, Give
 from kapitza.base.lazy_fields import to_come
 from kapitza.errors import ConvergenceError, DataError, FlowError, Status
@@ -31,7 +31,6 @@ from kapitza.orbits.of_models.problem import SIZE_GRID, Problem
 if TYPE_CHECKING:
     from kapitza.data import Record
 
-Array = NDArray[np.float64]
 
 TRANSIENT = 300
 """Excitation periods (or guessed periods) that a start from nothing lets pass before it looks for a return."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
 from kapitza.base.argument_checks import Count, Positive
+from kapitza.base.arrays import Array
 from kapitza.base.lazy_fields import to_come
 from kapitza.errors import KapitzaError, Status
 from kapitza.orbits import Loop, SolverReport
@@ -20,8 +20,6 @@ from kapitza.orbits.of_models.loop import FourierSeries, fourier_series
 from kapitza.orbits.of_models.phase import PhaseRow
 from kapitza.orbits.of_models.problem import FreeParameters, Problem, Solution
 from kapitza.solve import DenseSolver, NewtonResult, NewtonSettings, newton
-
-Array = NDArray[np.float64]
 
 OVERSAMPLING = 4
 """Time samples per Fourier coefficient: products of a few factors are free of aliasing."""

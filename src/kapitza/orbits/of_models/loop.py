@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.lazy_fields import as_computed, deferrable
 from kapitza.errors import DataError
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

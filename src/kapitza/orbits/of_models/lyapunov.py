@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.display import drawn
 from kapitza.errors import DataError, Status
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-Array = NDArray[np.float64]
 
 CERTAIN = 2.0
 """Standard errors from zero below which an exponent counts as zero in the Kaplan-Yorke dimension."""

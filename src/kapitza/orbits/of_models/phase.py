@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import KapitzaError, nearest_name
 from kapitza.orbits import Loop
 from kapitza.orbits.of_models.field import VectorField
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

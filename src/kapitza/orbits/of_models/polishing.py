@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.workers import Shared
 from kapitza.errors import Status
 from kapitza.model import Model
@@ -14,8 +14,6 @@ from kapitza.orbits.of_models.floquet import monodromy, stability
 from kapitza.orbits.of_models.returns import StepReturn
 from kapitza.orbits.of_models.shooting import MultipleShooting
 from kapitza.orbits.of_models.solve_orbit import solve_orbit
-
-Array = NDArray[np.float64]
 
 
 def polished_cycle(model: Model, cycle: Array, details: bool) -> tuple[PeriodicOrbit, str]:

@@ -6,9 +6,9 @@ Each part is computed once, when it is first needed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import difference
+from kapitza.base.arrays import Array
 from kapitza.base.lazy_fields import Later, to_come
 from kapitza.errors import FlowError
 from kapitza.orbits import Certificate, Profile, Sensitivity
@@ -17,8 +17,6 @@ from kapitza.orbits.of_models.loop import FlowLoop
 from kapitza.orbits.of_models.problem import SIZE_GRID, Problem, Solution
 from kapitza.orbits.of_models.sensitivity import multiplier_sensitivity
 from kapitza.orbits.of_models.surfaces import grids, volume_change
-
-Array = NDArray[np.float64]
 
 PROFILE_GRID = np.arange(200) / 200
 """Fractions of the period at which the profile of an orbit is given."""

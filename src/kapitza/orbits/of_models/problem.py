@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.base.lazy_fields import deferrable
 from kapitza.errors import KapitzaError, ModelError, Status
@@ -20,9 +21,6 @@ from kapitza.orbits import Loop, PeriodicOrbit, SolverReport
 from kapitza.orbits.of_models.field import VectorField
 from kapitza.orbits.of_models.phase import OrthogonalPhase, PhaseCondition
 from kapitza.solve import NewtonResult
-
-Array = NDArray[np.float64]
-
 
 SIZE_GRID = np.arange(32) / 32
 """Fractions of a loop at which the sizes of its states are taken."""

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza.base.angles import wrap_states
+from kapitza.base.arrays import Array
 from kapitza.flow import Flow
 from kapitza.model import Model, compile_expressions, symbol
-
-Array = NDArray[np.float64]
 
 
 class PeriodReturn:

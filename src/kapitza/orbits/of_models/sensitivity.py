@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.orbits import Loop
 from kapitza.orbits.of_models.floquet import Monodromy, monodromy
 from kapitza.orbits.of_models.problem import Problem, Solution
-
-Array = NDArray[np.float64]
 
 
 def multiplier_sensitivity(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.orbits import Loop
 from kapitza.orbits.of_models.elements import Crossing, Layout
@@ -17,8 +18,6 @@ from kapitza.orbits.of_models.gauss import gauss_rule
 from kapitza.orbits.of_models.loop import FlowLoop, lagrange_weights
 from kapitza.orbits.of_models.problem import Problem
 from kapitza.orbits.of_models.surfaces import crossings, signal_knots
-
-Array = NDArray[np.float64]
 
 SILENT = 1e-9
 """A switching function that stays below this, relative to the state, is left out: the orbit lies in its surface."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kapitza.base.angles import difference, turns
 from kapitza.base.argument_checks import Count, Positive
+from kapitza.base.arrays import Array
 from kapitza.base.lazy_fields import Later, to_come
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.flow import Event, Flow
@@ -23,8 +24,6 @@ from kapitza.orbits.of_models.loop import FlowLoop
 from kapitza.orbits.of_models.phase import PhaseRow
 from kapitza.orbits.of_models.problem import FreeParameters, Problem, Solution
 from kapitza.solve import CyclicSystem, DenseSolver, NewtonResult, NewtonSettings, Solver, newton
-
-Array = NDArray[np.float64]
 
 
 class ShootingEquations:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import difference, wrap_states
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.base.lazy_fields import to_come
 from kapitza.errors import ConvergenceError, KapitzaError, Status
@@ -24,8 +24,6 @@ from kapitza.orbits.of_models.portrait import MINIMAL_GRID, TELLING, Portrait
 from kapitza.orbits.of_models.problem import Method, Problem, Solution, pose
 from kapitza.orbits.of_models.shooting import Shooting
 from kapitza.orbits.of_models.surfaces import grazing_note
-
-Array = NDArray[np.float64]
 
 CLOSED = 1e-6
 """Gap, relative to the orbit, below which Newton stopped because a Jacobian was missing, not an orbit."""

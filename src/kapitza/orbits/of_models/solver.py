@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import Status
 from kapitza.flow import Parameters, parameter_vector
 from kapitza.model import Model
@@ -18,8 +19,6 @@ from kapitza.orbits.of_models.phase import PhaseRow
 from kapitza.orbits.of_models.problem import Problem, pose
 from kapitza.orbits.of_models.shooting import LinearisedShooting, ShootingEquations
 from kapitza.solve import NewtonSettings, eigenvalues, newton
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

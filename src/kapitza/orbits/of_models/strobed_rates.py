@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import wrap
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.flow import Flow
 from kapitza.model import Model
-
-Array = NDArray[np.float64]
 
 RATES = 192
 """Rates tried at every point."""

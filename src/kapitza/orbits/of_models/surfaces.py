@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.orbits import Loop
 from kapitza.orbits.of_models.gauss import gauss_rule
 from kapitza.orbits.of_models.loop import FlowLoop, PiecewiseLoop
 from kapitza.orbits.of_models.problem import Problem
-
-Array = NDArray[np.float64]
 
 GRID = 400
 """Samples per excitation period (or per autonomous period) among which crossings are looked for."""

@@ -13,11 +13,10 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import Flow, Map
 from kapitza.model import Evaluator, Model, compile_expressions, symbol
-
-Array = NDArray[np.float64]
 
 TOLERANCE = 1e-12
 """Of the integration: averages over a long motion do not gain from more."""

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Code, Fit
 from kapitza.errors import DataError, KapitzaError
 from kapitza.flow import Flow
@@ -20,8 +20,6 @@ from kapitza.model import Model
 from kapitza.orbits import Loop, PeriodicOrbit
 from kapitza.orbits.of_models.solve_orbit import solve_orbit
 from kapitza.solve import Halving, Outcome, walk_to
-
-Array = NDArray[np.float64]
 
 SOLVABLE = 24
 """Parameter sets tried to find one at which the model has the requested orbit."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.estimate.invariant_fit.conserved.moments import FeatureTable, score_chunks
 from kapitza.estimate.invariant_fit.conserved.variance import VarianceProblem, VarianceSolution
 from kapitza.solve import scaled_inverse
-
-Array = NDArray[np.float64]
 
 ROUNDING = 1e-15
 """Relative size below which a direction of a matrix is lost in rounding."""

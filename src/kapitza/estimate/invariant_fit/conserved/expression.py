@@ -11,13 +11,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Code, Do, Fit
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model import Model, compile_expressions, parse_expression, symbol
-
-Array = NDArray[np.float64]
 
 
 def declared_invariant(model: Model, wanted: str | sp.Expr | None) -> tuple[str, sp.Expr]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give, keep_cures
 from kapitza.errors import Status
 from kapitza.model import compile_expressions
@@ -20,7 +20,6 @@ from kapitza.model import compile_expressions
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 
 SHOWN = 3
 """Most refused combinations that a verdict names."""

@@ -18,12 +18,11 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.estimate.invariant_fit.conserved.expression import Form
 from kapitza.estimate.invariant_fit.conserved.points import Points
 from kapitza.model import compile_expressions, symbol
 from kapitza.solve import triangular_factor
-
-Array = NDArray[np.float64]
 
 BLOCK = 256
 """Rows of one block of a QR factorisation."""

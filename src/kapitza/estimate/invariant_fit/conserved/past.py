@@ -21,13 +21,12 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.estimate.invariant_fit.conserved.moments import level_sums, noise_symbols
 from kapitza.estimate.invariant_fit.conserved.points import Points
 from kapitza.estimate.invariant_fit.conserved.terms import complexity
 from kapitza.model import compile_expressions, symbol
 from kapitza.solve import first_largest, oriented, singular_vectors
-
-Array = NDArray[np.float64]
 
 WIDTHS = ((1, 4), (2, 8))
 """Numbers of earlier samples over which instruments are averaged, for one test and for another."""

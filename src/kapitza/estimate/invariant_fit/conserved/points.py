@@ -13,13 +13,12 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap, wrap
+from kapitza.base.arrays import Array
 from kapitza.data import Part, Record
 from kapitza.errors import DataError
 from kapitza.estimate.invariant_fit.conserved.stencils import estimated_noise, rates_of
 from kapitza.model import Model, symbol
 from kapitza.signal import scatter
-
-Array = NDArray[np.float64]
 
 ASSUMED_NOISE = 0.01
 """Fraction of the mean modulus taken as noise where none is known; only ratios between channels matter then."""

@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap, wrap
+from kapitza.base.arrays import Array
 from kapitza.base.cures import SELECT
 from kapitza.data import Noise, Part, Record, noise_by_channel
 from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.estimate.invariant_fit.conserved.points import ASSUMED_NOISE, Points, noise_of
 from kapitza.estimate.invariant_fit.conserved.stencils import estimated_noise
-
-Array = NDArray[np.float64]
 
 STRETCH = 100
 """Neighbouring samples in one stretch of a thinned record."""

@@ -19,6 +19,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor, Task, checkpoint, watch
 from kapitza.data import records_of
 from kapitza.errors import DataError, KapitzaError
@@ -39,8 +40,6 @@ from kapitza.estimate.invariant_fit.conserved.terms import candidate_terms, comp
 from kapitza.estimate.invariant_fit.conserved.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
 from kapitza.model import symbol
 from kapitza.solve import singular_vectors
-
-Array = NDArray[np.float64]
 
 KNOWN_LIMIT, ESTIMATED_LIMIT = 1.5, 4.0
 """Largest λ (squared ratio to the noise) that noise explains: noise known, and estimated from the data."""

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import DataError
 from kapitza.signal import difference_noise
-
-Array = NDArray[np.float64]
 
 ORDERS = {"second": 2, "fourth": 4, "sixth": 6, "eighth": 8}
 WINDOWS = (3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32)

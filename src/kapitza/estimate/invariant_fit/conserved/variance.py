@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import checkpoint
 from kapitza.errors import KapitzaError
 from kapitza.estimate.invariant_fit.conserved.expression import Form
 from kapitza.estimate.invariant_fit.conserved.moments import FeatureTable, Moments, second_moments
 from kapitza.estimate.invariant_fit.conserved.points import Points
 from kapitza.solve import singular_vectors
-
-Array = NDArray[np.float64]
 
 STEPS = 200
 """Steps after which the minimisation counts as not converged."""
