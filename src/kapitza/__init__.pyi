@@ -83,6 +83,7 @@ from kapitza.estimate import (
     profile_interval,
     suggest,
     validate,
+    with_drive_noise,
 )
 from kapitza.estimate.invariant_fit.conserved import (
     find_invariant,
@@ -302,6 +303,7 @@ __all__ = [
     "with_added",
     "with_clock",
     "with_control",
+    "with_drive_noise",
     "with_drives",
     "with_laws",
     "write",

@@ -138,6 +138,7 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
             "profile_interval",
             "suggest",
             "validate",
+            "with_drive_noise",
         ),
     },
     "The next experiment": {

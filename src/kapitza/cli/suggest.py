@@ -10,11 +10,17 @@ from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
 
 def suggest_command(study: FitArgument, name: Name = None) -> None:
     """List what the equations of a fitted model miss, with the evidence, or say that nothing is missing."""
-    from kapitza.estimate import Estimate, suggest
+    from kapitza.estimate import EXPLAINS, Estimate, drive_effect, suggest
 
     fit = chosen_fit(study, name)
     kept = None if isinstance(fit, Estimate) else fit.missing
-    found = suggest(estimate_of(fit)) if kept is None else kept
+    estimate = estimate_of(fit)
+    effect = drive_effect(estimate) if kept is None else None
+    if effect is not None and effect.explained(estimate) > EXPLAINS:
+        noise = ", ".join(f"{n} (± {v:.2g})" for n, v in effect.noise.items())
+        answers().print(Text(f"The noise of the measured drive {noise} explains what the fit leaves: the terms below may "
+                             "be its traces.", style="yellow"))  # fmt: skip
+    found = suggest(estimate) if kept is None else kept
     answers().print(Text(str(found)))
     shown = found.table().head(10)[["add", "gain", "log10 p", "coefficient", "error", "detectable"]]
     answers().print(Text(shown.to_string(float_format=lambda value: f"{value:.3g}")))

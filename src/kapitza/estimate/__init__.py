@@ -5,6 +5,7 @@ from kapitza.estimate.branch_fit import BranchFit
 from kapitza.estimate.channel_units import record_in_model_units
 from kapitza.estimate.comparison import TIE, compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
+from kapitza.estimate.drive_noise import EXPLAINS, drive_effect, with_drive_noise
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.identifiability import Identifiability

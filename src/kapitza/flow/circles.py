@@ -133,6 +133,11 @@ def _differ(here: Array, there: Array) -> bool:
 
 @lru_cache(maxsize=256)
 def _names_inside_functions_of_time(expressions: tuple[sp.Expr, ...]) -> frozenset[str]:
-    """Names of symbols in cos(ω t + ...) and similar terms: those that set frequencies."""
-    timed = {f for e in expressions for f in e.atoms(sp.Function) if f.has(time_symbol)}
-    return frozenset(s.name for f in timed for s in f.free_symbols if isinstance(s, sp.Symbol))
+    """Return names of symbols in cos(ω t + ...) and beside a bare t, as in d*t: with d = 0 the model repeats."""
+    found: set[sp.Basic] = set()
+    for expression in expressions:
+        timed = {f for f in expression.atoms(sp.Function) if f.has(time_symbol)}
+        found |= {s for f in timed for s in f.free_symbols}
+        bare = expression.xreplace({f: sp.Integer(1) for f in timed})
+        found |= {s for term in sp.Add.make_args(bare) if term.has(time_symbol) for s in term.free_symbols}
+    return frozenset(s.name for s in found if isinstance(s, sp.Symbol))

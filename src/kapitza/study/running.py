@@ -15,6 +15,7 @@ from kapitza.base.workers import Executor, Shared, in_order, require_executor
 from kapitza.data import Part, Record
 from kapitza.errors import ConvergenceError, DataError, KapitzaError
 from kapitza.estimate import (
+    EXPLAINS,
     Automatic,
     Estimate,
     HarmonicFit,
@@ -24,6 +25,7 @@ from kapitza.estimate import (
     ShootingFit,
     Suggestion,
     Validation,
+    drive_effect,
     identify,
     profile_curve,
     record_in_model_units,
@@ -33,7 +35,6 @@ from kapitza.estimate import (
 from kapitza.model import CLOCK, Model
 from kapitza.orbits.find_orbits import find_orbits
 from kapitza.study.candidates import Candidate, driven
-from kapitza.study.drive_noise import with_drive_effect
 from kapitza.study.exclusions import without_excluded
 from kapitza.study.fits import StudyFit, fit_files, has_fit, read_fit, write_fit
 from kapitza.study.folder import FITS, begin, identity, publishing
@@ -218,7 +219,10 @@ def run_step(study: Study, step: Step) -> StudyFit:
         unfinished = error.result if isinstance(error, ConvergenceError) else None
         estimate = _light(unfinished) if isinstance(unfinished, Estimate) else None
         return StudyFit(candidate.name, step.method, estimate, in_study(error))
-    estimate = with_drive_effect(estimate)
+    effect = drive_effect(estimate)
+    # A search for missing terms would explain the noise of the drive by terms that are not there.
+    structure = effect is None or effect.explained(estimate) <= EXPLAINS
+    estimate = estimate if effect is None else effect.added_to(estimate)
     followed, notes = _followed(study, estimate, parts[0])
     validation, problem = _validated(study, candidate, estimate)
     return StudyFit(
@@ -226,7 +230,7 @@ def run_step(study: Study, step: Step) -> StudyFit:
         step.method,
         _light(estimate),
         validation=validation,
-        missing=_missing_terms(estimate),
+        missing=_missing_terms(estimate) if structure else None,
         profiles=_profiles(estimate, study.level) if study.profiles else (),
         followed=followed,
         notes=(*estimate.chain, *notes, *problem),

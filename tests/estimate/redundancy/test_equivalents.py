@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.estimate.redundancy.equivalents import equivalents
+from kapitza.model import symbol
 
 CHAIN = kz.Model.from_equations(
     ["a' = -k*a", "b' = k*a - l*b"], parameters={"k": 1.0, "l": 0.4}, start={"a": 2.0, "b": 0.3}
@@ -56,3 +58,17 @@ def test_a_fit_gives_both_solutions_and_both_fit_alike():
     other = kz.identify(CHAIN.with_values(**twin), record, ["k", "l"], kz.ShootingFit())
     assert other.values == pytest.approx(dict(twin), rel=1e-3)
     assert other.chi2 == pytest.approx(fit.chi2, rel=1e-6)
+
+
+def test_a_large_term_hides_no_small_one():
+    """With k3 x³ a million times as large as c x' at x = 1, values of c near the true one were called equivalent."""
+    time = np.arange(0.0, 10.0, 0.01)
+    model = kz.Model.from_equations(
+        "m*x'' + c*x' + k*x + k3*x**3 = gain*U",
+        parameters={"m": 0.8, "c": 3.0, "k": 3500.0, "k3": 5e6, "gain": 6.0},
+        signals=[kz.Signal("U", time, np.sin(5 * time), degree=3)],
+    )
+    assert equivalents(model, [symbol("x")], ["c", "k", "k3", "gain"]) == ()
+    # A mirrored sensor shows the same motion under the mirrored drive.
+    (twin,) = equivalents(model, [symbol("x") ** 2], ["c", "k", "k3", "gain"])
+    assert twin == pytest.approx({"c": 3.0, "k": 3500.0, "k3": 5e6, "gain": -6.0}, rel=1e-5)

@@ -32,6 +32,9 @@ BEGINNINGS, ROUNDS, ITERATIONS, PATIENCE = 48, 3, 40, 12
 """Starts of a round, rounds (each from exchanges of the twins found before), iterations of least squares, and those
 after which an iteration must halve the cost."""
 
+DECADES = 4.0
+"""Of the sizes of states and drives at every second point."""
+
 SOLVED = 1e-18
 """Mean square of the relative residuals of a solution."""
 
@@ -107,6 +110,8 @@ class Twins:
         fixed = np.array([values[name] for name in self.model.names])[:, None]
         for positive in (False, True):
             x = rng.uniform(0.3, 1.7, (moving, points))
+            # Over decades, so that a large term (k3 = 5e6 beside c = 3) does not hide a small one everywhere.
+            x[:, 1::2] *= 10.0 ** rng.uniform(-DECADES, 0.0, (moving, x[:, 1::2].shape[1]))
             if not positive:
                 x[:n] *= rng.choice([-1.0, 1.0], (n, points))
             with np.errstate(all="ignore"):
@@ -117,7 +122,8 @@ class Twins:
         else:
             return None
         x, here = x[:, good], here[:, good]
-        scale = np.sqrt((here**2).mean(axis=1)) + 1e-12
+        # At each point its own scale, but not that of a zero.
+        scale = np.abs(here) + 1e-6 * np.sqrt((here**2).mean(axis=1, keepdims=True)) + 1e-12
 
         def residuals(unknown: Array) -> Array:
             count, k = len(unknown), theta.size
@@ -131,7 +137,7 @@ class Twins:
                 there = self._evaluate(moved, parameters)
             wanted = np.broadcast_to(here[:, None, :], there.shape).copy()
             wanted[:n] = np.moveaxis(change @ here[:n], 1, 0)
-            left = np.moveaxis((there - wanted) / scale[:, None, None], 1, 0)
+            left = np.moveaxis((there - wanted) / scale[:, None, :], 1, 0)
             return np.where(np.isfinite(left), left, 1e3).reshape(count, -1)
 
         return residuals

@@ -1,0 +1,221 @@
+"""What the noise of a measured drive does to the estimates.
+
+The fit takes the measured drive u + e for the true one. With the motion y(θ, u) and its sensitivities J at the fitted
+motion, the least-squares estimate moves by
+
+    δθ = -J⁺ G e,    G e = ∂y/∂u e,
+
+J by the free parameters and the initial state, both weighted by the noise of the channels. G e follows from motions
+under drives that are disturbed by a small share of noise of the measured size, and is scaled up: noise of the full
+size leaves the range of linear response where motions are unstable. The mean of δθ δθᵀ over draws is added to the
+covariance of the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.data import Record, as_parts
+from kapitza.errors import DataError, FlowError, ModelError, nearest_name
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.parts import FittedMotion
+from kapitza.flow import Flow
+from kapitza.model import Model, Signal
+from kapitza.signal import noise_level
+
+Array = NDArray[np.float64]
+
+DRAWS = 24
+"""Noisy drives: the root mean square over 24 has an error of 15 %."""
+
+SMALL = 1e-4
+"""Share of the noise that is added to the drive."""
+
+TOLD = 0.2
+"""Standard errors from which on the effect is reported: below, the variance changes by less than 4 %."""
+
+EXPLAINS = 0.5
+"""Share of the residuals' excess from which on the noise of the drive explains it."""
+
+
+@dataclass(frozen=True)
+class DriveEffect:
+    """Noise of the drives [their units], and how far it moves the free parameters.
+
+    moved: root mean square by name; covariance (k, k): of these shifts, in the order of `moved`. left: what the noise
+    adds to the residuals, root mean square in units of the noise of the channels.
+    """
+
+    noise: dict[str, float]
+    moved: dict[str, float]
+    covariance: Array
+    left: float = 0.0
+
+    def told(self, deviations: dict[str, float]) -> dict[str, float]:
+        """Shifts in standard errors, of the parameters that move by a noticeable share of theirs."""
+        shares = {n: m / deviations[n] for n, m in self.moved.items() if deviations.get(n, 0.0) > 0}
+        return {n: s for n, s in shares.items() if s > TOLD}
+
+    def explained(self, estimate: Estimate) -> float:
+        """Share of the residuals' excess over the noise that the noise of the drive predicts, as a mean square.
+
+        With the misfit s in units of the noise, an estimated noise level holds the excess too: σ² (1 + s²).
+        """
+        misfit = estimate.misfit
+        if misfit is None or misfit.to_the_noise or not misfit.size > 0:
+            return 0.0
+        record = fitted_record(estimate)
+        stated = record is not None and all(n in (record[0].noise or {}) for n in estimate.residuals)
+        unit = 1.0 if stated else 1.0 + misfit.size**2
+        return unit * self.left**2 / misfit.size**2
+
+    def sentence(self, estimate: Estimate, held: bool = False) -> str:
+        """A warning where a parameter moves by a noticeable share of its standard error, else nothing.
+
+        estimate: before anything is added to its intervals; held: whether the intervals hold the shifts.
+        """
+        told, structure = self.told(estimate.deviations), self.explained(estimate) > EXPLAINS
+        if not told and not structure:
+            return ""
+        noise = ", ".join(f"{n} (± {v:.2g})" for n, v in self.noise.items())
+        moves = ", ".join(f"{n} by ± {self.moved[n]:.2g} ({s:.1f} standard errors)" for n, s in told.items())
+        end = "which the intervals hold" if held else "which the intervals do not hold"
+        parts = [f"moves {moves}, {end}"] if told else []
+        if structure:
+            parts.append("explains the structure in the residuals: no term of the equations need be missing")
+        return (
+            f"The noise of the measured drive {noise} {' and '.join(parts)}. A quieter sensor, or the drive averaged "
+            "over periods, makes it smaller."
+        )
+
+    def added_to(self, fit: Estimate) -> Estimate:
+        """Return the estimate with the shifts in its covariance and a warning, where they count."""
+        if not self.sentence(fit):
+            return fit
+        # Draws stand for bounds and bent valleys, derived values have errors of their own: these are not widened.
+        held = fit.draws is None and not fit.derived and bool(np.isfinite(fit.covariance).all())
+        warnings = (*fit.warnings, self.sentence(fit, held))
+        if not held:
+            return replace(fit, warnings=warnings)
+        places = [fit.names.index(name) for name in self.moved]
+        covariance = fit.covariance.copy()
+        covariance[np.ix_(places, places)] += self.covariance
+        return replace(fit, covariance=covariance, warnings=warnings)
+
+
+def with_drive_noise(fit: Estimate, noise: Mapping[str, float] | None = None) -> Estimate:
+    """Return the estimate with noise of its measured drives in the intervals.
+
+    The covariance of the shifts δθ = -J⁺ ∂y/∂u e by white noise e of the drives u is added to that of the fit, and a
+    warning says where it counts. noise: standard deviation by drive, in its unit; by default as stated with the
+    recording, or from the spectrum of the drive. Studies do this by themselves. The estimate comes back as it is where
+    the effect is small or cannot be computed: it needs a `ShootingFit` of one recording whose channels are states.
+    """
+    for name in noise or {}:
+        known = [signal.name for signal in fit.model.signals]
+        if name not in known:
+            raise ModelError(f'"{name}" is not a measured drive of {fit.model.name}.{nearest_name(name, known)}')
+    effect = drive_effect(fit, noise)
+    return fit if effect is None else effect.added_to(fit)
+
+
+def fitted_record(fit: Estimate) -> tuple[Record, Mapping[str, float]] | None:
+    """Return the one recording of a fit and its values; None where there are several."""
+    parts = as_parts(fit.data) if fit.data is not None else ()
+    found = [(part.record, part.values) for part in parts if part.record is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def drive_effect(estimate: Estimate, noise: Mapping[str, float] | None = None, seed: int = 0) -> DriveEffect | None:
+    """Return the effect of noise in the measured drives of a fit; None where it cannot be computed.
+
+    It needs the motion of a `ShootingFit`, one recording and channels that are states.
+    """
+    model, motion, fitted = estimate.model, estimate.motion, fitted_record(estimate)
+    if motion is None or not model.signals or fitted is None or estimate.base is not None:
+        return None
+    record, own = fitted
+    names = [n for n in estimate.residuals if n in model.states]
+    free = tuple(n for n in estimate.names if n in model.names)
+    if not names or not free:
+        return None
+    levels = drive_levels(record, model) | {name: float(size) for name, size in (noise or {}).items()}
+    if not any(levels.values()):
+        return DriveEffect(levels, dict.fromkeys(free, 0.0), np.zeros((len(free), len(free))))
+    weights = np.array([1.0 / max(estimate.noise.get(n, 1.0), 1e-300) for n in names])
+    columns = [model.states.index(n) for n in names]
+    small = {name: SMALL * level for name, level in levels.items()}
+    try:
+        slopes, shifts = _responses(model.with_values(**own), motion, free, small, np.random.default_rng(seed))
+    except (FlowError, ModelError):
+        return None
+    rows = (slopes[:, columns] * weights[None, :, None]).reshape(-1, slopes.shape[2])
+    shifted = (shifts[:, columns] * weights[None, :, None]).reshape(len(rows), -1) / SMALL
+    if motion.read is not None and motion.read.shape[1] == len(names):
+        read = motion.read.ravel()
+        rows, shifted = rows[read], shifted[read]
+    moved = -np.linalg.lstsq(rows, shifted, rcond=None)[0]
+    left = float(np.sqrt(np.mean((shifted + rows @ moved) ** 2)))
+    covariance = moved[: len(free)] @ moved[: len(free)].T / DRAWS
+    sizes = dict(zip(free, np.sqrt(np.diag(covariance)).tolist(), strict=True))
+    return DriveEffect(levels, sizes, covariance, left)
+
+
+def _responses(
+    model: Model, motion: FittedMotion, free: tuple[str, ...], small: dict[str, float], random: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return slopes (N, n, k + n·pieces) by parameters and starts, and shifts (N, n, draws) under small noise.
+
+    Each uninterrupted piece of the motion has a start of its own; the drives are disturbed once for all of them.
+    """
+    drawn = [_noisy(model, small, random) for _ in range(DRAWS)]
+    pieces, n, k = np.unique(motion.piece), len(model.states), len(free)
+    slopes = np.zeros((motion.sample_times.size, n, k + n * pieces.size))
+    shifts = np.empty((motion.sample_times.size, n, DRAWS))
+    for number, piece in enumerate(pieces):
+        rows = np.flatnonzero(motion.piece == piece)
+        times = motion.sample_times[rows]
+        start = motion.states[int(np.argmin(np.abs(motion.times - times[0])))]
+        plain, by_start, by_parameter = Flow(model, wrt=free).trajectory_tangents(start, times)
+        slopes[rows, :, :k] = by_parameter
+        slopes[rows, :, k + n * number : k + n * (number + 1)] = by_start
+        for i, other in enumerate(drawn):
+            shifts[rows, :, i] = Flow(other).trajectory(start, times) - plain
+    return slopes, shifts
+
+
+def drive_levels(record: Record, model: Model) -> dict[str, float]:
+    """Standard deviation of the white noise of each drive: as stated with the recording, or from its spectrum."""
+    stated = record.noise or {}
+    levels = {}
+    for signal in model.signals:
+        if signal.name in stated:
+            levels[signal.name] = float(stated[signal.name])
+            continue
+        try:
+            levels[signal.name] = float(noise_level(_longest_run(signal)[:, None])[0])
+        except DataError:
+            levels[signal.name] = 0.0
+    return levels
+
+
+def _longest_run(signal: Signal) -> Array:
+    """Return the values of the longest stretch without a gap: a jump across one looks like noise."""
+    steps = np.diff(signal.times)
+    edges = np.concatenate([[0], np.flatnonzero(steps > 1.5 * np.median(steps)) + 1, [signal.times.size]])
+    first = int(np.argmax(np.diff(edges)))
+    return signal.values[edges[first] : edges[first + 1]]
+
+
+def _noisy(model: Model, levels: dict[str, float], random: np.random.Generator) -> Model:
+    assert model.excitation is not None
+
+    def disturbed(signal: Signal) -> Signal:
+        return replace(signal, values=signal.values + levels[signal.name] * random.normal(size=signal.values.size))
+
+    signals = tuple(disturbed(s) for s in model.signals)
+    return replace(model, excitation=replace(model.excitation, signals=signals))
