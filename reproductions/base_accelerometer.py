@@ -44,13 +44,13 @@ def main() -> str:
             "the model too and shifts the estimates; integrated twice it exceeds the laser's noise. "
             "`kz.with_drive_noise`, as studies do it, adds the covariance of these shifts, with the level of the noise "
             "from the accelerometer's spectrum. *holds*: 95 % intervals of c, k and k3 that hold the truth; *worst*: "
-            "median of the largest error of the three; *said*: fits that warn of misfit or structure; *bound*: standard "
-            "error of b and of d over the smallest one that both noises allow (Cramér-Rao), median. Against the ground "
-            "and ignored, the integrated offset carries the base away: the fit ends with an error. Without the noise of "
-            "the drive the intervals of b and d held 0 of 6: they count the laser alone. Settings and 12 of the seeds "
-            "were seen before this page: with accelerometer noise of 0.02 m/s² one seed put c and k3 2.3 standard errors "
-            "off, with a warning of structure; the noise was then lowered.",
-            markdown_table(["laser sees, offset and drift", "fits", "holds", "worst", "said", "b, d hold", "bound"], rows),
+            "median of the largest error of the three; *said*: fits that warn of misfit or structure; *bound*: "
+            "standard error of b and of d over the smallest one that both noises allow (Cramér-Rao), median. Against "
+            "the ground and ignored, the integrated offset carries the base away: the fit ends with an error. Without "
+            "the noise of the drive the intervals of b and d held 0 of 6: they count the laser alone. Settings and 12 "
+            "of the seeds were seen before this page: with accelerometer noise of 0.02 m/s² one seed put c and k3 2.3 "
+            "standard errors off, with a warning of structure; the noise was then lowered.",
+            markdown_table(["laser sees, offset and drift", "fits", "holds", "worst", "said", "b, d", "bound"], rows),
         ]
     )
 

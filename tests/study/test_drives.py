@@ -8,8 +8,8 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import KapitzaError
-from kapitza.study import drive_of, predicted_table, write_new_study
 from kapitza.estimate import drive_effect, with_drive_noise
+from kapitza.study import drive_of, predicted_table, write_new_study
 from kapitza.study.recognised import recognised_drives
 
 TIME = np.arange(800) * 0.02
@@ -157,7 +157,8 @@ def test_noise_of_the_drive_explains_what_a_fit_leaves_across_a_gap(tmp_path):
     shape = sum(np.sin(2 * np.pi * f * time + p) for f, p in ((3.1, 0.2), (5.3, 1.0), (7.9, 2.0), (10.7, 0.5)))
     parameters = {"m": 0.8, "c": 3.0, "k": 3500.0, "k3": 5e6}
     equation = "m*x'' + c*x' + k*x + k3*x**3 = F"
-    truth = kz.Model.from_equations(equation, parameters=parameters, signals=[kz.Signal("F", time, 6 * shape, degree=3)])
+    drive = kz.Signal("F", time, 6 * shape, degree=3)
+    truth = kz.Model.from_equations(equation, parameters=parameters, signals=[drive])
     x = kz.simulate(truth, x0=[0.0, 0.0], t=time)["x"] + 1e-6 * rng.normal(size=time.size)
     frame = pd.DataFrame({"t [s]": time, "x [m]": x, "F [N]": 6 * shape + 0.02 * rng.normal(size=time.size)})
     frame.drop(index=range(1500, 1540)).to_csv(tmp_path / "run.csv", index=False)

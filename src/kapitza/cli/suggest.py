@@ -18,8 +18,10 @@ def suggest_command(study: FitArgument, name: Name = None) -> None:
     effect = drive_effect(estimate) if kept is None else None
     if effect is not None and effect.explained(estimate) > EXPLAINS:
         noise = ", ".join(f"{n} (± {v:.2g})" for n, v in effect.noise.items())
-        answers().print(Text(f"The noise of the measured drive {noise} explains what the fit leaves: the terms below may "
-                             "be its traces.", style="yellow"))  # fmt: skip
+        words = (
+            f"The noise of the measured drive {noise} explains what the fit leaves: the terms below may be its traces."
+        )
+        answers().print(Text(words, style="yellow"))
     found = suggest(estimate) if kept is None else kept
     answers().print(Text(str(found)))
     shown = found.table().head(10)[["add", "gain", "log10 p", "coefficient", "error", "detectable"]]

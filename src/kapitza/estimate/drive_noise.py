@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.data import Record, as_parts
 from kapitza.errors import DataError, FlowError, ModelError, nearest_name
 from kapitza.estimate.estimate import Estimate
@@ -26,8 +26,6 @@ from kapitza.estimate.parts import FittedMotion
 from kapitza.flow import Flow
 from kapitza.model import Model, Signal
 from kapitza.signal import noise_level
-
-Array = NDArray[np.float64]
 
 DRAWS = 24
 """Noisy drives: the root mean square over 24 has an error of 15 %."""
