@@ -217,11 +217,22 @@ def fresh_model(label: str, seed: int) -> list[Any]:
     return right_at(label, FIRST_FRESH + seed)
 
 
-def right_at(label: str, seed: int) -> list[Any]:
-    held = SYSTEMS[label]
+def fresh_fit(label: str, seed: int) -> kz.Estimate:
+    """The fit of a fresh system, without the record that is held back."""
+    return fitted(SYSTEMS[label], noisy_pair(label, FIRST_FRESH + seed)[0])
+
+
+def noisy_pair(label: str, seed: int) -> tuple[kz.Record, kz.Record]:
+    """The fitted and the held-back record of a right model."""
     first, second = (
         noisy(r, label.encode(), 2 * seed + i) for i, r in enumerate(records_of("", label, 0.0, 100 + seed))
     )
+    return first, second
+
+
+def right_at(label: str, seed: int) -> list[Any]:
+    held = SYSTEMS[label]
+    first, second = noisy_pair(label, seed)
     try:
         fit = fitted(held, first)
     except kz.KapitzaError as error:
