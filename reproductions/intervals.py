@@ -17,22 +17,31 @@ from harness import markdown_table
 import kapitza as kz
 from reproductions._bad_sample_systems import Held
 from reproductions._cells import cells, seeds
-from reproductions._interval_systems import FIRST
+from reproductions._interval_systems import FIRST, SECOND
 from reproductions._validation_systems import FRESH
 from reproductions.validation import fresh_fit
 
-SEEDS, FRESH_SEEDS, SAMPLES = 24, 100, 400
+SEEDS, FRESH_SEEDS, SAMPLES = 36, 100, 400
 LEVELS = (0.5, 0.9, 0.99)
 NOISE = (0.003, 0.01, 0.03)
 """Shares of the spread of each channel, in turn over the seeds."""
 AWAY = 0.2
 """Starts of the free parameters: the truth times exp of a uniform number within this."""
-SYSTEMS = {held.label: held for held in FIRST}
+SYSTEMS = {held.label: held for held in (*FIRST, *SECOND)}
+
+
+AFTER_FIRST = (
+    "Changed after this set was seen: of the 24 fits of *glucose after an injection* 11 had ended in a false minimum "
+    "(warned, |z| up to 31; 54 ± 10 % of its 90 % intervals held, 87.8 ± 1.2 % of all). Where a fit with unseen states "
+    "shows a misfit, a fault or a bent likelihood, a single motion is sought now, and the likelier answer taken. The "
+    "table is made with that change, so its row of glucose is not blind."
+)
 
 
 def main() -> str:
     fresh = cells("again", [held.label for held in FRESH], again, FRESH_SEEDS, FRESH_SEEDS)
-    first = cells("first", list(SYSTEMS), trial, SEEDS)
+    first = cells("first", [held.label for held in FIRST], trial, SEEDS)
+    second = cells("second", [held.label for held in SECOND], trial, SEEDS)
     return "\n\n".join(
         [
             "# Intervals of default fits",
@@ -46,6 +55,12 @@ def main() -> str:
             f"{len(FIRST)} systems, listed before they were run; {SAMPLES} samples, noise of 0.3, 1 and 3 % in turn, "
             f"`kz.identify(model, record, free)` from values up to {100 * AWAY:.0f} % off; {seeds(SEEDS)} seeds.",
             by_system(first),
+            AFTER_FIRST,
+            "## A second set",
+            f"{len(SECOND)} systems, listed after that change and before they were run; otherwise as above.",
+            by_system(second),
+            "*Drug in two compartments* is refused in every fit, and rightly: with unknown initial states "
+            "the plasma alone determines e + p + r and e*r.",
         ]
     )
 
@@ -135,7 +150,7 @@ def row(label: str, made: Sequence[dict[str, Any]]) -> list[Any]:
     ]  # fmt: skip
 
 
-HEAD = ["system", "fits", "failed", "warned", "50 %", "90 %", "99 %", "90 %, no warning", "median z", "largest \\|z\\|",
+HEAD = ["system", "fits", "failed", "warned", "50 %", "90 %", "99 %", "90 %, no warning", "median z", "largest |z|",
         "within 3 errors"]  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def warnings_of(
         texts.append(identifiability.message())
     if misfit is not None and solution.status is Status.CONVERGED:
         texts += [text + task.doubtful_bridges for text in misfit.warnings()]
-    texts += _disagreeing_starts(task, found)
+    texts += _disagreeing_starts(task, found) + _second_minimum(task, found)
     priors = list(surprising_priors(task.model, task.names, solution.theta, solution.covariance, solution.at_bound))
     return texts + _wrong_noise(task, found, misfit) + priors + _shared_noise(task, solution)
 
@@ -59,6 +59,19 @@ def _disagreeing_starts(task: MotionTask, found: Found) -> list[str]:
     return [
         f"From another beginning the fit settled on {place}, where the residuals are larger: starting values matter "
         f"here; try others, or {Give(method='auto')}."
+    ]
+
+
+def _second_minimum(task: MotionTask, found: Found) -> list[str]:
+    """Another minimum that the data hardly tell from this one."""
+    if found.second is None:
+        return []
+    theta, excess = found.second
+    place = ", ".join(f"{name} = {value:.4g}" for name, value in zip(task.names, theta, strict=True))
+    return [
+        f"{place} follows the data nearly as well (-2 log L is larger by {excess:.2g}): the intervals are those of the "
+        "values given and leave this minimum out. A known initial state, a prior or one more channel would tell them "
+        "apart."
     ]
 
 

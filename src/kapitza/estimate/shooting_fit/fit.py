@@ -20,14 +20,29 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.redundancy import equivalents, refuse_redundant
 from kapitza.estimate.request import Request
+from kapitza.estimate.result import workings_of
 from kapitza.estimate.shooting_fit.bent import Better, with_bent_errors
 from kapitza.estimate.shooting_fit.noise import SensorNoise
 from kapitza.estimate.shooting_fit.outliers import outlier_warnings, without_outliers
 from kapitza.estimate.shooting_fit.pieces import Samples
-from kapitza.estimate.shooting_fit.result import estimate_of
-from kapitza.estimate.shooting_fit.search import Found, finish, fitter_for, in_best_windows, search, single_fit
+from kapitza.estimate.shooting_fit.result import MotionWorkings, estimate_of
+from kapitza.estimate.shooting_fit.search import (
+    Found,
+    finish,
+    fitter_for,
+    in_best_windows,
+    rivals_of,
+    search,
+    single_fit,
+)
 from kapitza.estimate.shooting_fit.steps import step_warnings, with_step_sizes, without_steps
 from kapitza.estimate.shooting_fit.task import MotionTask, prepare
+
+NEARLY = 15.0
+"""Excess of -2 log L up to which another minimum is reported: a likelihood 2,000 times smaller is none."""
+
+SECOND_SEARCH = 20_000
+"""Samples up to which a single motion is sought where a fit with unseen states is doubtful."""
 
 BETTER_PLACES = 3
 """Most restarts of a fit from a better point that a profile has found."""
@@ -152,6 +167,8 @@ class ShootingFit(Estimator):
             return self._last_resort(task, found)
         task, found = with_step_sizes(*without_outliers(task, found))
         estimate = self._judged(task, found)
+        if _doubtful(task, estimate):
+            task, found, estimate = self._second_search(task, found, estimate)
         for _ in range(BETTER_PLACES):
             bent = with_bent_errors(estimate) if estimate.status.ok else estimate
             if not isinstance(bent, Better):
@@ -162,9 +179,31 @@ class ShootingFit(Estimator):
             again = finish(task, fitter, fitter.go_on(bent.theta, bent.states, found.solution.nodes, None))
             if again.solution.status is not Status.CONVERGED or again.objective > found.objective:
                 break
-            task, found = with_step_sizes(task, replace(again, rivals=found.rivals))
+            task, found = with_step_sizes(task, replace(again, rivals=found.rivals, second=found.second))
             estimate = self._judged(task, found)
         return estimate
+
+    def _second_search(self, task: MotionTask, found: Found, estimate: Estimate) -> tuple[MotionTask, Found, Estimate]:
+        """The likelier of a doubtful fit and of that from a single motion, with the other where it is nearly as likely.
+
+        Soft links let unseen states absorb a part of the error of the parameters, which may end in another minimum.
+        """
+        other = single_fit(task, found.solution.theta)
+        if other is None or not rivals_of(found, [other.solution.theta]):
+            return task, found, estimate
+        other_task, other = with_step_sizes(task, other)
+        try:
+            judged = self._judged(other_task, other)
+        except KapitzaError:
+            return task, found, estimate
+        assert judged.likelihood is not None
+        assert estimate.likelihood is not None
+        gain = 2 * (judged.likelihood.log_likelihood - estimate.likelihood.log_likelihood)
+        if abs(gain) < NEARLY:
+            found = replace(found, second=(other.solution.theta, -gain))
+            other = replace(other, second=(found.solution.theta, gain))
+            judged, estimate = self._judged(other_task, other), self._judged(task, found)
+        return (other_task, other, judged) if gain > 0 else (task, found, estimate)
 
     def _last_resort(self, task: MotionTask, found: Found) -> Estimate:
         """Fit by simpler methods where intervals do not close.
@@ -197,6 +236,17 @@ class ShootingFit(Estimator):
             assert estimate.identifiability is not None
             raise IdentifiabilityError(estimate.identifiability.message())
         return _with_equivalents(task, estimate)
+
+
+def _doubtful(task: MotionTask, estimate: Estimate) -> bool:
+    """Whether unseen states may have led to a false minimum: a misfit, a fault, or a likelihood that is bent."""
+    informed = bool(task.settings.initial) or bool(task.problem.priors.weight.any())
+    plain = not (task.settings.process_noise or task.settings.robust or informed)
+    if task.known.all() or not plain or not estimate.status.ok or task.problem.samples.size > SECOND_SEARCH:
+        return False
+    misfit = estimate.misfit
+    wrong = misfit is not None and (not misfit.to_the_noise or misfit.fault is not None)
+    return wrong or bool(workings_of(estimate, MotionWorkings).curved)
 
 
 def _with_equivalents(task: MotionTask, estimate: Estimate) -> Estimate:

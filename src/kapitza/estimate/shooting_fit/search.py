@@ -5,7 +5,7 @@ Restarts, a window first on long records, noise estimated on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,12 +59,14 @@ class Found:
 
     objective: -2 log of what was maximised, up to a constant.
     rivals: parameters (k,) of other motions that the iteration reached from other starts.
+    second: parameters (k,) of another minimum that is nearly as likely, and the excess of its -2 log L.
     """
 
     solution: MotionSolution
     sensors: SensorNoise
     objective: float
     rivals: tuple[Array, ...] = ()
+    second: tuple[Array, float] | None = None
 
 
 def search(task: MotionTask) -> Found:
@@ -82,7 +84,7 @@ def search(task: MotionTask) -> Found:
         if best is None or here < distance:
             best, distance = found, here
         if not distance[0] and (number >= MOST_DOUBTS or not _may_be_false(task, best)):
-            return replace(best, rivals=_rivals(best, settled))
+            return replace(best, rivals=rivals_of(best, settled))
     assert best is not None
     if best.solution.status is Status.CONVERGED:
         return replace(best, solution=replace(best.solution, status=Status.FALSE_MINIMUM))
@@ -125,7 +127,7 @@ def _at_minimum(task: MotionTask, theta: Array, states: Array, nodes: Nodes) -> 
     return Found(solution, fitter.sensors, fitter.objective(solution))
 
 
-def _rivals(best: Found, settled: list[Array]) -> tuple[Array, ...]:
+def rivals_of(best: Found, settled: Sequence[Array]) -> tuple[Array, ...]:
     """Return the solutions that differ from the best one.
 
     By more than its errors and more than rounding.
