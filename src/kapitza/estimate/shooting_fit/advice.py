@@ -63,7 +63,7 @@ def _disagreeing_starts(task: MotionTask, found: Found) -> list[str]:
 
 
 def _second_minimum(task: MotionTask, found: Found) -> list[str]:
-    """Another minimum that the data hardly tell from this one."""
+    """Report another minimum that is nearly as likely."""
     if found.second is None:
         return []
     theta, excess = found.second

@@ -184,9 +184,9 @@ class ShootingFit(Estimator):
         return estimate
 
     def _second_search(self, task: MotionTask, found: Found, estimate: Estimate) -> tuple[MotionTask, Found, Estimate]:
-        """The likelier of a doubtful fit and of that from a single motion, with the other where it is nearly as likely.
+        """Return the likelier of a fit and of one from a single motion.
 
-        Soft links let unseen states absorb a part of the error of the parameters, which may end in another minimum.
+        The other is kept where it is nearly as likely. Soft links let unseen states absorb a part of the error of the parameters, which may end in another minimum.
         """
         other = single_fit(task, found.solution.theta)
         if other is None or not rivals_of(found, [other.solution.theta]):
@@ -239,7 +239,10 @@ class ShootingFit(Estimator):
 
 
 def _doubtful(task: MotionTask, estimate: Estimate) -> bool:
-    """Whether unseen states may have led to a false minimum: a misfit, a fault, or a likelihood that is bent."""
+    """Tell whether unseen states may have led to a false minimum.
+
+    Signs of it are a misfit, a fault, and a likelihood that is bent.
+    """
     informed = bool(task.settings.initial) or bool(task.problem.priors.weight.any())
     plain = not (task.settings.process_noise or task.settings.robust or informed)
     if task.known.all() or not plain or not estimate.status.ok or task.problem.samples.size > SECOND_SEARCH:
