@@ -82,7 +82,7 @@ def test_verdict_power_and_table_are_printed_and_kept(tmp_path):
     wrong = kz.validate(fitted(0.1, 3), record_of(0.1, [0.4, 0.9], 77), parts=["terms"])
     assert wrong.rejected
     assert "is missing" in str(wrong)
-    assert {"missing terms", "parameters that either record asks for"} <= set(wrong.table().index)
+    assert {"missing terms", "parameters that either record prefers"} <= set(wrong.table().index)
     kz.save(wrong, tmp_path / "check.nc")
     again = kz.load(tmp_path / "check.nc")
     assert again.rejected

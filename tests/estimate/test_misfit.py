@@ -146,7 +146,7 @@ def test_shooting_tells_of_a_term_left_out_and_widens_its_intervals():
     record = duffing_record(3).samples(slice(0, 1500))
     fit = kz.identify(DUFFING.with_values(q=0.0), record, ["c", "k1", "k3"], kz.ShootingFit())
     (text,) = [text for text in fit.warnings if "misses the data" in text]
-    assert "times the noise (by scatter of the readings)" in text
+    assert "times the noise (by scatter of the samples)" in text
     stated, alone = fit.interval(), fit.noise_interval()
     assert ((stated.high - stated.low) > 2 * (alone.high - alone.low)).all()
 

@@ -64,12 +64,12 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
             f"{missing[0]} carries no likelihood: compare fits made by {By('orbits')} or {By('shooting')}."
         )
     if len({fit.matches is None for fit in fits.values()}) > 1:
-        raise KapitzaError("Fits of orbits and fits of series have other readings: compare fits of one kind.")
+        raise KapitzaError("Fits of orbits and fits of series use different samples: compare fits of one kind.")
     counts = {name: found.readings for name, found in known.items()}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise KapitzaError(
-            f"The fits use different readings ({said}): only fits to the same data can be compared. Orbits that one of "
+            f"The fits use different samples ({said}): only fits to the same data can be compared. Orbits that one of "
             "them could not match must be left out of both."
         )
     rows = []

@@ -49,9 +49,8 @@ def check_signals(model: Model, record: Record) -> None:
                 f'The record\'s channel "{signal.name}" differs from the signal "{signal.name}" of the model by '
                 f"{gap:.3g} (root mean square; the signal's spread is {spread:.3g}). {By('shooting')} drives the "
                 f"motion by the signal of the model: build it from this record, {cure}, check the phase, or leave the "
-                "channel out of the record. Several records with drives of "
-                "their own are fitted on one clock: shift the times of the second behind the first, and make one "
-                "signal of both."
+                "channel out of the record. Several records with different drives are fitted on one clock: shift the "
+                "times of the second behind the first, and make one signal of both."
             )
 
 

@@ -50,7 +50,7 @@ class Identifiability:
         if self.complete:
             return (
                 "All free parameters are determined, but not uniquely: the same outputs arise with "
-                f"{self.exchanges()}. Bounds or a prior tell which one is meant."
+                f"{self.exchanges()}. Bounds or a prior select one of them."
             )
         free = "; ".join(self.undetermined)
         known = ", ".join(self.determined) or "none that has a simple formula"

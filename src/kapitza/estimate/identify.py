@@ -114,7 +114,7 @@ def _only(parts: Sequence[Part], own: Sequence[str]) -> Part:
     Several data, or parameters that differ between them, are refused.
     """
     if len(parts) > 1:
-        raise DataError("A recording on disk is fitted alone, part by part: fit the others by calls of their own.")
+        raise DataError("A recording on disk is fitted alone, part by part: fit the others by separate calls.")
     if own:
         raise ModelError(f"{Give(own=list(own))}: there is one recording only; name what is unknown of it in free.")
     return parts[0]

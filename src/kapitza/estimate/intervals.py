@@ -24,7 +24,7 @@ def half_width(level: Any, dof: float) -> float:
     In standard errors, two-sided: Student's t, Gaussian where the noise is known.
     """
     if not (isinstance(level, Real) and 0 < float(level) < 1):
-        raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
+        raise KapitzaError(f"The level of an interval is between 0 and 1, not {level}: 0.95 is usual.")
     middle = 0.5 + float(level) / 2
     return float(special.stdtrit(dof, middle) if np.isfinite(dof) else special.ndtri(middle))
 

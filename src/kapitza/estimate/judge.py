@@ -93,7 +93,7 @@ def doubtful_parameters(
                 f"{name} sits at its bound {value:.6g}: its interval is one-sided; widen the bound if it is not a law."
             )
         elif not low <= value <= high:
-            yield f"{name} = {value:.4g} lies outside its bounds ({low:g}, {high:g}): model or data are in doubt."
+            yield f"{name} = {value:.4g} is outside its bounds ({low:g}, {high:g}): model or data are in doubt."
         elif value == start and not deviation[i] < abs(value):
             held = "its prior holds it" if prior is not None else "the data may not depend on it"
             yield f"{name} did not move from its start {value:.6g}: {held}."

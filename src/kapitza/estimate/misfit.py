@@ -85,9 +85,9 @@ class Misfit:
         if self.chance >= ALARM:
             # Too weak for a test of all directions: only a test of this one fault detects it.
             yield (
-                f"{self.what} would follow the data better with {self.fault}: noise alone asks for as much with a "
-                f"probability of {self.fault.chance if self.fault else 0.0:.1g}. What is left is too little to show "
-                "otherwise, while the values may be far off: check the measurement, or free the fault by a Sensor."
+                f"{self.what} would follow the data better with {self.fault}: noise alone would give as much with a "
+                f"probability of {self.fault.chance if self.fault else 0.0:.1g}. The residuals are too small for "
+                "other tests, but the values may be far off: check the measurement, or free the fault by a Sensor."
             )
             return
         if not self.misses:

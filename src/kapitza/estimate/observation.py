@@ -45,7 +45,7 @@ class DifferenceQuotient:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.step) and self.step > 0):
-            raise DataError(f"DifferenceQuotient: step = {self.step} s; give the time between two readings, above 0.")
+            raise DataError(f"DifferenceQuotient: step = {self.step} s; give the time between two samples, above 0.")
 
 
 Output = str | sp.Expr | DifferenceQuotient

@@ -82,7 +82,7 @@ def at_setting(model: Model, values: Mapping[str, float]) -> Model:
     if missing:
         name = missing[0]
         raise ModelError(
-            f"{name} had a value of its own in every recording that was fitted: say which one holds for this one, "
+            f"{name} differs between the recordings that were fitted: give its value for this one, "
             f'(record, {{"{name}": fit["{name}_0"]}}).'
         )
     held = tuple(replace(p, value=float(values[p.name]), expression=None) if p.name in own else p

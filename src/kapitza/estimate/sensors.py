@@ -259,7 +259,7 @@ def _apart(
             raise DataError(
                 f'The output "{channel}" holds {term}: another channel may be added with a known factor, no more. Make '
                 f"it a Signal of the model, {Do('kz.Signal(name, times, values, period)', 'drive = [NAME]')}, and "
-                "it may stand anywhere."
+                "it may occur anywhere."
             )
     return sp.Add(*[term for term in terms if not term.free_symbols & others]), sp.Add(*taken)
 
@@ -356,7 +356,7 @@ def _prepared(
     if not series:
         lost = np.any([below | above for below, above in ends.values()], axis=0)
         return record.samples(np.flatnonzero(~lost)).split_at_gaps() if lost.any() else record
-    for channel, (below, above) in ends.items():  # single readings can be left out of a series
+    for channel, (below, above) in ends.items():  # single samples can be left out of a series
         low, high = used[channel]
         if not np.array_equal(record[channel], raw[channel]):
             record, low, high = _lost_outside(record, channel, below, above)
@@ -375,7 +375,7 @@ def _lost_outside(record: Record, channel: str, below: Flags, above: Flags) -> t
     values = record[channel].copy()
     told = values[~(below | above)]
     if not told.size:
-        raise DataError(f'All readings of "{channel}" lie at the ends of its range: they say nothing.')
+        raise DataError(f'All samples of "{channel}" are at the ends of its range and carry no information.')
     margin = 1e-6 * (float(np.ptp(told)) or 1.0)
     low, high = float(told.min()) - margin, float(told.max()) + margin
     values[below], values[above] = low, high

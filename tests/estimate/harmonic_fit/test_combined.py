@@ -152,7 +152,7 @@ def test_a_square_near_zero_keeps_zero_in_its_interval():
     fit = kz.identify(SQUARED, squared_record(0.0), ["c", "w", "h"], kz.HarmonicFit())
     low, high = fit.interval(0.9).loc["w"]
     assert low <= 0 <= high < 0.5
-    assert any("w**2" in text and "not told from zero" in text for text in fit.warnings)
+    assert any("w**2" in text and "not distinct from zero" in text for text in fit.warnings)
 
 
 def test_errors_of_roots_hold_the_intervals_of_squares():
@@ -165,14 +165,14 @@ def test_errors_of_roots_hold_the_intervals_of_squares():
     assert error == pytest.approx(0.5 / root, rel=1e-3)
 
 
-def test_another_answer_that_fits_as_well_is_told():
+def test_another_solution_that_fits_as_well_is_reported():
     """Two distances swing alike (Kater's reversible pendulum): their product is J/m."""
     parameters = {"J": 0.004, "m": 0.5, "a": 0.15, "c": 0.001, "g": 9.81}
     equation = "(J + m*a**2)*phi'' + c*phi' + m*g*a*sin(phi) = 0"
     model = kz.Model.from_equations(equation, angles=["phi"], parameters=parameters)
     record = kz.simulate(model, x0=[2.0, 0.0], t=np.arange(2000) * 0.005, noise=0.002, seed=1).select(["phi"])
     fit = kz.identify(model, record, ["a", "c"], kz.HarmonicFit())
-    (text,) = [text for text in fit.warnings if "another answer" in text]
+    (text,) = [text for text in fit.warnings if "another solution" in text]
     assert "a = 0.0533" in text
     longer = kz.Parameter("a", 0.15, bounds=(0.1, np.inf))
     bounded = kz.Model.from_equations(equation, angles=["phi"], parameters={**parameters, "a": longer})

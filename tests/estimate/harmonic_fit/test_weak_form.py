@@ -237,7 +237,7 @@ def short_motion():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"width": 1e-6}, "are no integrals"),
+        ({"width": 1e-6}, "are not integrals"),
         ({"noise": -1.0}, "standard deviation is a finite number, 0 or above"),
         ({"modulation": -1}, "modulation, in harmonics, = -1"),
         ({"harmonics": -2}, "harmonics.* = -2; give a number, more than 0"),

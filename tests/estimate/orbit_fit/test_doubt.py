@@ -106,7 +106,7 @@ def test_a_solver_that_fails_says_why(duffing):
 
 
 def test_a_start_is_blamed_where_it_is_to_blame(pendulum, exact):
-    with pytest.raises(IdentifiabilityError, match=r"Judged at the start, m = 1e\+09"):
+    with pytest.raises(IdentifiabilityError, match=r"Tested at the start, m = 1e\+09"):
         kz.identify(pendulum.with_values(m=1e9), list(exact), ["m", "l"])
     with pytest.raises(KapitzaError, match=r"m = -0\.1 \(outside its bounds, 0 to inf\)"):
         kz.identify(pendulum.with_values(m=-0.1), list(exact), ["m", "l"])

@@ -121,7 +121,7 @@ def test_noise_cannot_be_estimated_without_degrees_of_freedom(duffing):
     """One reading and one parameter: any k that fits it fits exactly, so there is no error to speak of."""
     for samples, free in ((1, ["k"]), (2, ["k", "B"])):
         record = positions(duffing, samples=samples)
-        with pytest.raises(DataError, match=f"{samples} readings are to determine {samples} unknowns"):
+        with pytest.raises(DataError, match=f"{samples} samples are to determine {samples} unknowns"):
             kz.identify(duffing, record, free, kz.OrbitFit())
 
 

@@ -148,7 +148,7 @@ def test_other_answers_that_fit_as_well_are_named():
     fit = kz.identify(joint.with_values(gamma=0.8, r=0.4), data, ["gamma", "r"])
     answers = [{name: fit[name] for name in fit.names}, *fit.matches.alternatives]
     assert min(abs(a["gamma"] - 1.0) + abs(a["r"] - 0.5) for a in answers) < 0.01
-    assert any("χ² cannot tell whether the model is right" in text for text in fit.warnings)
+    assert any("χ² cannot show whether the model is right" in text for text in fit.warnings)
 
 
 def test_a_wrong_model_shows_in_the_residuals():

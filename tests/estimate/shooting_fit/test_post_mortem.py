@@ -82,7 +82,7 @@ def test_residuals_far_above_the_scatter_of_the_readings_are_told():
     record = kz.Record.from_arrays(TIME, {"x": kz.simulate(hard, x0=[1.5, 0.0], t=TIME)["x"] + noise})
     fit = kz.identify(soft, record, ["k"], kz.ShootingFit())
     (text,) = [text for text in fit.warnings if "misses the data" in text]
-    assert "times the noise (by scatter of the readings)" in text
+    assert "times the noise (by scatter of the samples)" in text
     assert fit.misfit.size == pytest.approx(
         np.std(fit.motion.predicted[:, 0] - fit.motion.measured[:, 0]) / 0.002, rel=0.1
     )

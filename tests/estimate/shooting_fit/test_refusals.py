@@ -30,12 +30,12 @@ def test_record_at_rest():
 
 
 def test_fewer_readings_than_unknowns(record):
-    with pytest.raises(kz.KapitzaError, match="2 readings cannot determine 6 unknowns"):
+    with pytest.raises(kz.KapitzaError, match="2 samples cannot determine 6 unknowns"):
         kz.identify(kz.library.lorenz(), part(record, 2, ["x"]), FREE, kz.ShootingFit())
 
 
 def test_as_many_readings_as_unknowns_leave_no_noise_to_estimate(record):
-    with pytest.raises(kz.KapitzaError, match=r"6 readings determine 6 unknowns.*give the noise"):
+    with pytest.raises(kz.KapitzaError, match=r"6 samples determine 6 unknowns.*give the noise"):
         kz.identify(kz.library.lorenz(), part(record, 2), FREE, kz.ShootingFit())
     fit = kz.identify(kz.library.lorenz(), part(record, 2), FREE, kz.ShootingFit(noise=0.05))
     assert abs(fit.values["rho"] - 28) < 4 * fit.deviations["rho"]

@@ -168,7 +168,7 @@ def phases_of(branch: Branch, state: str) -> Array:
     The first harmonic of a state at the frequency of the drive is a cos(ωt + φ); φ is continuous in N.
     """
     if not branch.repeats:
-        raise ConvergenceError("A motion without a drive has no phase beside it.")
+        raise ConvergenceError("A motion without a drive has no phase relative to a drive.")
     profile = branch.profiles(64 * branch.repeats)[:, :, branch.model.states.index(state)]
     return np.unwrap(np.angle(np.fft.rfft(profile, axis=1)[:, branch.repeats]))
 

@@ -292,7 +292,7 @@ def _estimate(
     """
     misfit = misfit_of([source for source, _ in trials.curves], trials.last, found.residual, found.x.size)
     warnings = [
-        f"The amplitudes are the same for {name} and -{name}: the sign of the start was kept. Phases would tell it."
+        f"The amplitudes are the same for {name} and -{name}: the sign of the start was kept. Phases determine it."
         for name in undecided
     ]
     parts = {
@@ -303,7 +303,7 @@ def _estimate(
     information = (found.jacobian / size).T @ (found.jacobian / size)
     eigenvalues = np.linalg.eigvalsh(information)
     if eigenvalues[0] <= UNDETERMINED * eigenvalues[-1]:
-        warnings.append(f"The points do not tell {', '.join(request.names)} apart: free fewer, or add other branches.")
+        warnings.append(f"The points do not determine {', '.join(request.names)}: free fewer, or add other branches.")
         unknown = np.full((found.x.size, found.x.size), np.inf)
         return make_estimate(
             request, "BranchFit", found.x, unknown, status=Status.SINGULAR, warnings=tuple(warnings), **parts
@@ -317,7 +317,7 @@ def _estimate(
         warnings += wider.warnings()
     if not found.status.ok:
         warnings.append(
-            f"The fit did not settle ({found.message}): these are the best values found, without intervals."
+            f"The fit did not converge ({found.message}): these are the best values found, without intervals."
         )
     return make_estimate(
         request, "BranchFit", found.x, covariance, status=found.status, dof=dof, noise_alone=alone,

@@ -192,7 +192,7 @@ def _told(free: Sequence[str], others: list[Numbers]) -> list[str]:
     These fit as well as the one returned.
     """
     return [
-        f"The equations have another answer that fits as well: "
+        f"The equations have another solution that fits as well: "
         f"{', '.join(f'{n} = {v:.4g}' for n, v in zip(free, other.tolist(), strict=True))}. Products and powers admit "
         "both: give the parameters bounds that leave one."
         for other in others

@@ -110,7 +110,7 @@ def choose_kernels(settings: HarmonicFit, measured: Measured) -> Kernels:
     longest = max(measured.pieces, key=lambda p: len(p.times))
     if len(longest.times) < 64:
         raise DataError(
-            f"The longest stretch has {len(longest.times)} samples: too few to tell motion from noise. Give "
+            f"The longest stretch has {len(longest.times)} samples: too few to separate motion from noise. Give "
             f"{Fit('harmonic', half_width=...)} or a longer record."
         )
     band = float(signal_band(longest.channels, measured.noise).max())
@@ -194,7 +194,7 @@ def choose_windows(settings: HarmonicFit, model: Model, measured: Measured, stat
     elif stride * settings.overlap < SHORTEST_WINDOW // 2:
         raise DataError(
             f"A test function of width {width:.3g} spans {width / measured.step:.2g} samples: sums over fewer than "
-            f"{SHORTEST_WINDOW // 2} are no integrals. Pass at least "
+            f"{SHORTEST_WINDOW // 2} are not integrals. Pass at least "
             f"{Give(width=Code(format(SHORTEST_WINDOW // 2 * measured.step, '.3g')))}."
         )
     return Windows(stride, settings.overlap, settings.modulation, measured.step)

@@ -218,14 +218,15 @@ def warnings_of(
     found += misfit.warnings()
     if loss > FAR and misfit.to_the_noise:
         found.append(
-            f"The weak form is far from the best that these readings allow: errors about {loss:.2g} times smaller "
-            f"are within reach of {By('shooting')}; {Give(method='auto')} goes on to it."
+            f"The weak form is far from the best that these samples allow: {By('shooting')} can reach errors about "
+            f"{loss:.2g} times smaller; {Give(method='auto')} continues with it."
         )
     if share >= HOPELESS:
         found.append(
-            f"Noise makes up {100 * min(share, 1.0):.0f} % of what the regressors say about the weakest combination "
-            f"of {', '.join(request.names)} (a steady motion, say) and pulls the values beyond their intervals. Free "
-            f"less, add other motions, or use {By('shooting')} ({Give(method='auto')} goes on to it)."
+            f"Noise makes up {100 * min(share, 1.0):.0f} % of the information of the regressors on the weakest "
+            f"combination of {', '.join(request.names)} (in a steady motion, for example) and pulls the values beyond "
+            f"their intervals. Free fewer parameters, add other motions, or use {By('shooting')} "
+            f"({Give(method='auto')} continues with it)."
         )
     if solution.condition > DEPENDENT:
         names = (*problem.regressors.linear, *problem.regressors.nonlinear)

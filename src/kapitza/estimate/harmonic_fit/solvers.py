@@ -71,7 +71,7 @@ def check_columns(system: System, names: tuple[str, ...]) -> float:
     idle = [n for n, l in zip(names, length, strict=True) if l == 0]
     if idle:
         raise IdentifiabilityError(
-            f"The regressor of {', '.join(idle)} vanishes on these data, so nothing can be said about it: fix it, or "
+            f"The regressor of {', '.join(idle)} vanishes on these data, so they do not determine it: fix it, or "
             "use data in which its term is active."
         )
     squares = (system.matrix.T @ system.matrix) / np.outer(length, length)

@@ -106,12 +106,12 @@ class Squares:
             return ""
         if q < -UNCLEAR * deviation:
             return (
-                f"The data ask for {name}**2 = {q:.3g} ± {deviation:.2g}, a negative square: {name} is set to 0. The "
+                f"The data give {name}**2 = {q:.3g} ± {deviation:.2g}, a negative square: {name} is set to 0. The "
                 "sign of its term is wrong, or another term is missing."
             )
         return (
-            f"{name} enters in even powers only, and {name}**2 = {q:.3g} ± {deviation:.2g} is not told from zero: the "
-            f"interval of {name} is wide and holds 0."
+            f"{name} enters in even powers only, and {name}**2 = {q:.3g} ± {deviation:.2g} is not distinct from zero: "
+            f"the interval of {name} is wide and holds 0."
         )
 
 

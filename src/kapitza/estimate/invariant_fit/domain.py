@@ -48,7 +48,7 @@ def within_domain(points: Points, name: str, invariant: sp.Expr, values: dict[st
     where = ", ".join(str(e) for e in border)
     if left.sum() < 20:
         raise DataError(
-            f"{name} needs {where} > 0; all but {int(left.sum())} of the {points.count} points lie within {MARGIN:g} "
+            f"{name} needs {where} > 0; all but {int(left.sum())} of the {points.count} points are within {MARGIN:g} "
             "standard deviations of the noise of that border. Use less noisy data, another invariant, or fit the "
             f"motion itself: {Fit('shooting')}."
         )

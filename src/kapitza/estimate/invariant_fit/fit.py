@@ -297,7 +297,7 @@ class InvariantFit(Estimator):
         }
         if any(asked.values()):
             raise DataError(
-                "Every reading is a coordinate of several points here, and a surface is fitted to all of them at "
+                "Every sample is a coordinate of several points here, and a surface is fitted to all of them at "
                 f"once: {', '.join((name for name, given in asked.items() if given))} does not apply. Leave it out, "
                 f"or use {Fit('invariant', objective='variance')}."
             )

@@ -154,7 +154,7 @@ def misfit_of(setup: Setup, found: LevelSets) -> Misfit | None:
             ratio = np.nanmax(np.where(assumed > 0, seen.level**2 / assumed, np.nan))
         if not ratio > 0:
             return None
-        level, noise = factor / float(ratio), "scatter of the readings"
+        level, noise = factor / float(ratio), "scatter of the samples"
     beyond = float(np.sqrt(max(level - 1.0, 0.0)))
     spread = points.values.std(axis=1)
     own = np.sqrt(points.variance.mean(axis=1) * factor / max(level, 1e-300))
@@ -192,7 +192,7 @@ def _suspicious(setup: Setup, found: LevelSets, misfit: Misfit | None) -> list[s
     runs = int(np.unique(points.run).size)
     if settings.objective != "balance" and settings.levels == "record" and runs > points.levels and not factor < CLEAN:
         lines.append(
-            f"{runs} segments lie on {points.levels} level set(s): pass {Give(levels='segment')} if energies differ"
+            f"{runs} segments are on {points.levels} level set(s): pass {Give(levels='segment')} if energies differ"
         )
     if points.reconstructed and not setup.model.is_map:
         lines.append(

@@ -80,7 +80,7 @@ def prepare(settings: InvariantFit, request: Request) -> Setup:
     names = tuple(n for n in asked if n != held)
     if not names:
         raise IdentifiabilityError(
-            f"{held} is only a factor of the invariant, which the data cannot tell: nothing is left to estimate."
+            f"{held} is only a factor of the invariant, which the data do not determine: there is nothing to estimate."
         )
     _refuse_too_few(points, len(names))
     form = make_form(expression, points.variables, names, model.values)

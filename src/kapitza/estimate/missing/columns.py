@@ -69,9 +69,7 @@ def windows_of(
     those of free parameters; by default those that were fitted.
     """
     if estimate.motion is None:
-        raise KapitzaError(
-            f'suggest goes on from a fit by {By("shooting")} (or "auto"): fit the record by one of them.'
-        )
+        raise KapitzaError(f'suggest needs a fit by {By("shooting")} (or "auto"): fit the record by one of them.')
     workings = workings_of(estimate, MotionWorkings)
     task, solution = workings.task, workings.found.solution
     model, samples = estimate.model, task.problem.samples

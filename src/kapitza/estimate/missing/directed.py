@@ -113,7 +113,7 @@ class ModelTest:
             more = f", or one of {also} more terms" if also > 0 else ""
             found.append(f"{first.name} is missing{more} (p = {chance_text(self.terms.terms[0].log10_p)})")
         if self.parameters < REST:
-            found.append(f"this record asks for other parameters (p = {self.parameters:.2g})")
+            found.append(f"this record prefers other parameters (p = {self.parameters:.2g})")
         if self.residuals < REST:
             found.append(f"residuals have structure, or noise is coloured (p = {self.residuals:.2g})")
         return found

@@ -161,7 +161,7 @@ class Suggestion:
 
     def __str__(self) -> str:
         if not self.terms:
-            return "No candidate term has an effect of its own on these data."
+            return "The fitted parameters and states reproduce the effect of every candidate term on these data."
         if not self.missing:
             best = self.terms[0]
             strongest = f"the strongest, {best.name}, with p = {10.0**best.log10_p:.2g}"
@@ -172,7 +172,7 @@ class Suggestion:
                     "own terms, look at the residuals."
                 )
             return (
-                f"Nothing is missing: of {len(self.terms)} candidate terms none explains what is left ({strongest}). "
+                f"Nothing is missing: of {len(self.terms)} candidate terms none explains the residuals ({strongest}). "
                 f"{self.power}"
             )
         lines = [f"Something is missing (p = {chance_text(self.terms[0].log10_p)})."]
@@ -180,7 +180,7 @@ class Suggestion:
             lines.append(
                 "One more term explains it:"
                 if len(self.alternatives) == 1
-                else "One of these terms explains it; this record cannot tell them apart:"
+                else "One of these terms explains it; this record cannot distinguish them:"
             )
             lines += [f"  {_shown(term)}" for term in self.alternatives]
         elif self.pairs:

@@ -247,7 +247,7 @@ def _sampled(outcome: Outcome) -> Misfit | None:
         beyond = np.sqrt(max(float(np.mean(left**2)) - floor**2, 0.0))
         where = f'"{channel}"' if len(channels) > 1 else ""
         size = beyond / max(floor, 1e-300)
-        judged.append(Misfit(size, beyond / scale, chance, "the orbits", where, "scatter of the readings"))
+        judged.append(Misfit(size, beyond / scale, chance, "the orbits", where, "scatter of the samples"))
     return worst(judged)
 
 
@@ -305,7 +305,7 @@ def _about_orbits(task: OrbitTask, outcome: Outcome) -> Iterator[str]:
             yield f"orbit {target.label} is matched, but its multipliers are not: {text}."
     total = len(task.problem.targets)
     if len(outcome.matched) < LEAST_MATCHED * total:
-        yield f"only {len(outcome.matched)} of {total} orbits are matched; the answer rests on those alone."
+        yield f"only {len(outcome.matched)} of {total} orbits are matched; the estimate depends on those alone."
     loud = outcome.inflation > 10
     if loud.any():
         yield (
@@ -329,6 +329,6 @@ def _about_the_minimum(task: OrbitTask, outcome: Outcome) -> Iterator[str]:
         yield f"{place} explains the data as well: add an orbit, a profile or a prior to decide."
     if outcome.freedom < SURE:
         yield (
-            f"{outcome.count} readings for {len(task.names)} parameters leave {max(outcome.freedom, 0)} degrees of "
-            "freedom: χ² cannot tell whether the model is right."
+            f"{outcome.count} samples for {len(task.names)} parameters leave {max(outcome.freedom, 0)} degrees of "
+            "freedom: χ² cannot show whether the model is right."
         )

@@ -98,7 +98,7 @@ def _common_phase(orbits: list[PeriodicOrbit], period: float) -> float:
     """
     phases = np.array([orbit.section_phase or 0.0 for orbit in orbits] or [0.0])
     if np.abs((phases - phases[0] + period / 2) % period - period / 2).max() > 1e-6 * period:
-        raise KapitzaError("The orbits lie on sections at different phases: ask for those of one section alone.")
+        raise KapitzaError("The orbits are on sections at different phases: fit those of one section alone.")
     return float(phases[0] % period)
 
 
@@ -143,7 +143,7 @@ def _row(
         return row | {"found": "set aside", "why": "in the data, but not matched by the fit"}
     row["found"] = "missing"
     if section is None:
-        return row | {"why": "the record is not at hand to say whether it was visited"}
+        return row | {"why": "not known: the record behind the orbits is not available"}
     points = section.canonical(orbit.points / section.scale)
     gaps = section.tree.query(points)[0]
     visits, _ = count_visits(section, points, SAME)
@@ -169,7 +169,7 @@ def _reason(
             f"not visited: the record comes near each point but never follows it for a whole period (it multiplies "
             f"errors by {largest:.3g}; of {size} points about {size * SAME**2 / largest:.2g} would stay)"
         )
-    return f"visited {row['visits']} times, but too few neighbours agree on where it lies"
+    return f"visited {row['visits']} times, but too few neighbours agree on its place"
 
 
 def _close(first: PeriodicOrbit, second: PeriodicOrbit, angles: tuple[bool, ...], scale: Array) -> bool:

@@ -61,7 +61,7 @@ class OrbitIterate:
 
 
 Extra = Callable[[OrbitIterate, list[Reduced]], list[Reduced]]
-"""Adds rows that are not readings along the orbit, such as multipliers, to the reduced equations."""
+"""Adds rows that are not samples along the orbit, such as multipliers, to the reduced equations."""
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def check_freedom(targets: Sequence[Target], names: Sequence[str], noise_known: 
     used = len(names) + (2 * len(targets) if autonomous else 0)
     if not noise_known and count <= used:
         raise DataError(
-            f"{count} readings are to determine {used} unknowns "
+            f"{count} samples are to determine {used} unknowns "
             f"({', '.join(names)}{', period and phase of each orbit' if autonomous else ''}) and the noise: give "
             f"more data, or the noise by {Give(noise=Code('{channel: deviation}'))}."
         )
@@ -306,4 +306,4 @@ def start_text(task: OrbitTask) -> str:
 
 def refuse_unidentifiable(task: OrbitTask, found: Identifiability) -> None:
     if not found.complete:
-        raise IdentifiabilityError(f"{found.message()} (Judged at the start, {start_text(task)}.)")
+        raise IdentifiabilityError(f"{found.message()} (Tested at the start, {start_text(task)}.)")

@@ -65,7 +65,7 @@ def identifiability(
     Returns
     -------
     Identifiability
-        ``determined`` holds the combinations, ``message()`` says it in words.
+        ``determined`` holds the combinations, ``message()`` describes them as text.
 
     Examples
     --------
@@ -99,12 +99,12 @@ def identifiability(
     found = structural(model, seen.expressions, names, settings)
     if found is None:
         raise ModelError(
-            f"The equations of {model.name} do not tell what can be determined (past values in them, or no states at "
+            f"The equations of {model.name} do not show what can be determined (past values in them, or no states at "
             "which they have a value): fit a simulated record instead, or see cramer_rao."
         )
     by_motions = rank_by_motions(model, seen, names, settings)
     if by_motions is not None and by_motions < found.rank:
         # A symmetry that is nonlinear in the coordinates: the formulas found may then be undetermined.
-        words = f"sensitivities of motions tell only {by_motions} of {found.rank} combinations apart"
+        words = f"sensitivities of motions distinguish only {by_motions} of {found.rank} combinations"
         return replace(found, rank=by_motions, determined=(), undetermined=(*found.undetermined, words), exact=False)
     return replace(found, equivalents=twins) if found.complete else found

@@ -57,7 +57,7 @@ def _disagreeing_starts(task: MotionTask, found: Found) -> list[str]:
         return []
     place = ", ".join(f"{name} = {value:.4g}" for name, value in zip(task.names, found.rivals[0], strict=True))
     return [
-        f"From another beginning the fit settled on {place}, where the residuals are larger: starting values matter "
+        f"From another start the fit converged to {place}, where the residuals are larger: starting values matter "
         f"here; try others, or {Give(method='auto')}."
     ]
 
@@ -135,7 +135,7 @@ def explain(task: MotionTask, solution: MotionSolution, identifiability: Identif
     lines += _open_gaps(task, solution) + _undeclared_turns(task)
     if flat.any():
         lines.append(
-            "The fitted motion is a flat line beside the data: the start is too far off; start from "
+            "The fitted motion is a flat line compared with the data: the start is too far off; start from "
             f"{By('harmonic')} or {By('invariant')}, or give better starting values."
         )
     else:

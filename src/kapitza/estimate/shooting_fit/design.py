@@ -81,7 +81,7 @@ def cramer_rao(
     nodes = place_nodes(task.problem.samples, 1)
     alone = record.size - task.everything.size
     if alone:
-        raise DataError(f"{alone} samples of the record stand alone between gaps: remove them first.")
+        raise DataError(f"{alone} samples of the record are isolated between gaps: remove them first.")
     true = record.values(model.states)[task.positions[nodes.index]]
     theta = task.request.start
     weights = task.problem.samples.at_readings(task.sensors.deviations) ** -2.0

@@ -293,7 +293,7 @@ def check_motion(samples: Samples, sensors: SensorNoise, channels: Sequence[str]
         (dead if still and not sensors.known[s] else alive).append((name, readings[:1]))
     if not alive:
         raise DataError(
-            "No channel changes over the whole record: a motion at rest says nothing about its parameters. Check the "
+            "No channel changes over the whole record: a motion at rest does not determine its parameters. Check the "
             "sensors, or record a moving system."
         )
     if dead:
@@ -301,7 +301,7 @@ def check_motion(samples: Samples, sensors: SensorNoise, channels: Sequence[str]
         raise DataError(
             f"{name} reads {first[0]:.6g} throughout while {', '.join(other for other, _ in alive)} moves: a dead "
             f"sensor would count as an exact one. Leave it out by {SELECT}, or give its noise if it "
-            "really stands still."
+            "is really at rest."
         )
 
 
@@ -313,11 +313,11 @@ def check_unknowns(samples: Samples, states: int, free: int, known: int, noise_k
     unknowns, pieces = states * len(samples.pieces) + free, len(samples.pieces)
     if samples.readings + known == unknowns and not noise_known:
         raise DataError(
-            f"{samples.readings} readings determine {unknowns} unknowns ({states} initial states for each of {pieces} "
-            f"pieces and {free} parameters) and leave nothing to tell the noise by: give the noise, or record longer."
+            f"{samples.readings} samples determine {unknowns} unknowns ({states} initial states for each of {pieces} "
+            f"pieces and {free} parameters) and leave none to estimate the noise: give the noise, or record longer."
         )
     if samples.readings + known < unknowns:
         raise DataError(
-            f"{samples.readings} readings cannot determine {unknowns} unknowns ({states} initial states for each of "
+            f"{samples.readings} samples cannot determine {unknowns} unknowns ({states} initial states for each of "
             f"{pieces} pieces and {free} parameters): record longer, free fewer parameters, or give priors."
         )

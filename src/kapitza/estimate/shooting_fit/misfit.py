@@ -112,7 +112,7 @@ def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: Sensor
         where = _place(task, found, c) if chance < ALARM else ""
         where = f'"{channel}" {where}'.strip() if several or not where else where
         known = bool(own.known[own.channel == c].all())
-        source = "the noise stated" if known else "scatter of the readings"
+        source = "the noise stated" if known else "scatter of the samples"
         judged.append(Misfit(float(beyond), float(share), chance, "the motion", where, source))
     return worst(judged)
 

@@ -292,7 +292,7 @@ class Fitter:
             if reached is None or (slack is not None and fraction < 1e-2):
                 break
             now = reached
-        raise FlowError("The states at given parameters did not settle.")
+        raise FlowError("The states at given parameters did not converge.")
 
     def objective(self, solution: MotionSolution) -> float:
         """Return -2 log of what was maximised.

@@ -93,8 +93,7 @@ class MotionTask(Task):
             return ""
         gaps = "1 gap" if count == 1 else f"{count} gaps"
         return (
-            f" The motion is carried over {gaps} between segments: if these are trials of their own, "
-            f"{Give(bridge=False)}."
+            f" The motion is carried over {gaps} between segments: if these are separate trials, {Give(bridge=False)}."
         )
 
 

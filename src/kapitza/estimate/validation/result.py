@@ -296,7 +296,7 @@ def _test_rows(test: ModelTest) -> list[tuple[str, str, str, str]]:
         strongest = f"strongest of {len(test.terms.terms)} terms: {best.name}, p = {chance_text(best.log10_p)}"
         rows.append(("missing terms", "", strongest, "missing" if test.missing else "none is missing"))
     if np.isfinite(test.parameters):
-        rows.append(("parameters that either record asks for", "", f"p = {test.parameters:.2g}",
+        rows.append(("parameters that either record prefers", "", f"p = {test.parameters:.2g}",
                      _said(test.parameters >= REST)))  # fmt: skip
     rows.append(("residuals, parameters refitted", "", f"p = {test.residuals:.2g}",
                  "white" if test.residuals >= REST else "not white"))  # fmt: skip

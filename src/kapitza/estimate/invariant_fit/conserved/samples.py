@@ -29,7 +29,7 @@ def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]
     lost = [c for c in channels if c not in table]
     if lost:
         raise KapitzaError(
-            f"tolerance says nothing of channel {', '.join(lost)}: name every channel, or give one number."
+            f"tolerance has no value for channel {', '.join(lost)}: name every channel, or give one number."
         )
     for name in table:
         if name not in channels:
@@ -91,7 +91,7 @@ def _refuse_pure_noise(records: Sequence[Record], deviation: Array) -> None:
     if silent.any() and not silent.all():
         raise DataError(
             f'Channel "{records[0].channels[int(np.argmax(silent))]}" varies no more than its noise explains, so it is '
-            f"constant as far as can be told: leave it out with {SELECT}."
+            f"constant within its noise: leave it out with {SELECT}."
         )
 
 

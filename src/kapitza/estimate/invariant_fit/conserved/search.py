@@ -137,7 +137,7 @@ def _check_terms(library: Sequence[sp.Expr], points: Points, channels: Sequence[
         raise KapitzaError("There are no candidate terms: give some, or a degree of 1 or more.")
     if points.count <= 2 * len(library):
         raise DataError(
-            f"{points.count} samples cannot judge {len(library)} candidate terms: "
+            f"{points.count} samples cannot test {len(library)} candidate terms: "
             f"more than {2 * len(library)} are needed."
         )
 

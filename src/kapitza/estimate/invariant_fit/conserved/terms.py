@@ -21,7 +21,7 @@ def polynomials(names: Sequence[str], degree: int) -> tuple[sp.Expr, ...]:
         raise KapitzaError(f"The degree of polynomials is a whole number, not {degree}.")
     degree = int(degree)
     if degree < 1:
-        raise KapitzaError(f"Polynomials of degree {degree} are constants; ask for degree 1 or more.")
+        raise KapitzaError(f"Polynomials of degree {degree} are constants; pass degree 1 or more.")
     chosen = [symbol(n) for n in names]
     return tuple(
         sp.Mul(*factors)
