@@ -1,4 +1,4 @@
-"""What the noise of a measured drive does to the estimates.
+"""Effect of noise in a measured drive on estimates.
 
 The fit takes the measured drive u + e for the true one. With the motion y(θ, u) and its sensitivities J at the fitted
 motion, the least-squares estimate moves by
@@ -34,18 +34,19 @@ SMALL = 1e-4
 """Share of the noise that is added to the drive."""
 
 TOLD = 0.2
-"""Standard errors from which on the effect is reported: below, the variance changes by less than 4 %."""
+"""Standard errors from which the effect is reported: below, the variance changes by less than 4 %."""
 
 EXPLAINS = 0.5
-"""Share of the residuals' excess from which on the noise of the drive explains it."""
+"""Share of the residuals' excess above which the noise of the drive explains it."""
 
 
 @dataclass(frozen=True)
 class DriveEffect:
-    """Noise of the drives [their units], and how far it moves the free parameters.
+    """Noise of the drives, and its effect on parameters.
 
-    moved: root mean square by name; covariance (k, k): of these shifts, in the order of `moved`. left: what the noise
-    adds to the residuals, root mean square in units of the noise of the channels.
+    noise: in units of the drives. moved: root mean square shift of the free parameters by name; covariance (k, k): of
+    these shifts, in the order of `moved`. left: what the noise adds to the residuals, root mean square in units of the
+    noise of the channels.
     """
 
     noise: dict[str, float]
@@ -54,14 +55,18 @@ class DriveEffect:
     left: float = 0.0
 
     def told(self, deviations: dict[str, float]) -> dict[str, float]:
-        """Shifts in standard errors, of the parameters that move by a noticeable share of theirs."""
+        """Return the shifts worth reporting, in standard errors.
+
+        Of the parameters that move by more than TOLD standard errors.
+        """
         shares = {n: m / deviations[n] for n, m in self.moved.items() if deviations.get(n, 0.0) > 0}
         return {n: s for n, s in shares.items() if s > TOLD}
 
     def explained(self, estimate: Estimate) -> float:
-        """Share of the residuals' excess over the noise that the noise of the drive predicts, as a mean square.
+        """Return the share of the misfit that noise explains.
 
-        With the misfit s in units of the noise, an estimated noise level holds the excess too: σ² (1 + s²).
+        The share of the residuals' excess over the noise that the noise of the drive predicts, as a mean square. With
+        the misfit s in units of the noise, an estimated noise level holds the excess too: σ² (1 + s²).
         """
         misfit = estimate.misfit
         if misfit is None or misfit.to_the_noise or not misfit.size > 0:
@@ -72,9 +77,10 @@ class DriveEffect:
         return unit * self.left**2 / misfit.size**2
 
     def sentence(self, estimate: Estimate, held: bool = False) -> str:
-        """A warning where a parameter moves by a noticeable share of its standard error, else nothing.
+        """Return a warning about the effect, else "".
 
-        estimate: before anything is added to its intervals; held: whether the intervals hold the shifts.
+        Where a parameter moves by a noticeable share of its standard error. estimate: before anything is added to its
+        intervals; held: whether the intervals include the shifts.
         """
         told, structure = self.told(estimate.deviations), self.explained(estimate) > EXPLAINS
         if not told and not structure:
@@ -91,7 +97,10 @@ class DriveEffect:
         )
 
     def added_to(self, fit: Estimate) -> Estimate:
-        """Return the estimate with the shifts in its covariance and a warning, where they count."""
+        """Return the estimate with the effect included.
+
+        The shifts enter its covariance, with a warning, where they count.
+        """
         if not self.sentence(fit):
             return fit
         # Draws stand for bounds and bent valleys, derived values have errors of their own: these are not widened.
@@ -106,7 +115,7 @@ class DriveEffect:
 
 
 def with_drive_noise(fit: Estimate, noise: Mapping[str, float] | None = None) -> Estimate:
-    """Return the estimate with noise of its measured drives in the intervals.
+    """Add the noise of measured drives to the intervals.
 
     The covariance of the shifts δθ = -J⁺ ∂y/∂u e by white noise e of the drives u is added to that of the fit, and a
     warning says where it counts. noise: standard deviation by drive, in its unit; by default as stated with the
@@ -122,16 +131,20 @@ def with_drive_noise(fit: Estimate, noise: Mapping[str, float] | None = None) ->
 
 
 def fitted_record(fit: Estimate) -> tuple[Record, Mapping[str, float]] | None:
-    """Return the one recording of a fit and its values; None where there are several."""
+    """Return the one recording of a fit.
+
+    With its values; None where there are several.
+    """
     parts = as_parts(fit.data) if fit.data is not None else ()
     found = [(part.record, part.values) for part in parts if part.record is not None]
     return found[0] if len(found) == 1 else None
 
 
 def drive_effect(estimate: Estimate, noise: Mapping[str, float] | None = None, seed: int = 0) -> DriveEffect | None:
-    """Return the effect of noise in the measured drives of a fit; None where it cannot be computed.
+    """Return the effect of noise in measured drives.
 
-    It needs the motion of a `ShootingFit`, one recording and channels that are states.
+    None where it cannot be computed: it needs the motion of a `ShootingFit`, one recording and channels that are
+    states.
     """
     model, motion, fitted = estimate.model, estimate.motion, fitted_record(estimate)
     if motion is None or not model.signals or fitted is None or estimate.base is not None:
@@ -166,9 +179,10 @@ def drive_effect(estimate: Estimate, noise: Mapping[str, float] | None = None, s
 def _responses(
     model: Model, motion: FittedMotion, free: tuple[str, ...], small: dict[str, float], random: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Return slopes (N, n, k + n·pieces) by parameters and starts, and shifts (N, n, draws) under small noise.
+    """Return slopes of the motion, and its shifts.
 
-    Each uninterrupted piece of the motion has a start of its own; the drives are disturbed once for all of them.
+    Slopes (N, n, k + n·pieces) by parameters and starts, and shifts (N, n, draws) under small noise. Each uninterrupted
+    piece of the motion has its own start; the drives are disturbed once for all of them.
     """
     drawn = [_noisy(model, small, random) for _ in range(DRAWS)]
     pieces, n, k = np.unique(motion.piece), len(model.states), len(free)
@@ -187,7 +201,10 @@ def _responses(
 
 
 def drive_levels(record: Record, model: Model) -> dict[str, float]:
-    """Standard deviation of the white noise of each drive: as stated with the recording, or from its spectrum."""
+    """Return the noise of each drive.
+
+    Standard deviation of the white noise: as stated with the recording, or from its spectrum.
+    """
     stated = record.noise or {}
     levels = {}
     for signal in model.signals:
@@ -202,7 +219,10 @@ def drive_levels(record: Record, model: Model) -> dict[str, float]:
 
 
 def _longest_run(signal: Signal) -> Array:
-    """Return the values of the longest stretch without a gap: a jump across one looks like noise."""
+    """Return the longest stretch without a gap.
+
+    A jump across a gap looks like noise.
+    """
     steps = np.diff(signal.times)
     edges = np.concatenate([[0], np.flatnonzero(steps > 1.5 * np.median(steps)) + 1, [signal.times.size]])
     first = int(np.argmax(np.diff(edges)))

@@ -39,7 +39,7 @@ from kapitza.estimate.shooting_fit.steps import step_warnings, with_step_sizes, 
 from kapitza.estimate.shooting_fit.task import MotionTask, prepare
 
 NEARLY = 15.0
-"""Excess of -2 log L up to which another minimum is reported: a likelihood 2,000 times smaller is none."""
+"""Excess of -2 log L up to which another minimum is reported; the likelihood is then up to 2,000 times smaller."""
 
 SECOND_SEARCH = 20_000
 """Samples up to which a single motion is sought where a fit with unseen states is doubtful."""
@@ -184,9 +184,10 @@ class ShootingFit(Estimator):
         return estimate
 
     def _second_search(self, task: MotionTask, found: Found, estimate: Estimate) -> tuple[MotionTask, Found, Estimate]:
-        """Return the likelier of a fit and of one from a single motion.
+        """Search a second minimum from a single motion.
 
-        The other is kept where it is nearly as likely. Soft links let unseen states absorb a part of the error of the parameters, which may end in another minimum.
+        Returns the more likely one; the other is kept where it is nearly as likely. Soft links let unmeasured states
+        absorb a part of the error of the parameters, which may end in another minimum.
         """
         other = single_fit(task, found.solution.theta)
         if other is None or not rivals_of(found, [other.solution.theta]):
@@ -239,9 +240,9 @@ class ShootingFit(Estimator):
 
 
 def _doubtful(task: MotionTask, estimate: Estimate) -> bool:
-    """Tell whether unseen states may have led to a false minimum.
+    """Return whether the minimum may be false.
 
-    Signs of it are a misfit, a fault, and a likelihood that is bent.
+    Unmeasured states may cause it. Signs of it are a misfit, a fault, and a likelihood that is not parabolic.
     """
     informed = bool(task.settings.initial) or bool(task.problem.priors.weight.any())
     plain = not (task.settings.process_noise or task.settings.robust or informed)
