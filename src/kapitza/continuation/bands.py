@@ -95,7 +95,7 @@ def _posterior(branch: Branch, estimate: Posterior, covariance: Array) -> tuple[
 def bifurcation_gradient(bifurcation: Bifurcation, names: tuple[str, ...]) -> Array:
     """Return dp/dθ (k,) of a bifurcation.
 
-    By the parameters `names`; all other unknowns of the bifurcation move with them.
+    θ are the parameters `names`; all other unknowns of the bifurcation move with them.
     """
     if bifurcation.kind not in CURVES:
         raise KapitzaError(f"The place of a {bifurcation.kind.value} is not differentiated.")
@@ -108,7 +108,7 @@ def bifurcation_gradient(bifurcation: Bifurcation, names: tuple[str, ...]) -> Ar
 def moved_bifurcation(bifurcation: Bifurcation, values: Mapping[str, float]) -> float:
     """Return the bifurcation's value at other parameters.
 
-    At other values of the parameters that do not move along its branch.
+    The other parameters do not move along its branch.
     Newton's method on F = 0, g = 0 from the known one; where that fails, in up to 16 steps on a straight line.
     """
     names = tuple(values)
@@ -142,7 +142,7 @@ def _with_interval(bifurcation: Bifurcation, names: tuple[str, ...], covariance:
 def point_deviations(branch: Branch, names: tuple[str, ...], covariance: Array) -> Array:
     """Return standard deviations (N, n) of the points.
 
-    At fixed parameter; large next to folds, where the branch is vertical.
+    The parameter is fixed; deviations are large next to folds, where the branch is vertical.
     """
     result = np.full_like(branch.points, np.nan)
     count = len(names)
@@ -162,7 +162,7 @@ def point_deviations(branch: Branch, names: tuple[str, ...], covariance: Array) 
 def _orbits(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[ShootingFamily, Array]]:
     """Return a family through each orbit of a branch.
 
-    With `names` free, and its unknowns there.
+    `names` are free; the unknowns at each orbit are returned too.
     """
     flow = Flow(branch.model, wrt=names)
     dynamics = flow_dynamics(branch.model, names, branch.repeats, flow)
@@ -182,7 +182,7 @@ def _orbits(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[ShootingFa
 
 
 def _cycles(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[ShootingFamily, Array]]:
-    """The same for cycles of a map."""
+    """Return a family through each cycle of a map."""
     for i in range(len(branch)):
         model = branch.model.with_values(**{branch.parameter: float(branch.values[i, 0])})
         yield cycle_family(model, branch.nodes_of(i)[1], FreeParameter(names, (1.0,) * len(names)))

@@ -112,7 +112,7 @@ class Branch:
     def resting(self) -> bool:
         """Whether the points are equilibria.
 
-        On a branch or on a curve of their bifurcations.
+        They may be on a branch or on a curve of their bifurcations.
         """
         return self.subject in RESTING
 
@@ -192,10 +192,7 @@ class Branch:
         return pd.DataFrame(rows)
 
     def of(self, *kinds: Kind | str) -> tuple[Bifurcation, ...]:
-        """Return the bifurcations of these kinds.
-
-        In the order of the branch.
-        """
+        """Return the bifurcations of these kinds, in order."""
         words = [kind.value for kind in Kind]
         wanted = {
             kind if isinstance(kind, Kind) else Kind(checks.choice("kind", kind, words, error=KapitzaError))
@@ -212,14 +209,14 @@ class Branch:
         return checks.whole("The index of a point", index, least=-count, most=count - 1, error=KapitzaError) % count
 
     def vector(self, index: int) -> Array:
-        """All parameters of the model at a point."""
+        """Return all parameters of the model at a point."""
         changes = dict(zip(self.parameters, self.values[self._place(index)].tolist(), strict=True))
         return self.model.with_values(**changes).vector
 
     def orbit(self, index: int) -> PeriodicOrbit:
         """Return the orbit at a point.
 
-        With certified multipliers, profile and closure (computed on demand).
+        It has certified multipliers, profile and closure (computed on demand).
         """
         if self.resting:
             raise KapitzaError(f"A branch of {self.subject} points holds no orbits: its points are states.")
@@ -228,7 +225,7 @@ class Branch:
         return orbit_at(self, self._place(index))
 
     def nodes_of(self, index: int) -> tuple[Array, Array]:
-        """Fractions (J,) and nodes (J, n) of a point."""
+        """Return fractions (J,), nodes (J, n) of a point."""
         index = self._place(index)
         if self.counts.size == 0:
             raise KapitzaError(f"A branch of {self.subject} points holds no nodes: its points are states.")
@@ -349,7 +346,7 @@ class Branch:
         return plot_branch(self, **settings)
 
     def waterfall(self, **settings: Anything) -> Any:
-        """Profiles over one period along the branch (see `report.plot_waterfall`)."""
+        """Plot profiles along the branch (see `report.plot_waterfall`)."""
         from kapitza.report import plot_waterfall
 
         return plot_waterfall(self, **settings)

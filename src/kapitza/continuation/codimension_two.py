@@ -47,7 +47,7 @@ DOUBLE = 1e-5
 def curve_readings(at: CurvePoint, node: Node) -> Readings:
     """Return the test functions at a curve point.
 
-    By the kind of point where they vanish.
+    They are stored by the kind of point where they vanish.
     """
     family, (own, square) = at.family, at.family.split(node.z)
     if isinstance(at.inner, EquilibriumPoint):
@@ -135,7 +135,7 @@ def hopf_function(values: Complex) -> float:
 
 
 def _fold_function(values: Complex) -> float:
-    """Π(μ - 1) over 1 + |μ|."""
+    """Return Π(μ - 1) over 1 + |μ|."""
     return float(np.prod((values - 1) / (1 + np.abs(values))).real) if values.size else 1.0
 
 
@@ -219,7 +219,7 @@ def end_tests(curve: Kind) -> tuple[Test, ...]:
 def judged_on_curve(at: CurvePoint, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
     """Return the codimension-two point at a zero.
 
-    At a zero of its test; None if the spectrum differs.
+    The zero is that of its test; None if the spectrum differs.
     """
     family, found = at.family, node.readings
     values = found.multipliers

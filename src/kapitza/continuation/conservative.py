@@ -4,8 +4,7 @@ Nonlinear normal modes, and the frequency response around them.
 
 Without damping and forcing periodic orbits are not isolated: each belongs to a family in its own energy. A damping
 parameter d set free unfolds the family: orbits exist at d = 0 only, and (x, d) at frequency ω, with the phase fixed,
-is
-a regular curve (F. J. Muñoz-Almaraz et al., Physica D 181 (2003) 1). d stays at zero to rounding, which is checked.
+is a regular curve (F. J. Muñoz-Almaraz et al., Physica D 181 (2003) 1). d stays at zero to rounding, which is checked.
 An autonomous model gets both from us: a damping d x' (or d ∇H) that is not in it, and a clock of period 2π/ω.
 """
 
@@ -204,7 +203,7 @@ class BackbonePoint(DensePoint, PlainPoint):
     def renewed(self, z: Array) -> tuple[BackboneFamily, BackbonePoint]:
         """Return the family with a fresh phase condition.
 
-        Through this vibration.
+        The plane of the condition goes through this vibration.
         """
         family = self.family
         rates = family.inner.frame.flow.rates(z[: family.size], 0.0, self.inner.orbit(z).values)
@@ -238,7 +237,7 @@ def _away(node: Node, target: float) -> bool:
 def pair_traces(matrix: Array) -> Complex:
     """Return μ + 1/μ of the multiplier pairs.
 
-    Of a conservative orbit, without the trivial pair 1, 1.
+    The orbit is conservative; the trivial pair 1, 1 is left out.
     They are the eigenvalues of M + M⁻¹, each twice; M⁻¹ is as exact as M, whose determinant is 1.
     """
     if matrix.shape[0] % 2:
@@ -340,7 +339,7 @@ def _first_trace(
 ) -> Trace:
     """Return the trace from a small orbit.
 
-    Along the family, around the equilibrium `origin`.
+    It leads along the family, from around the equilibrium `origin`.
     """
     omega = free.values[names[1]]
     point = origin + shape
@@ -366,7 +365,7 @@ def _first_trace(
 def other_vibration(model: Model, point: Bifurcation, limits: Bounds, amplitude: float, side: int) -> Node:
     """Return the first vibration of a crossing family.
 
-    At a branch point or a doubling of a backbone.
+    It leaves at a branch point or a doubling of a backbone.
     The Jacobian there, over twice the period at a doubling, has two null vectors: one is the tangent of the known
     family, and the step goes along the one at right angles to it.
     """
@@ -405,7 +404,7 @@ def other_vibration(model: Model, point: Bifurcation, limits: Bounds, amplitude:
 
 
 def _unfolding(z: Array) -> float:
-    """The damping of an orbit relative to its frequency."""
+    """Return the damping relative to the frequency."""
     return abs(float(z[-2])) / abs(float(z[-1]))
 
 

@@ -138,7 +138,7 @@ def _pairs(before: Readings, after: Readings) -> list[RankedTest]:
 
 
 def upper_pairs(multipliers: Complex) -> Complex:
-    """Multipliers of the upper half plane, largest first."""
+    """Return upper-half-plane multipliers, largest first."""
     upper = multipliers[multipliers.imag > REAL]
     return upper[np.argsort(-np.abs(upper), kind="stable")]
 

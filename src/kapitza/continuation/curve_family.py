@@ -73,7 +73,7 @@ class CurveFamily:
     def pair(self) -> bool:
         """Whether the bifurcation is one of a pair.
 
-        Then κ or k is among the unknowns.
+        For a pair κ or k is among the unknowns.
         """
         return self.kind in (Kind.NEIMARK_SACKER, Kind.HOPF)
 
@@ -163,7 +163,7 @@ class CurveFamily:
     def _by_unknowns(self, own: Array, v: Array, w: Array) -> Array:
         """Return wᵀ (dA/dz) v (k, N).
 
-        For all unknowns of the inner family.
+        The columns are all unknowns of the inner family.
         """
         turns = 2 if self.pair else 1
         rows = v.size // turns
@@ -203,7 +203,7 @@ class CurveFamily:
     def with_borders(self, at: InnerPoint, square: float) -> CurveFamily:
         """Return the family with fresh borders.
 
-        From singular vectors of A itself.
+        The borders are singular vectors of A itself.
         """
         left, _, right = singular_vectors(self.matrix(at, square))
         width = 2 if self.pair else 1

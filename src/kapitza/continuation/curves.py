@@ -59,7 +59,7 @@ def follow_curve(
     monitor: Monitor | None = None,
     posterior: object = None,
 ) -> Branch:
-    """The curve of a bifurcation in two parameters.
+    """Trace the curve of a bifurcation in two parameters.
 
     parameters: their names; the first is the one whose bounds are given as (low, high), or bounds is a mapping or a
     pair of ranges for both. Codimension-two points are marked on the way.
@@ -196,7 +196,7 @@ def curve_ranges(
 ) -> list[tuple[float, float]]:
     """Return the range of each parameter.
 
-    As given, or three times its value to either side.
+    It is given, or three times the value to either side.
     begun: where the branch began, for values that are zero to rounding.
     """
     given: list[Anything] = [None] * len(names)
@@ -222,7 +222,7 @@ def curve_ranges(
 def moving_family(bifurcation: Bifurcation, names: tuple[str, ...]) -> tuple[CurveFamily, Array]:
     """Return the extended system on sufficient nodes.
 
-    With the parameter of the branch and others free, on nodes where the orbit needs them.
+    The parameter of the branch and others are free; the nodes are those that the orbit needs.
     """
     family, z = curve_family(bifurcation, (bifurcation.parameter, *names), None)
     inner = family.inner
@@ -248,7 +248,7 @@ def moving_family(bifurcation: Bifurcation, names: tuple[str, ...]) -> tuple[Cur
 def curve_family(bifurcation: Bifurcation, names: tuple[str, ...], bounds: Anything) -> tuple[CurveFamily, Array]:
     """Return the extended system through a bifurcation.
 
-    And its unknowns there.
+    The unknowns at the bifurcation are returned too.
     """
     for name in names:
         bifurcation.model.check(name)
@@ -272,7 +272,7 @@ def curve_family(bifurcation: Bifurcation, names: tuple[str, ...], bounds: Anyth
 def _orbit_inner(bifurcation: Bifurcation, model: Model, free: FreeParameter) -> tuple[ShootingFamily, Array]:
     """Return the family of orbits through a bifurcation.
 
-    And its unknowns there.
+    The unknowns at the bifurcation are returned too.
     """
     point, repeats = bifurcation.point, bifurcation.repeats
     if model.is_map:

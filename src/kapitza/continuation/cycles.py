@@ -82,7 +82,7 @@ class Steps:
         return 1.0
 
     def shots(self, *_: object) -> None:
-        """A step of a map needs no preparation."""
+        """Return None: a map step needs no preparation."""
         return None
 
     def arrive(self, x: Array, begin: float, end: float, vector: Array) -> Array:
@@ -92,7 +92,7 @@ class Steps:
         return self.propagate(x, begin, end, vector, tangents)
 
     def propagate(self, x: Array, begin: float, end: float, vector: Array | None = None, tangents: bool = True) -> Run:
-        """One run of round(end - begin) steps."""
+        """Run round(end - begin) steps."""
         vector = self.model.vector if vector is None else vector
         jacobian, sensitivity = np.eye(len(x)), np.zeros((len(x), len(self.wrt)))
         state = np.asarray(x, float)
@@ -107,7 +107,7 @@ class Steps:
     def propagate_many(
         self, x: Array, begins: Array | float, ends: Array | float, vector: Array, tangents: bool = False
     ) -> Run:
-        """One step from each row of x (J, n)."""
+        """Step once from each row of x (J, n)."""
         times = np.zeros(len(x))
         with np.errstate(all="ignore"):
             if tangents:
@@ -123,7 +123,7 @@ class Steps:
 def map_dynamics(model: Model, names: tuple[str, ...], steps: int) -> Dynamics:
     """Return a map in the place of a flow.
 
-    For cycles of a number of steps.
+    Its cycles have a given number of steps.
     """
     # Steps has those methods of a flow that shooting calls; one step lasts one unit of time.
     runs = Steps(model, names)

@@ -63,7 +63,7 @@ class Diagram:
         return len(self.branches)
 
     def table(self) -> pd.DataFrame:
-        """One row per bifurcation of every branch."""
+        """Return one row per bifurcation of every branch."""
         import pandas as pd
 
         tables = [b.bifurcation_table().assign(branch=i, level=self.levels[i]) for i, b in enumerate(self.branches)]
@@ -83,7 +83,7 @@ class Diagram:
         return origin is not None and origin.kind is Kind.DOUBLING
 
     def _chain(self, at: int) -> list[float]:
-        """Values of doublings from a branch on."""
+        """Return values of doublings from a branch on."""
         doublings = self.branches[at].of(Kind.DOUBLING)
         chains: list[list[float]] = []
         for point in doublings:
@@ -188,7 +188,7 @@ def _same(origin: Bifurcation | None, point: Bifurcation) -> bool:
 def _is_end(branches: list[Branch], point: Bifurcation) -> bool:
     """Return whether a known branch ends here.
 
-    Then that branch is the one that leaves at this bifurcation.
+    If so, that branch is the one that leaves at this bifurcation.
     """
     for branch in branches:
         if End.HOPF not in branch.ends and End.MERGED not in branch.ends:
@@ -205,7 +205,7 @@ def _is_end(branches: list[Branch], point: Bifurcation) -> bool:
 def _go_on_after(branch: Branch) -> None:
     """Stop the diagram when a branch was interrupted.
 
-    By Ctrl-C; the part of the branch that was followed is kept.
+    Ctrl-C interrupts it; the part of the branch that was followed is kept.
     """
     if branch.status is Status.INTERRUPTED:
         raise Interrupted
@@ -258,7 +258,7 @@ class Deflated:
     found: list[Array] = field(default_factory=list[Array])
 
     def search(self, starts: Array, max_iterations: int = 40) -> list[Array]:
-        """New fixed points (n,) reached from starts (M, n)."""
+        """Return new fixed points (n,) from starts (M, n)."""
         new: list[Array] = []
         for start in starts:
             point = self._newton(np.array(start, float), [*self.known, *new], max_iterations)

@@ -70,7 +70,7 @@ class Ending:
 def cosine_of_motion(before: Node, node: Node) -> float:
     """Return the cosine between rates of neighbouring orbits.
 
-    At the nodes; -1 where the second orbit has come to rest.
+    Rates are taken at the nodes; -1 where the second orbit has come to rest.
     It turns negative where a step leads across a Hopf point, beyond which the same orbits follow half a period later,
     and falls to zero where the plane of the phase condition becomes tangent to the orbit.
     """
@@ -109,7 +109,7 @@ def _samples(orbit: Orbit) -> tuple[Array, Array] | None:
 def _equilibria(orbit: Orbit, point: Array, place: int = 0) -> tuple[EquilibriumFamily, Array]:
     """Return the equilibria near a state.
 
-    With one parameter of the branch free, by default the first.
+    One parameter of the branch is free, by default the first.
     """
     frame = orbit.frame
     model = frame.model.with_values(**dict(zip(frame.model.names, orbit.vector.tolist(), strict=True)))
@@ -121,7 +121,7 @@ def _equilibria(orbit: Orbit, point: Array, place: int = 0) -> tuple[Equilibrium
 
 
 def _solved(family: CurveFamily, z: Array) -> Array | None:
-    """The solution of a square extended system near z."""
+    """Solve a square extended system near z."""
     none = Bordered(family, np.zeros((0, z.size)), np.zeros(0))
     found = newton(none, z, NewtonSettings(1e-11, 30), family.scale)
     return found.x if found.status.ok and np.isfinite(found.x).all() else None
@@ -210,7 +210,7 @@ def _at_rest(node: Node, orbit: Orbit, label: Bifurcation) -> Node:
 def _moved_to(node: Node, z: Array) -> Node:
     """Return the node at other unknowns.
 
-    Of its family, further along the branch.
+    The unknowns are of its family, further along the branch.
     """
     length = float(np.sqrt((((z - node.z) ** 2) * node.metric).sum()))
     return replace(node, z=z, at=node.family.linearise(z), arclength=node.arclength + length, solver=None)
@@ -254,7 +254,7 @@ def endless(nodes: Sequence[Node]) -> Ending | None:
 def _saddle_near(orbit: Orbit, states: Array, place: int, size: float) -> tuple[Array, Complex] | None:
     """Return the saddle near a slow place.
 
-    With its eigenvalues.
+    Its eigenvalues are returned too.
     """
     resting, guess = _equilibria(orbit, states[place])
     row = np.zeros((1, guess.size))
@@ -277,7 +277,7 @@ def _at_saddles(
     period: float,
     passages: int,
 ) -> Ending | None:
-    """The end at saddles.
+    """Return the end at saddles, if any.
 
     passages: how often the orbit passes a single one in a period; each takes its share of the period.
     """
@@ -337,7 +337,7 @@ def _nears(nodes: Sequence[Node], saddle: Array, growth: float, decay: float) ->
 
 
 def _by_period(node: Node) -> float:
-    """dp/dT along the branch."""
+    """Return dp/dT along the branch."""
     return float(node.tangent[-1] / node.tangent[-2]) if node.tangent[-2] else float("inf")
 
 
@@ -407,7 +407,7 @@ def merged(nodes: Sequence[Node], turn: int, label: Bifurcation | None) -> Endin
 def _named(orbit: Orbit, label: Bifurcation) -> Bifurcation:
     """Return the bifurcation of the other branch.
 
-    At which this one ends: of the half orbit, or of the symmetric one.
+    This branch ends at it: at one of the half orbit, or of the symmetric one.
     """
     half = label.period / 2
     if label.repeats is not None and label.repeats % 2:

@@ -165,7 +165,7 @@ class EquilibriumPoint(DensePoint, PlainPoint):
     def several(self, before: Readings, after: Readings) -> list[RankedTest]:
         """Return tests for eigenvalues that cross together.
 
-        Within one step, so that products over them keep their sign.
+        They cross within one step, so that products over them keep their sign.
         """
         # A node may lie at the crossing itself, where the real parts are rounding errors.
         least = [REAL * float(np.abs(r.multipliers).max()) for r in (before, after)]
@@ -182,7 +182,7 @@ class EquilibriumPoint(DensePoint, PlainPoint):
     def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
         """Return the bifurcation at a zero.
 
-        Of a test function; rank: which of the pairs, ordered by real part, crosses.
+        The zero is that of a test function; rank: which of the pairs, ordered by real part, crosses.
         """
         family = self.family
         values, vectors = eigenvectors(self.matrix())
@@ -282,7 +282,7 @@ def resting_family(
 ) -> EquilibriumFamily:
     """Return the family of equilibria through a point.
 
-    With the sizes of its states.
+    The sizes of its states are those at the point.
     """
     own = np.maximum(np.abs(point), max(1e-2 * float(np.abs(point).max()), 1e-1))
     own[np.array(model.angles, bool)] = 1.0

@@ -181,7 +181,7 @@ def _long_periods(
 ) -> Branch:
     """Return the curve of a homoclinic orbit.
 
-    In two parameters, from the end of a branch.
+    The curve is in two parameters and begins at the end of a branch.
     """
     model = branch.model.with_values(**{branch.parameter: float(branch.values[-1, 0])})
     for name in names:
@@ -288,7 +288,7 @@ def _cycle(
 ) -> tuple[ShootingFamily, Array]:
     """Return the family through a map cycle.
 
-    And its unknowns there.
+    The unknowns at the cycle are returned too.
     """
     if method is not None or half_map:
         raise KapitzaError(
@@ -307,7 +307,7 @@ def orbit_family(
     method: Anything,
     half_map: bool,
 ) -> tuple[Family, Array]:
-    """The family through an orbit, and its unknowns there."""
+    """Return the family and unknowns through an orbit."""
     if isinstance(start, Bifurcation):
         raise KapitzaError(
             "Pass the bifurcation alone to follow its curve, or switch_branch(bifurcation) to leave on it."
@@ -329,7 +329,7 @@ def shooting_family(
 ) -> tuple[ShootingFamily, Array]:
     """Return the shooting family through an orbit.
 
-    On a number of nodes, and its unknowns there.
+    The number of nodes is given; the unknowns at the orbit are returned too.
     """
     flow = branch_flow(model, (parameter,))
     point, period, repeats = orbit.points[0], orbit.period, orbit.repeats
@@ -366,7 +366,7 @@ def _solved(model: Model, start: Anything, period: float | None, method: Anythin
 def _closes(model: Model, orbit: PeriodicOrbit) -> bool:
     """Return whether an orbit solves the model.
 
-    At its present values, so that the continuation may begin on it without solving again.
+    If it does at the present values, the continuation may begin on it without solving again.
     """
     if orbit.loop is None or orbit.section_phase or orbit.points.shape[1] != len(model.states):
         return False

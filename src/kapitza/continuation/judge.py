@@ -144,7 +144,7 @@ def rounding_defect(segments: Array) -> float:
 def certified_defect(orbit: Orbit, exact: Monodromy) -> float:
     """Return the relative defect of multipliers.
 
-    From the trivial one, and from det against ∫ trace.
+    It is that of the trivial multiplier, and of det against ∫ trace.
     """
     try:
         problem = orbit.frame.problem.at(orbit.vector, orbit.period)

@@ -77,10 +77,9 @@ class Stretch:
     ) -> Node | None:
         """Locate a sign change of a test function.
 
-        To rounding; None where that is at one of the places `apart`.
+        It is located to rounding; None where it is at one of the places `apart`.
         Secants within a bracket, the value at an end that stays being lowered (Anderson and Björck, BIT 13 (1973)
-        253).
-        Next to a singular matrix the function is noise: the search ends where it is smallest.
+        253). Next to a singular matrix the function is noise: the search ends where it is smallest.
         """
         found = {s: function(node.readings) for s, node in self.known.items() if not _near(s, apart, SAME_PLACE)}
         if len(found) < 2:
@@ -127,7 +126,7 @@ class Stretch:
     def _bracket(found: dict[float, float]) -> tuple[float, float] | None:
         """Return places that bracket a sign change.
 
-        Of those computed; None where there is no change.
+        They are two of those computed; None where there is no change.
         """
         places = sorted(found)
         pairs = [(a, b) for a, b in pairwise(places) if found[a] * found[b] <= 0]
@@ -140,7 +139,7 @@ class Stretch:
     def bisected(self, side: Callable[[Readings], object], tolerance: float = 1e-9) -> Node:
         """Locate the change of a property by bisection.
 
-        As near as points can be corrected; the last point before the change.
+        The result is the last point before the change, as near to it as points can be corrected.
         """
         before = side(self.first.readings)
         # An earlier search on the same stretch may have left points close to the change.
@@ -182,7 +181,7 @@ def _near(place: float, places: Sequence[float], distance: float) -> bool:
 def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
     """Return the bifurcations between two nodes.
 
-    Of one mesh, in the order of arclength.
+    Both nodes are on one mesh; the order is that of arclength.
     """
     before, after, at = first.readings, last.readings, first.at
     if before.sequence != after.sequence:

@@ -129,7 +129,7 @@ def follow_long(
 ) -> Branch:  # fmt: skip
     """Trace the curve of long-period orbits.
 
-    With the period of the last one of a branch that ends in a homoclinic orbit.
+    The period is that of the last orbit of a branch that ends in a homoclinic orbit.
     """
     if branch.ends[1] not in LONG or branch.model.is_map:
         raise KapitzaError(

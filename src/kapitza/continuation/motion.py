@@ -481,7 +481,7 @@ class ShootingPoint(PlainPoint):
     def _strained(self) -> bool:
         """Tell whether sensitivities grow along the orbit.
 
-        Then it depends strongly on the parameters.
+        Such an orbit depends strongly on the parameters.
         """
         by_parameter = np.abs(self.inner.sensitivities) / self.frame.sizes[:, None] * self.frame.parameter_sizes
         return bool(by_parameter.max() > STRAINED)

@@ -65,7 +65,7 @@ def lyapunov_coefficient(family: Rates, own: Array, square: float) -> float:
 def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple[float, float]:
     """Return l₁ by differences of one step.
 
-    And the sum of the sizes of its terms.
+    The sum of the sizes of its terms is returned too.
     """
     n, omega = family.size, float(np.sqrt(square))
     matrix = _slopes(family, own, np.zeros((1, n)))[0]
@@ -113,7 +113,7 @@ def _slopes(family: Rates, own: Array, moves: Array) -> Array:
 def _pair(matrix: Array, omega: float) -> tuple[Complex, Complex] | None:
     """Return left and right eigenvectors at iω.
 
-    Of the eigenvalue nearest to iω; None if it is real.
+    The eigenvalue is the one nearest to iω; None if it is real.
     """
     values, right = eigenvectors(matrix)
     place = int(np.argmin(np.abs(values - 1j * omega)))
@@ -128,10 +128,8 @@ def cubic_coefficient(inner: ShootingPoint, v: Array, w: Array) -> float:
     """Return the cubic coefficient of a doubling.
 
     w·[C(v, v, v) + 3 B(v, (1 - M)⁻¹ B(v, v))]/6 of the return map: its sign decides on which side the doubled orbits
-    are
-    (Kuznetsov, Elements of Applied Bifurcation Theory, 5.4.2). The return map of an autonomous orbit is that to the
-    plane
-    of the phase condition.
+    are (Kuznetsov, Elements of Applied Bifurcation Theory, 5.4.2). The return map of an autonomous orbit is that to the
+    plane of the phase condition.
     """
     n, step, sizes, start = inner.frame.size, CUBIC_STEP, inner.frame.sizes, inner.start()
     section = return_map(inner)

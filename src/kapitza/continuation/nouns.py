@@ -72,12 +72,9 @@ class Critical:
     """Critical multiplier (or eigenvalue) of a bifurcation.
 
     critical: the multiplier (eigenvalue) that crosses the circle (or the axis); vector: (n,) its direction in state
-    space;
-    frequency: imaginary part of the eigenvalue at a Hopf point, angle of the pair at Neimark-Sacker; coefficient:
-    first
-    Lyapunov coefficient of a Hopf point, negative where it is supercritical; tangent: (N,) of the branch at a branch
-    point,
-    in its unknowns.
+    space; frequency: imaginary part of the eigenvalue at a Hopf point, angle of the pair at Neimark-Sacker;
+    coefficient: first Lyapunov coefficient of a Hopf point, negative where it is supercritical; tangent: (N,) of the
+    branch at a branch point, in its unknowns.
     """
 
     critical: complex

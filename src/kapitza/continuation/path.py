@@ -32,7 +32,7 @@ from kapitza.solve import (
 def between(low: Node, high: Node, metric: Array, share: float) -> tuple[Array, Array]:
     """Return point and direction between two nodes.
 
-    By Hermite's cubic along the tangents at both, at a share of the distance.
+    Hermite's cubic along the tangents at both is evaluated at a share of the distance.
     A straight line where the meshes differ or a tangent points backwards, as after a corner of the branch.
     """
     chord = high.z - low.z
@@ -195,11 +195,10 @@ class ChordNewton:
     Chord steps use the matrix of the node before, on residuals without tangents.
 
     Where the matrix is small it is continued from the last two nodes and updated on the way (Broyden), which saves a
-    third of the chord steps.
-    chords: most chord steps (0: none). nearness: scaled step at which they end. tolerance: of the last Newton step,
-    whose own error is its square. turn: a tangent that turns by more than this cosine allows is a jump to another
-    branch, or a step too long: refused (below `short` it is a corner, and taken), and so is a correction longer than
-    the step. 0: neither is looked at.
+    third of the chord steps. chords: most chord steps (0: none). nearness: scaled step at which they end. tolerance: of
+    the last Newton step, whose own error is its square. turn: a tangent that turns by more than this cosine allows is a
+    jump to another branch, or a step too long: refused (below `short` it is a corner, and taken), and so is a
+    correction longer than the step. 0: neither is looked at.
     """
 
     chords: int = 6
@@ -240,7 +239,7 @@ class ChordNewton:
     def _rough(self) -> dict[Update, NewtonSettings]:
         """Settings of the chord steps.
 
-        With a matrix that is kept or updated.
+        The matrix is kept or updated.
         """
         kinds: tuple[Update, ...] = ("chord", "broyden")
         return {kind: NewtonSettings(self.nearness, self.chords, update=kind, foresight=0.1) for kind in kinds}
@@ -254,7 +253,7 @@ class ChordNewton:
     def _matrix(self, guess: Guess, system: Bordered[FamilyPoint]) -> tuple[Linearised | None, Update]:
         """Return the first matrix of the chord steps.
 
-        And how it is kept.
+        How it is kept is returned too.
         """
         at = guess.node.at
         small = at.small_matrix()
@@ -367,7 +366,7 @@ def first_node(family: Family, z: Array, direction: float, tolerance: float = 1e
 def corrected_at(
     family: Family, z: Array, rows: Array, targets: Array, tolerance: float = 1e-11, iterations: int = 25
 ) -> Outcome[Node]:
-    """The node that satisfies border rows, by damped Newton."""
+    """Correct a point to border rows by damped Newton."""
     settings = NewtonSettings(tolerance, iterations, update="reuse")
     found = newton(Bordered(family, rows, targets), z, settings, family.scale)
     if not found.status.ok or _bordered(found.linearised) is None:

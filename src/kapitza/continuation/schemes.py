@@ -217,7 +217,7 @@ class HarmonicScheme:
     def remeshed(self, z: Array) -> tuple[Scheme, Array] | None:
         """Return a series with more harmonics.
 
-        Where the last ones have grown.
+        The number is raised where the last harmonics have grown.
         """
         frame, h = self.frame, self.equations.harmonics
         if self.tail(z) < SMALL_TAIL or 2 * h > self.method.max_harmonics * (frame.repeats or 1):

@@ -28,7 +28,7 @@ OBLIQUE = 0.2
 def better_section(node: Node, turning: bool, extent: float) -> tuple[Node | None, float]:
     """Return the node at a better section.
 
-    And its extent.
+    Its extent is returned too.
     turning: the flow at the section turned within the last steps; extent: of the orbit before (see `_radial`). Only
     orbits by shooting have a section that can be moved; None where it stays.
     """

@@ -167,7 +167,7 @@ def _new_cycle(model: Model, bifurcation: Bifurcation, free: FreeParameter) -> t
 
 
 def _new_orbit(model: Model, bifurcation: Bifurcation, free: FreeParameter) -> tuple[ShootingFamily, Array, Array]:
-    """The same for orbits."""
+    """Return the family of orbits that leave."""
     repeats, period = bifurcation.repeats, bifurcation.period
     if bifurcation.kind is Kind.DOUBLING:
         period *= 2
@@ -274,7 +274,7 @@ def _at_section(flow: Flow, bifurcation: Bifurcation) -> Array:
 def _born_at_hopf(model: Model, bifurcation: Bifurcation, free: FreeParameter, amplitude: float) -> Node:
     """Return a small orbit near a Hopf point.
 
-    Along the real part of the eigenvector, with T = 2π/ω.
+    It lies along the real part of the eigenvector, with T = 2π/ω.
     """
     vector, omega = np.asarray(bifurcation.vector), bifurcation.frequency
     point, value = bifurcation.point, bifurcation.value

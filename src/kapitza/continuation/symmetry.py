@@ -33,7 +33,7 @@ class LinearSymmetry:
     def spans(self) -> tuple[float, ...]:
         """Return the excitation periods of a half orbit.
 
-        After which an orbit can meet its mirror image: shift itself, or one period for none.
+        An orbit can meet its mirror image after the shift itself, or after one period for none.
         """
         return (self.shift,) if self.shift else (1.0,)
 

@@ -263,7 +263,7 @@ class Trace:
     def _merged(self) -> bool:
         """Return whether the branch turned round at its end.
 
-        Then the nodes after the turn are left out.
+        If so, the nodes after the turn are left out.
         """
         if self._turn is None:
             return False
@@ -369,7 +369,7 @@ class Trace:
     def _clipped(self, node: Node, place: int, name: str, bound: float) -> Node | None:
         """Return the node at a passed bound.
 
-        Where there is none the branch ends at the node before.
+        If there is none, the branch ends at the node before.
         """
         before = self.nodes[-1]
         share = (bound - before.z[place]) / ((node.z[place] - before.z[place]) or 1.0)
@@ -422,7 +422,7 @@ class Trace:
         ]
 
     def _refreshed(self, node: Node) -> Node:
-        """The node in fresh coordinates: section, mesh, phase, sizes."""
+        """Return the node with fresh section, mesh, phase, sizes."""
         moved, self._extent = better_section(node, self._turned > 1, self._extent)
         self._turned = 0
         if moved is not None:
@@ -436,7 +436,7 @@ class Trace:
     def _beyond(self) -> Node | None:
         """Return an orbit just past a graze.
 
-        Of another event sequence, from which the continuation goes on; None where none is found.
+        It has another event sequence, and the continuation goes on from it; None where none is found.
         The other sequence may live on either side of the graze: both are tried, further and further away.
         """
         if self._leaps >= MOST_LEAPS:
@@ -500,7 +500,7 @@ def _turned_round(before: Node, node: Node) -> bool:
 def _passing(before: Node, node: Node, place: int, value: float) -> list[Array]:
     """Return unknowns where one takes a value.
 
-    Between two nodes, by the cubic through both.
+    They are between two nodes, by the cubic through both.
     A step round a fold passes a value beyond both of its ends twice: a start next to a fold is passed so.
     """
     first, last = before.z[place] - value, node.z[place] - value

@@ -24,7 +24,7 @@ def undamped(
 ) -> tuple[Model, tuple[str, ...]]:
     """Return the model without force and damping.
 
-    And the names of the dampings, of which the first unfolds its families.
+    The names of the dampings are returned too; the first unfolds its families.
     """
     forces = (force,) if isinstance(force, str) else tuple(force)
     dampings = (damping,) if isinstance(damping, str) else tuple(damping)
@@ -43,7 +43,7 @@ def _unfolded(
 ) -> tuple[Model, tuple[str, ...]]:
     """Return an autonomous model with unfolding damping.
 
-    And with the clock that distinguishes the orbits of its families.
+    A clock is added that distinguishes the orbits of its families.
     """
     if forces:
         raise KapitzaError(f'"{model.name}" has no excitation: there is no force to leave out.')

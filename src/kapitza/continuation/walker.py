@@ -141,7 +141,7 @@ def assembled(forward: Trace, backward: Trace | None, method: str) -> Branch:
 def reach_of(value: float, other: float = 0.0) -> float:
     """Return the size of a parameter.
 
-    For ranges that are not given.
+    It serves for ranges that are not given.
     other: another value of it, for one that is zero to rounding.
     """
     return abs(value) if abs(value) > NARROW * abs(other) else abs(other) or 1.0

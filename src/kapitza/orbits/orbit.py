@@ -267,7 +267,7 @@ class PeriodicOrbit(Shown):
     solver = Inside["SolverReport | None"]("solution")
 
     def with_(self, **changes: Anything) -> PeriodicOrbit:
-        """The same orbit with other values of some fields."""
+        """Return the orbit with other values of fields."""
         return with_parts(self, changes)
 
     def __getstate__(self) -> dict[str, Any]:

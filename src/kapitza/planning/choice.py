@@ -97,7 +97,7 @@ class Choice:
     def levels(self) -> Array:
         """Values of the swept setting.
 
-        In order, the chosen one last; empty without a sweep.
+        The chosen one comes last; empty without a sweep.
         """
         if self.approach == "state" or self.sweep is None:
             return np.empty(0)

@@ -102,7 +102,7 @@ def wanted(
 ) -> Wanted:
     """Return the wanted quantities.
 
-    At the values (k,) of the free parameters, known to width (k,).
+    They are taken at the values (k,) of the free parameters, known to width (k,).
     aim: relative width that is enough, for all of them.
     """
     asked: list[Want] = list(names) if want is None else list(want)
@@ -145,5 +145,5 @@ def _quantity(model: Model, names: Sequence[str], values: Array, width: Array, w
 
 
 def _real(value: complex) -> float:
-    """The number, NaN where it is not real."""
+    """Return the number, NaN where it is complex."""
     return value.real if abs(value.imag) <= 1e-12 * abs(value) else float("nan")

@@ -61,10 +61,7 @@ class DelayedRunner:
         return Runs(told, peaks, size, np.zeros(shape))
 
     def channels(self, choice: Choice) -> tuple[str, ...]:
-        """Return the channels of a choice.
-
-        In the order of `motion`.
-        """
+        """Return the channels of a choice, in `motion` order."""
         return tuple(choice.channels)
 
     def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
@@ -79,7 +76,7 @@ class DelayedRunner:
     def _times(self, choice: Choice) -> tuple[Array, int]:
         """Return the times of the whole run.
 
-        And the number of samples before the recording.
+        The number of samples before the recording is returned too.
         """
         before = int(np.ceil(choice.settle / choice.step - 1e-9))
         return np.asarray(choice.begin + np.arange(before + choice.samples) * choice.step, float), before

@@ -63,7 +63,7 @@ def done_by(fit: Estimate) -> tuple[Done, ...]:
 def _next_piece(nodes: Array, first: int, end: float) -> int:
     """Return the first node of the next piece.
 
-    Behind the piece that begins at node `first` and ends at time `end`.
+    The present piece begins at node `first` and ends at time `end`.
     Nodes (J,) of all pieces follow each other, and those of two records may have the same times.
     """
     rest = nodes[first + 1 :]

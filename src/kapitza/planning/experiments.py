@@ -90,10 +90,7 @@ class Experiments:
         return self._under(choice.drive).motion(choice, values)
 
     def channels(self, choice: Choice) -> tuple[str, ...]:
-        """Return the channels of a choice.
-
-        In the order of `motion`.
-        """
+        """Return the channels of a choice, in `motion` order."""
         return self._under(choice.drive).channels(choice)
 
     def _under(self, drive: str) -> Runner | DelayedRunner:

@@ -107,7 +107,7 @@ SINGULAR = 1e-13
 def outputs_of(source: Estimate | Model, channels: Container[str]) -> dict[str, str]:
     """Return what the channels of a fit measure.
 
-    In plain notation; sensors with their gain and their unknown parameters.
+    They are in plain notation; sensors contain their gain and their unknown parameters.
     """
     if not isinstance(source, Estimate) or source.settings is None:
         return {}
@@ -183,8 +183,7 @@ def _of_one_sign(draws: Array, centre: Array) -> Array:
 
     Draws (S, k), centre (k,): v exp((θ - v)/v), equal to θ to first order.
     A Gaussian at two standard errors from zero has 2 % of its draws at the other sign, and a motion with negative
-    damping
-    diverges.
+    damping diverges.
     """
     scale = np.where(centre != 0, centre, 1.0)
     return scale * np.exp(np.clip((draws - centre) / scale, -LARGEST_LOG, LARGEST_LOG))

@@ -53,7 +53,7 @@ class Limits:
     def share(self, runs: Runs, choices: Sequence[Choice]) -> Array:
         """Return the used share (C,) of the tightest limit.
 
-        That any draw may use; infinite where a motion diverges.
+        It is the largest of all draws; infinite where a motion diverges.
         """
         bounds = np.array([self.bounds[text] for text in self.simulated])
         if bounds.size:

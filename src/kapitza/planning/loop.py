@@ -186,7 +186,7 @@ class _Asked:
     def fingerprint(self) -> str:
         """Fingerprint of a campaign.
 
-        Of what runs in one folder must have in common; aim and search may change from call to call.
+        It covers what runs in one folder must have in common; aim and search may change from call to call.
         """
         before = self.source.data if isinstance(self.source, Estimate) else None
         asked = (self.vary, self.run, self.want, self.limits, self.missing)

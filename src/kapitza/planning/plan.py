@@ -154,7 +154,7 @@ class _Task:
     criterion: Criterion
 
     def tried(self, search: Search) -> Tried:
-        """Every experiment that the search tried."""
+        """Return every experiment that the search tried."""
         log: list[Tried] = []
 
         def score(points: Array, count: int) -> Array:
@@ -189,7 +189,7 @@ class _Task:
     ) -> list[Expected]:
         """Return what the experiments of the table promise.
 
-        Over more draws; those beyond a limit at these are left out.
+        More draws are used; experiments beyond a limit at these are left out.
         """
         if not choices:
             return []
@@ -264,7 +264,7 @@ class _Beside:
 
 
 def _mean(widths: Array) -> Array:
-    """Geometric mean (w,) of widths (D, w)."""
+    """Return the geometric mean (w,) of widths (D, w)."""
     with np.errstate(divide="ignore"):
         return np.exp(np.nanmean(np.log(widths), axis=0))
 
@@ -323,7 +323,7 @@ def _template(
     measure: Mapping[str, float] | Sequence[str] | None,
     done: Sequence[Done],
 ) -> Choice:
-    """The run that everything not varied is taken from."""
+    """Return the run with everything not varied."""
     noise = dict(source.noise) if isinstance(source, Estimate) else {}
     if run is not None:
         noise |= run.channels
@@ -351,6 +351,6 @@ def _template(
 def template_of(fit: Estimate) -> Choice:
     """Return the first run of a fit.
 
-    From rest, with its settings, length, sampling and noise.
+    It starts from rest, with the settings, length, sampling and noise of that run.
     """
     return _template(fit.model, fit, None, None, done_by(fit))

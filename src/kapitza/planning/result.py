@@ -54,7 +54,6 @@ class Expected:
     """Experiment with the errors to expect.
 
     Standard errors (w,) of what is wanted: now, and after the experiment with its 5-95 % band, low … high.
-    Standard errors (w,) of what is wanted: now, and after the experiment with its 5-95 % band, low … high.
 
     outcomes: branches that it may land on; share: of the tightest limit that it may use; beyond: how many times larger
     than any motion so far (NaN where nothing was measured); with_laws: widths after it where the laws of `missing` are
@@ -198,10 +197,7 @@ class Plan(Shown):
         return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="rank"))
 
     def words(self, choice: Choice) -> str:
-        """Describe an experiment.
-
-        With the units of the model.
-        """
+        """Describe an experiment with the model's units."""
         said = [f"drive {choice.drive}"] if choice.drive else []
         for name, value in choice.settings.items():
             unit = self.model.parameter(name).unit
@@ -230,7 +226,7 @@ class Plan(Shown):
         return "\n".join([*lines, *self.unimproved(), *self.doubts()])
 
     def doubts(self) -> list[str]:
-        """What weakens every promise of the plan."""
+        """Return what weakens every promise of the plan."""
         return [
             f"  {name} has no bounds and may be of either sign: plans with the wrong one count too; give it bounds"
             for name in self.knowledge.either
@@ -256,10 +252,7 @@ class Plan(Shown):
         return remarks
 
     def unimproved(self) -> list[str]:
-        """Return what no tried experiment would improve.
-
-        And why.
-        """
+        """Return what no tried experiment improves, with reasons."""
         finite = np.isfinite(self.tried.scores)
         if not finite.any():
             return []
@@ -280,10 +273,7 @@ class Plan(Shown):
         return lines
 
     def _weakest(self, information: Array) -> str:
-        """Describe the least known combination of parameters.
-
-        After the run.
-        """
+        """Describe the parameter combination least known afterwards."""
         spread = covariance(self.knowledge.information + information)
         scale = np.where(self.knowledge.values != 0, np.abs(self.knowledge.values), 1.0)
         _, vectors = np.linalg.eigh(spread / np.outer(scale, scale))  # any sign: made positive at its largest entry
@@ -300,7 +290,7 @@ class Plan(Shown):
     ) -> pd.DataFrame:
         """Return widths after shorter and longer runs.
 
-        Of the same experiment, one row per duration [s].
+        The experiment is the same; the table has one row per duration [s].
         """
         choice = self.expected[number].choice
         choices = [replace(choice, duration=max(choice.step, share * choice.duration)) for share in shares]
@@ -329,17 +319,14 @@ class Plan(Shown):
         return tuple(dropped)
 
     def _widths(self, choices: list[Choice]) -> Array:
-        """Geometric mean widths (C, w) over the draws."""
+        """Return geometric mean widths (C, w) over draws."""
         runner = Experiments(self.model, self.knowledge.names, outputs=self.outputs, drives=self.drives)
         told = runner.run(choices, self.knowledge.some(8)).information
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.exp(np.log(self.wanted.widths(self.knowledge.information + told)).mean(axis=1))
 
     def take(self, record: Record, number: int = 0) -> tuple[Record, dict[str, float]]:
-        """Pair a recording with its settings.
-
-        As `identify` takes it.
-        """
+        """Pair a recording with its settings for `identify`."""
         return record, dict(self.expected[number].choice.settings)
 
     def sheet(self, path: str | os.PathLike[str]) -> None:
@@ -395,7 +382,7 @@ class Plan(Shown):
     def plot(self, x: str = "", y: str = "", path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the map of expected widths.
 
-        Over two choices, by default the first two that have a range.
+        The axes are two choices, by default the first two that have a range.
         Bright is narrow; hatched is beyond a limit; dashed encloses choices where the draws disagree; stars are the
         experiments of the table, squares the runs measured before. With one range or none: widths of the experiments.
         """

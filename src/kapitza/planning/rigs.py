@@ -23,9 +23,8 @@ CHUNK = 0.1
 
 
 def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callable[[Choice], Record]:
-    """Return a function that measures a choice.
+    """Return a function that measures choices on a rig.
 
-    On a rig.
     The rig must have the settings as parameters and the channels as outputs. Limits on measured channels are tested
     every 0.1 s: the rig is stopped at once, and the run refused, where one is passed.
     """
@@ -100,9 +99,6 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
 
 
 def _measured(text: str, model: Model, rig: Rig) -> bool:
-    """Return whether a limit can be tested.
-
-    On the outputs that the rig measures.
-    """
+    """Return whether the rig's outputs can test a limit."""
     names = {str(s) for s in parse_expression(text, (*model.states, *model.names, *rig.outputs)).free_symbols}
     return names <= set(rig.outputs)

@@ -46,7 +46,7 @@ class Rival:
     def outputs(self, run: Choice) -> dict[str, str]:
         """Return what the channels of a run measure.
 
-        Where the rival is a fit that states it.
+        A rival that is a fit states them.
         """
         return outputs_of(self.model if self.source is None else self.source, run.channels)
 
@@ -219,7 +219,7 @@ def tell_apart(
 def _ratio(true: Rival, other: Rival, choice: Choice) -> float:
     """Return ½ min χ² of the other model.
 
-    On the noise-free motion of the true one.
+    It is fitted to the noise-free motion of the true one.
     """
     runner = Experiments(true.model, true.free, outputs=true.outputs(choice))
     times, states = runner.motion(choice, true.draws[0])

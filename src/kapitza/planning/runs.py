@@ -7,8 +7,8 @@ Rows are divided by the noise; the state is eliminated by a QR factorisation, so
 F = R₂₂ᵀ R₂₂ with R = qr([rows by x₀, rows by θ]).
 
 In a chaotic run |J| grows until one such elimination is far too optimistic (widths of 1e-12 of the right ones at
-1e30).
-So a window ends where |J| reaches `GROWTH`, and the next has a separate unknown state: F is the sum over windows.
+1e30). So a window ends where |J| reaches `GROWTH`, and the next has a separate unknown state: F is the sum over
+windows.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ class Runs:
     """Runs of C choices at D draws.
 
     information (C, D, k, k); peaks (C, D, l): largest value of each limited expression; size (C, D): standard
-    deviation
-    of the first channel, which separates branches; growth (C, D): largest |J| inside a window.
+    deviation of the first channel, which separates branches; growth (C, D): largest |J| inside a window.
     Runs that fail (a motion that leaves every bound) are NaN.
     """
 
@@ -121,10 +120,7 @@ class Runner:
         return result
 
     def channels(self, choice: Choice) -> tuple[str, ...]:
-        """Return the channels of a choice.
-
-        In the order of `motion`.
-        """
+        """Return the channels of a choice, in `motion` order."""
         return self._observation(choice).channels
 
     def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
@@ -144,7 +140,7 @@ class Runner:
     def _together(self, choices: Sequence[Choice], draws: Array) -> Runs:
         """Run choices that differ in numbers alone.
 
-        As members of one batch; members lead.
+        They are members of one batch; members lead.
         """
         vectors = np.concatenate([parameter_rows(self.model, self.free, choice, draws) for choice in choices])
         starts = np.repeat([self.model.state(choice.start) for choice in choices], len(draws), axis=0)
@@ -204,10 +200,7 @@ class Runner:
         return np.ceil(wait / periods - 1e-9) * periods
 
     def _fine(self, choice: Choice, vectors: Array, length: float) -> int:
-        """Return the number of samples that test limits.
-
-        Over a length of time.
-        """
+        """Return how many samples test limits over a length."""
         step = choice.step
         if self._limited and self.model.excitation is not None:
             step = min(
@@ -385,7 +378,7 @@ def parameter_rows(model: Model, free: Sequence[str], choice: Choice, draws: Arr
 def limited(model: Model, limits: Sequence[str]) -> tuple[list[Expression], list[bool]]:
     """Parse the expressions of limits.
 
-    In plain notation, and which of them limit a drift.
+    They are in plain notation; which of them limit a drift is returned too.
     """
     names = [*model.states, *model.names, *(s.name for s in model.signals)]
     parts = [drift_of(text) for text in limits]

@@ -21,9 +21,8 @@ class Search:
     """How many experiments a plan tries.
 
     points: of a Sobol sequence over all that may be chosen; polish: of the local search around the best of them, random
-    steps and then Nelder-Mead.
-    draws: values of the parameters over which every experiment is averaged; shown: those for the experiments in the
-    table, from which their bands are taken. seed: of both.
+    steps and then Nelder-Mead. draws: values of the parameters over which every experiment is averaged; shown: those
+    for the experiments in the table, from which their bands are taken. seed: of both.
 
     Examples
     --------

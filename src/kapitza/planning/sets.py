@@ -67,7 +67,7 @@ class Reading:
     def of(cls, bifurcation: Bifurcation, noise: float, label: str = "") -> Reading:
         """Return the measured place of a bifurcation.
 
-        Along its parameter, as a measurement on a rig gives it: a fold, a doubling.
+        The place along its parameter, such as a fold or a doubling, is what a rig measures.
         noise: standard deviation of the measured place. It is followed to other values of the parameters.
         """
         here = dict(zip(bifurcation.model.names, np.asarray(bifurcation.values).tolist(), strict=True))

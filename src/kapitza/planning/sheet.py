@@ -49,7 +49,7 @@ class Entry:
 
 
 def as_table(choice: Choice) -> dict[str, Any]:
-    """The choice as a TOML table."""
+    """Convert the choice to a TOML table."""
     table: dict[str, Any] = {
         name: value for name in FIELDS if (value := _field(choice, name)) not in (0.0, "state", "")
     }
@@ -107,7 +107,7 @@ def from_table(table: Mapping[str, Any]) -> Choice:
 def _numbers(table: Mapping[str, Any], name: str) -> dict[str, float]:
     """Read a table of numbers by name.
 
-    Inside a table; empty where there is none.
+    The table is inside another one; the result is empty where there is none.
     """
     inside = checks.table(name, table.get(name, {}), error=DataError)
     return {
@@ -192,7 +192,7 @@ def read_sheet(path: str | os.PathLike[str]) -> list[Choice]:
 def write_run(folder: Path, entry: Entry, record: Record) -> None:
     """Write the recording of a run.
 
-    Before the journal names it: a kill between both leaves a file, not a gap.
+    It is written before the journal names it: a kill between both leaves a file, not a gap.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write(record, folder / entry.file)
@@ -239,7 +239,7 @@ def write_journal(folder: Path, campaign: str, entries: Sequence[Entry]) -> None
 def read_journal(folder: Path) -> tuple[list[Entry], list[tuple[Record, Mapping[str, float]]]]:
     """Return entries and recordings of a campaign.
 
-    That `begin_journal` found or began here.
+    `begin_journal` found or began the campaign here.
     """
     _, tables = checks.toml_file("journal", folder / JOURNAL, LARGEST_JOURNAL)
     entries, runs = [], []

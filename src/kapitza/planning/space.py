@@ -36,7 +36,7 @@ class Axis:
     def value(self, share: float) -> Any:
         """Return the value at a share.
 
-        From 0 to 1 of the axis.
+        The share is between 0 and 1.
         """
         if self.options:
             return self.options[min(int(share * len(self.options)), len(self.options) - 1)]

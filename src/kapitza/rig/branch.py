@@ -29,10 +29,9 @@ class RigPoint:
 
     value: of the parameter followed; z: (N,) unknowns with it. residual: rms of the residuals over their deviations.
     effort: rms of the periodic control over that of the controlled coordinate's own acceleration. beyond: amplitude of
-    the
-    modes that are not unknowns, as a share of the scales. measurements: that this point took. sign: of the determinant
-    of the Jacobian by the demands, which changes where a real multiplier passes 1. spread: covariance of the demands at
-    which the control would vanish exactly, J⁻¹ Σ J⁻ᵀ with the residuals and their noise in Σ; channels:
+    the modes that are not unknowns, as a share of the scales. measurements: that this point took. sign: of the
+    determinant of the Jacobian by the demands, which changes where a real multiplier passes 1. spread: covariance of
+    the demands at which the control would vanish exactly, J⁻¹ Σ J⁻ᵀ with the residuals and their noise in Σ; channels:
     the output of each block of demands. refined: measured by `measure_orbit`, so that `spread` is the whole covariance
     of the motion. deviation: of the parameter, at which the control would vanish in the plane across the branch;
     correction: (N,) from z to there by the Jacobian, and across: (N, N) its covariance.
@@ -73,10 +72,7 @@ class RigPoint:
         return "stable" if largest < 1 else "unstable"
 
     def series(self, output: str) -> FourierSeries:
-        """Return the measured motion of an output.
-
-        With the modes of the demand.
-        """
+        """Return an output's motion with the demand's modes."""
         return self.measurement.series(output).with_modes(self.modes)
 
 
@@ -159,12 +155,11 @@ class RigBranch:
     ) -> OrbitSet:
         """Return the motions as orbits with covariance.
 
-        For `identify(model, orbits, ...)`.
+        They are data for `identify(model, orbits, ...)`.
         output: the measured channels, names of states of the model; their rates follow from the series.
         Points are as the continuation left them: within their noise of the free motion, with a covariance from a
-        Jacobian that
-        was carried along, too small near folds. For parameters with calibrated intervals measure those you take by
-        `measure_orbit` first (`with_points`).
+        Jacobian that was carried along, too small near folds. For parameters with calibrated intervals measure those
+        you take by `measure_orbit` first (`with_points`).
         """
         names = (output,) if isinstance(output, str) else tuple(output)
         if not names:
@@ -208,7 +203,7 @@ class RigBranch:
     def with_points(self, points: Mapping[int, RigPoint]) -> RigBranch:
         """Replace some points of the branch.
 
-        Such as those that `measure_orbit` returned.
+        The new ones may come from `measure_orbit`.
         """
         _check_numbers("points", points, len(self), "points", low=0)
         return replace(self, points=tuple(points.get(i, p) for i, p in enumerate(self.points)))
@@ -216,7 +211,7 @@ class RigBranch:
     def with_folds(self, folds: Mapping[int, RigBifurcation]) -> RigBranch:
         """Replace some folds of the branch.
 
-        By their number, such as those that `measure_fold` returned.
+        They are given by number; the new ones may come from `measure_fold`.
         """
         _check_numbers("folds", folds, sum(b.kind == "fold" for b in self.bifurcations), "folds", low=0)
         number, kept = -1, []
@@ -244,7 +239,7 @@ class RigBranch:
 def _check_numbers(what: str, numbers: Iterable[int], count: int, of: str, low: int | None = None) -> None:
     """Refuse numbers that the branch does not have.
 
-    Of points or folds; low: the least, -count by default.
+    They count points or folds; low: the least, -count by default.
     """
     for number in numbers:
         if not (-count if low is None else low) <= number < count:
@@ -341,7 +336,7 @@ def _free_motion(point: RigPoint, name: str) -> tuple[tuple[float, float], Array
 def _coefficient_covariance(point: RigPoint, name: str) -> Array:
     """Return the covariance of the measured coefficients.
 
-    As those of a free motion: sensor noise, and the remaining control.
+    As coefficients of a free motion they contain sensor noise and the remaining control.
     """
     found = point.measurement
     result = np.diag(found.deviations[found.outputs.index(name)] ** 2)

@@ -32,7 +32,7 @@ class Characteristic:
 def refine(function: Characteristic, starts: Complex) -> Complex:
     """Refine roots by Newton's method.
 
-    From each start; those that do not converge are left out.
+    Starts that do not converge are left out.
     """
     roots = np.array(starts, complex).ravel()
     done = np.zeros(roots.size, bool)
@@ -97,7 +97,7 @@ def rightmost(
 ) -> Complex:
     """Return all roots right of `left`.
 
-    With |Im λ| < top, rightmost first (upper half plane).
+    |Im λ| < top; the rightmost comes first (upper half plane).
     chains: guesses for the infinite chains of roots; further starts cover the rectangle up to `real_top`. The number
     of roots found is checked against the argument principle.
     """

@@ -75,8 +75,7 @@ class _Walk:
 
         Bent as the last two chords are: guess, border row and its target.
         Chords reach back as far as the step ahead, and never less than CHORD: the direction between points that are
-        closer than
-        their noise is random.
+        closer than their noise is random.
         """
         weights = 1.0 / self.family.scale**2
         earlier = [*known[:-1][:1], *self.points] if isinstance(known[0], Anchor) else self.points
@@ -101,16 +100,13 @@ class _Walk:
         return guess, row, float(row @ places[0]) + step
 
     def fitted(self, z: Array) -> Array:
-        """Return unknowns in the present number of modes.
-
-        Of an earlier point.
-        """
+        """Return an earlier point in the present modes."""
         return resized(z, self.family.experiment)
 
     def correct(self, guess: tuple[Array, Array, float]) -> Outcome[RigPoint]:
         """Return the point at this guess.
 
-        At the bound of the parameter where the step would pass it.
+        Where the step would pass the bound of the parameter, the point at the bound is returned.
         """
         z, row, target = guess
         bound = self.family.passed(z[-1])
@@ -130,7 +126,7 @@ class _Walk:
         return self._corrected(z, row, bound, length)
 
     def _corrected(self, z: Array, row: Array, target: float, length: float) -> Outcome[RigPoint]:
-        """length: of the step, in scaled unknowns."""
+        """Correct a step of scaled length `length`."""
         experiment = self.family.experiment
         if self.failures and self.failures % self.stepping.renew == 0 and self.points:
             self.jacobian = self.family.jacobian(self.fitted(self.points[-1].z))
@@ -215,8 +211,7 @@ def follow_rig(
         Demands to begin with (None: zero); a period doubling of the rest state, which the branch then leaves.
     parameter : str
         Name of the parameter; bounds: (low, high) at which the continuation ends. No value beyond them, or beyond the
-        bounds
-        that the rig declares, is sent.
+        bounds that the rig declares, is sent.
     direction : int
         +1 or -1: in which direction of the parameter to begin (not from a doubling).
     amplitude : float
@@ -225,10 +220,8 @@ def follow_rig(
         Add modes where those beyond the unknowns hold energy; otherwise refuse.
     record : path
         File to which every measurement and point is written as it is made; with resume=True an interrupted continuation
-        goes
-        on from the points in it, after the last of them was measured again: a rig or a setting that is not the one of
-        the
-        record is refused.
+        goes on from the points in it, after the last of them was measured again: a rig or a setting that is not the one
+        of the record is refused.
     watch : callable
         Called with each point; True ends the continuation.
     monitor : Monitor
@@ -371,7 +364,7 @@ def walk_on(
 ) -> list[RigPoint]:
     """Continue from the last two points.
 
-    Until the watcher or a limit ends it; the points given come first.
+    The watcher or a limit ends it; the points given come first.
     """
     run = _Walk(family, stepping, points[-1].jacobian, add_modes, list(points))
     run.arclength = points[-1].arclength
@@ -427,7 +420,7 @@ def leave_doubling(
 ) -> tuple[RigPoint | Anchor, list[RigPoint]]:
     """Return the first point after a doubling.
 
-    Of the branch that leaves a doubling of the rest state, in the phase of its null vector.
+    The branch leaves a doubling of the rest state, in the phase of its null vector.
     """
     experiment = family.experiment
     if doubling.direction is None or not experiment.tracked:

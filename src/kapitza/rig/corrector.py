@@ -113,7 +113,7 @@ def solved(
 
 
 def in_deviations(found: Residual) -> float:
-    """Rms of the residuals over their standard deviations."""
+    """Return residuals in standard deviations, rms."""
     return float(np.sqrt(np.mean((found.value / found.deviation) ** 2)))
 
 

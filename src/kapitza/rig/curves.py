@@ -120,7 +120,7 @@ def doubling_curve(
 def _extrapolated(found: list[RigBifurcation], second: str, value: float) -> RigBifurcation:
     """Extrapolate a guess from the last two points.
 
-    At the next value of the second parameter.
+    The guess is for the next value of the second parameter.
     """
     if len(found) < 2:
         return found[-1]
@@ -213,9 +213,8 @@ def fold_curve(
 
     At each value a short continuation crosses the fold of the measured branch.
     Each continuation begins with two points of the one before, moved to the new parameters across the branch (the
-    followed
-    parameter is free there, so a fold that moves does not matter), and carries the Jacobian on. Steps of the second
-    parameter should move the motion by no more than a step of the continuation.
+    followed parameter is free there, so a fold that moves does not matter), and carries the Jacobian on. Steps of the
+    second parameter should move the motion by no more than a step of the continuation.
     """
     experiment.check(second)
     if not 0 <= fold < len(branch.folds):

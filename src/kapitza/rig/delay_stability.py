@@ -63,7 +63,7 @@ class Compensation:
             )
 
     def weights(self, delay: float) -> tuple[Array, float]:
-        """c (points,) and the spacing in s."""
+        """Return weights c (points,) and the spacing [s]."""
         count = self.order + 1 if self.points is None else self.points
         spacing = delay if self.spacing is None else self.spacing
         ages = np.arange(count) * spacing / delay
@@ -110,7 +110,7 @@ class DelayStability:
         return self.rate < 0 and self.essential_rate < 0
 
     def table(self) -> pd.DataFrame:
-        """One row of what matters, in SI units."""
+        """Return one row of results, in SI units."""
         import pandas as pd
 
         row: dict[str, Any] = {
@@ -138,7 +138,7 @@ class DelayStability:
         return plot_delay_stability(self, **settings)
 
     def at_delay(self, delay: float) -> DelayStability:
-        """The same test with another delay."""
+        """Return the same test with another delay."""
         return _analyse(replace(self, delay=float(delay)))
 
     def __str__(self) -> str:
@@ -208,7 +208,7 @@ def essential_radius(
 ) -> float:
     """Return the growth of the highest frequencies.
 
-    Over `cycles` delays along a motion: max_s Π_k |ratio(t + s + kτ)|, 0 ≤ s < τ.
+    Over `cycles` delays along a motion it is max_s Π_k |ratio(t + s + kτ)|, 0 ≤ s < τ.
     ratio: m/M cos²θ as a function of time for the pendulum; above 1 on the whole stretch it is a growth.
     """
     instants = start + np.linspace(0.0, delay, points, endpoint=False)[:, None] + delay * np.arange(cycles)[None, :]
@@ -304,7 +304,7 @@ def _robust_rate(weights: Array, ages: Array) -> float:
 def _critical(test: DelayStability) -> float:
     """Return the smallest unstable delay.
 
-    At which a root reaches the imaginary axis; every delay counts when m ≥ M without actuator.
+    A root reaches the imaginary axis there; every delay counts when m ≥ M without actuator.
     """
     if test.actuator is None and test.robust_factor >= 1.0 and test.compensation.spacing is None:
         return 0.0
@@ -344,7 +344,7 @@ def _bisected(test: DelayStability, stable: float, unstable: float) -> float:
 def _first_crossing(test: DelayStability) -> float:
     """Return the critical delay in closed form.
 
-    From |K - Mω² + iCω| = mω²: the delay is the phase over ω.
+    |K - Mω² + iCω| = mω² gives ω; the delay is the phase over ω.
     """
     M, C, K, m = test.mass, test.damping, test.stiffness, test.moving_mass
     squares = np.roots([M**2 - m**2, C**2 - 2 * K * M, K**2])

@@ -53,7 +53,7 @@ class Demand:
         return mixed
 
     def values(self, times: Array, numbers: Array, step: float) -> Array:
-        """(N, 2): value and rate at the samples."""
+        """Return value and rate (N, 2) at samples."""
         return self.taylor(times, numbers, step, 1)
 
     @property
@@ -97,7 +97,7 @@ class Demand:
 def _blend(x: Array, rate: float, degree: int) -> Array:
     """Return Taylor coefficients of the blend.
 
-    In time, at x, which grows by `rate` per second; flat outside [0, 1].
+    They are coefficients in time at x, which grows by `rate` per second; the blend is flat outside [0, 1].
     """
     inside = np.clip(x, 0.0, 1.0)
     slopes = [
@@ -119,7 +119,7 @@ def _blend(x: Array, rate: float, degree: int) -> Array:
 def ramp_length(before: FourierSeries, after: FourierSeries, rate_limit: float, least: int, step: float) -> int:
     """Return the samples of a change.
 
-    Over which the change keeps within the rate limit.
+    Over these the change keeps within the rate limit.
     While two demands blend, the rate is at most the larger of their rates plus the slope of the blend times their
     distance; for that both leave RESERVE of the limit.
     """

@@ -66,7 +66,7 @@ class _RestState(MeasuredSystem):
     def jacobian(self, x: Array) -> Array:
         """Measure the Jacobian by differences.
 
-        Of a quarter of the scale: the rest state is nearly linear, so one serves all forcings.
+        They are a quarter of the scale: the rest state is nearly linear, so one Jacobian serves all forcings.
         """
         here, step = self.measure(x).value, 0.25 * self.size
         columns = [(self.measure(x + step * unit).value - here) / step for unit in np.eye(x.size)]
@@ -128,7 +128,7 @@ class HigherModes:
 def subharmonic_places(experiment: Experiment) -> Array:
     """Return the unknowns of higher subharmonic modes.
 
-    Of the controlled input in the modes that only a doubled motion has, the first mode left out.
+    They belong to the controlled input, in the modes that only a doubled motion has; the first mode is left out.
     """
     modes = [k for k in range(2, experiment.modes + 1) if k % experiment.repeats]
     return np.array([2 * k - 1 + j for k in modes for j in (0, 1)], int)
@@ -139,7 +139,7 @@ def _columns(
 ) -> tuple[Array, Array]:
     """Return central differences of the residuals.
 
-    Of `rows` by the unknowns `places`, and their deviations.
+    `rows` are differenced by the unknowns `places`; deviations are returned too.
     """
     matrix, spread = np.empty((rows.size, places.size)), np.empty((rows.size, places.size))
     for column, place in enumerate(places):
@@ -196,7 +196,7 @@ def find_doubling(
 ) -> RigBifurcation:
     """Find the period doubling of the rest state.
 
-    By det G = 0, without a model of the experiment.
+    det G = 0 is solved without a model of the experiment.
 
     The determinant is scanned upwards from the lower bound until it changes its sign, then located by regula falsi
     (Illinois). Its null vector gives the phase in which the doubled motion leaves. G is that of the first mode of the
@@ -342,7 +342,7 @@ class _Search:
     def _refined(self, now: Sample, slope: float, tolerance: float) -> tuple[float, float, Response, Array]:
         """Refine by secant steps on extrapolated det G.
 
-        For small perturbations, where it is not zero at the zero for finite ones.
+        det G for small perturbations is not zero at the zero for finite ones.
         """
         response = self.without_amplitude(now)
         better = self._inside(now[0] - response.determinant / slope)
@@ -418,7 +418,7 @@ def doubling_at_amplitude(
 def _parameter_deviation(outcome: Solved, row: Array) -> float:
     """Return the standard deviation of the parameter.
 
-    From that of the residuals.
+    It follows from that of the residuals.
     """
     assert outcome.found is not None
     square = np.vstack([outcome.jacobian, row])

@@ -59,9 +59,8 @@ class Experiment:
 
     A rig, and the simulated part of a hybrid test if there is one.
     Unknowns are the Fourier coefficients of every demand. For an input with feedback the residual is measured value
-    minus
-    demand: where it vanishes the control does nothing and the motion is one of the uncontrolled experiment, stable or
-    not. For a driven input it is the force balance of the numerical part at the measured motion and force.
+    minus demand: where it vanishes the control does nothing and the motion is one of the uncontrolled experiment,
+    stable or not. For a driven input it is the force balance of the numerical part at the measured motion and force.
 
     Parameters
     ----------
@@ -130,7 +129,7 @@ class Experiment:
     # -- sizes and frequencies
 
     def base_frequency(self, values: Mapping[str, float]) -> float:
-        """Of the demands: that of the excitation over `repeats`."""
+        """Return the excitation frequency over `repeats`."""
         found: float | None
         if isinstance(self.frequency, str):
             self.check(self.frequency)
@@ -161,7 +160,7 @@ class Experiment:
         return len(self.inputs) * (2 * self.modes + 1)
 
     def sizes(self) -> Array:
-        """(unknowns,) scale of each coefficient."""
+        """Return the scale of each coefficient, (unknowns,)."""
         return np.repeat([self._scales[i.name] for i in self.inputs], 2 * self.modes + 1)
 
     def force_scale(self) -> float:
@@ -175,10 +174,7 @@ class Experiment:
         return max(abs(stiffness), 1e-12) * self._scales[self.part.coordinate]
 
     def demands(self, coefficients: Array, values: Mapping[str, float]) -> dict[str, FourierSeries]:
-        """Return the series of each input.
-
-        From the vector of unknowns.
-        """
+        """Return each input's series from the unknowns."""
         frequency, count = self.base_frequency(values), 2 * self.modes + 1
         if np.shape(coefficients) != (self.unknowns,):
             raise RigError(
@@ -191,10 +187,7 @@ class Experiment:
         }
 
     def pack(self, demands: Mapping[str, FourierSeries]) -> Array:
-        """Return the vector of unknowns.
-
-        From the series of each input.
-        """
+        """Return the unknowns from each input's series."""
         missing = [part.name for part in self.inputs if part.name not in demands]
         if missing:
             raise RigError(f"demands has no series for {', '.join(missing)}; give one for each input.")
@@ -205,7 +198,7 @@ class Experiment:
     def measure(self, coefficients: Array, values: Mapping[str, float], again: bool = False) -> Residual:
         """Measure the residual.
 
-        At these demands and parameters; parameters of the numerical part alone cost no measurement.
+        Demands and parameters are set; parameters of the numerical part alone cost no measurement.
 
         Raises
         ------
@@ -280,7 +273,7 @@ class Experiment:
     def residual(
         self, found: Measurement, demands: Mapping[str, FourierSeries], values: Mapping[str, float]
     ) -> Residual:
-        """The equations at one measurement."""
+        """Return the residual of one measurement."""
         count = 2 * self.modes + 1
         value, spread, beyond, beyond_spread = [], [], [], []
         for part in self.tracked:
@@ -328,7 +321,7 @@ class Experiment:
     def missing_modes(self, found: Residual) -> float:
         """Return the share of modes beyond the unknowns.
 
-        As a share of the scale of their input; 0 when it is noise.
+        It is relative to the scale of their input; 0 when it is noise.
         A force left over in the balance counts by the motion it would cause in the numerical part: near a resonance of
         that part a small force matters.
         """
@@ -354,7 +347,7 @@ class Experiment:
         bounds: tuple[float, float] | None = None,
         **settings: Anything,
     ) -> RigBranch:
-        """What `kz.follow(experiment, start, parameter, bounds)` does; see `kapitza.rig.follow_rig`."""
+        """Follow a branch; see `kapitza.rig.follow_rig`."""
         # The public name, whose arguments are checked.
         from kapitza.rig import follow_rig
 
@@ -388,7 +381,7 @@ class RigFamily:
     def passed(self, value: float) -> float | None:
         """Return the bound that a value passed.
 
-        Of the parameter; None inside.
+        The value is that of the parameter; None inside the bounds.
         """
         low, high = self.bounds
         slack = 1e-9 * self.parameter_scale
@@ -431,7 +424,7 @@ class RigFamily:
     def extended(self, z: Array, jacobian: Array, before: int) -> Array:
         """Extend the Jacobian by added modes.
 
-        After modes were added to `before` of them: only the new columns are measured.
+        Modes were added to `before` of them: only the new columns are measured.
         The dependence of the new residuals on the old unknowns was measured in the modes beyond, with the Jacobian.
         """
         experiment = self.experiment
@@ -459,7 +452,7 @@ class RigFamily:
     def _differences(self, z: Array, places: Sequence[int] | Array) -> tuple[Array, Array]:
         """Measure columns of the derivative.
 
-        Of the residuals, and of those beyond the unknowns.
+        The residuals and those beyond the unknowns are differentiated.
         """
         here = self.residual(z)
         # Differences from 0.01 to 0.2 rad all served on the HYBRID rig with 1 % noise.
@@ -475,7 +468,7 @@ class RigFamily:
     def _moved(self, z: Array, j: int, step: float) -> tuple[Residual, float]:
         """Measure the residual with one unknown moved.
 
-        In the other direction or by less where a limit of the rig is met; also returns the step.
+        The direction is changed or the step reduced where a limit of the rig is met; the step is returned too.
         """
         for factor in (1.0, -1.0, 0.25):
             moved = z.copy()

@@ -82,7 +82,6 @@ class FloquetSettings:
 
     periods: of the record, in which the multisine turns twice; angle, travel: its rms, as shares of the scales of
     controlled and driven inputs.
-    controlled and driven inputs.
 
     highest: rad/s of the multisine; modes: of the coefficients, at most; window: length of the test functions in s.
     parts: of the record, for the deviations; seed: of the phases of the multisine.
@@ -115,7 +114,7 @@ def measure_multipliers(
 ) -> MeasuredMultipliers:
     """Measure the multipliers of a tracked motion.
 
-    Of the uncontrolled, coupled experiment, from the experiment itself.
+    They are those of the uncontrolled, coupled experiment, from the experiment itself.
     The controlled input comes first; at most one input is driven, and its numerical part must be linear.
     """
     settings = settings or FloquetSettings()
@@ -172,7 +171,7 @@ def _measured(experiment: Experiment, point: RigPoint, settings: FloquetSettings
 
 
 def with_multipliers(point: RigPoint, found: MeasuredMultipliers) -> RigPoint:
-    """The point with what was measured of its stability."""
+    """Return the point with measured multipliers."""
     return replace(point, multipliers=found.multipliers, multiplier_deviation=found.deviation)
 
 
@@ -194,7 +193,7 @@ class _Record:
     def demands(self) -> dict[str, FourierSeries]:
         """Return demands with a multisine.
 
-        Of a base period as long as a turn: the motion, and lines between its harmonics.
+        The base period is as long as a turn; demands contain the motion, and lines between its harmonics.
         """
         experiment, settings = self.experiment, self.settings
         rng = np.random.default_rng(settings.seed)

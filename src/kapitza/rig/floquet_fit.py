@@ -96,7 +96,7 @@ def weak_rows(
 def _exponentials(matrices: Array) -> Array:
     """Return exp of many small matrices.
 
-    Of small norm (N, n, n), by its series.
+    Matrices (N, n, n) have a small norm; the series of exp is summed.
     """
     result = term = np.broadcast_to(np.eye(matrices.shape[1]), matrices.shape).copy()
     for k in range(1, 21):
@@ -121,7 +121,7 @@ class Fit:
     def _solved(self, names: Sequence[str], target: str, mean: str = "") -> Array:
         """Solve for the coefficients by instruments.
 
-        Of the terms `names` that give the target; mean: one more term, with a constant coefficient.
+        The terms `names` give the target; mean: one more term, with a constant coefficient.
         """
         sides = []
         for turn in self.turns:
@@ -250,8 +250,7 @@ class Trial:
         """Return whether further modes improve the fit.
 
         They lower the residuals by SIGNIFICANT standard errors, without letting in so much noise that the multipliers
-        are
-        known worse. Σ e₁ e₂ over both turns has the mean zero but for what the equations lack.
+        are known worse. Σ e₁ e₂ over both turns has the mean zero but for what the equations lack.
         """
         change = fewer.left - self.left
         error = np.std(change, axis=1, ddof=1) * math.sqrt(change.shape[1])
@@ -261,7 +260,7 @@ class Trial:
 def jackknife(values: Array) -> Array:
     """Return jackknife standard deviations.
 
-    From estimates (parts, n) that leave out one part each; infinite where one of them is.
+    Each of the estimates (parts, n) leaves out one part; the result is infinite where one of them is.
     """
     if not np.isfinite(values).all():
         return np.full(values.shape[1], np.inf)

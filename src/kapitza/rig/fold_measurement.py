@@ -62,7 +62,7 @@ def measure_fold(
 ) -> RigBifurcation:
     """Measure a fold of a measured branch.
 
-    Where it is: about 20 measurements for 5 modes.
+    About 20 measurements are made at the fold for 5 modes.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class _Fold:
     def of(cls, family: RigFamily, points: Sequence[RigPoint], position: int, settings: FoldSettings) -> _Fold:
         """Measure the Jacobian at the fold.
 
-        At the extremum of the parabola through the points in the middle.
+        The extremum of the parabola through the points in the middle is the place.
         """
         experiment, scale = family.experiment, family.scale
         lengths = np.array([p.arclength for p in points]) - points[position].arclength
@@ -199,7 +199,7 @@ class _Fold:
     def corrected(self, z: Array, residual: Array, variance: Array) -> _Place:
         """Return the free motion next to z.
 
-        By the measured Jacobian.
+        The measured Jacobian gives the correction.
         """
         correction = -self.inverse[:, :-1] @ residual
         spread = self.inverse[-1, :-1] ** 2 @ variance + (self.settings.share * correction[-1]) ** 2

@@ -29,8 +29,7 @@ def folds_of(points: Sequence[RigPoint], parameter: str, scale: float) -> list[R
     deviations of a point, twice the deviation of a fold. The deviation of a fold holds the scatter about the parabola
     (Student's, for the few points), the change by a quartic through more points, and how far points may be from the
     free motion: the continuation leaves them on the side of the predictor, all alike. It is an upper bound;
-    `measure_fold`
-    measures the fold itself.
+    `measure_fold` measures the fold itself.
     """
     values = np.array([p.value for p in points])
     lengths = np.array([p.arclength for p in points])
@@ -73,7 +72,7 @@ def _fold(i: int, lengths: Array, values: Array, own: Array, parameter: str) -> 
 def _quartic_extremum(x: Array, y: Array, place: float) -> float:
     """Return the extremum of a quartic.
 
-    Through (x, y), nearest to `place`; the value there where it has none.
+    The quartic goes through (x, y); the extremum is the one nearest to `place`, or the value there.
     """
     shape = polynomial.polyfit(x, y, 4)
     roots = polynomial.polyroots(polynomial.polyder(shape))
@@ -85,7 +84,7 @@ def _quartic_extremum(x: Array, y: Array, place: float) -> float:
 def _turns(values: Array, least: float) -> list[int]:
     """Return places where a series turns round.
 
-    And comes back by more than `least`.
+    The series comes back by more than `least`.
     """
     places, extreme, rising = [], 0, 0
     for i, value in enumerate(values):
@@ -104,7 +103,7 @@ def _turns(values: Array, least: float) -> list[int]:
 def parabola_extremum(x: Array, y: Array) -> tuple[float, float, float]:
     """Return the extremum of a fitted parabola.
 
-    By least squares through (x, y): value, its standard deviation, place.
+    The parabola fits (x, y) by least squares; value, its standard deviation and place are returned.
     """
     columns = np.vander(x, 3, increasing=True)
     solution, *_ = np.linalg.lstsq(columns, y, rcond=None)

@@ -123,7 +123,7 @@ class FourierSeries:
     def at_base(self, frequency: Positive) -> FourierSeries:
         """Write the signal with a lower base frequency.
 
-        Of which its own is a whole multiple.
+        Its own frequency is a whole multiple of it.
         """
         if frequency > self.frequency * (1 + 1e-9) or not commensurate(self.frequency, frequency):
             raise RigError(
@@ -205,10 +205,7 @@ def commensurate(first: float, second: float) -> bool:
 
 
 def _packed(mean: float, pairs: NDArray[np.complex128]) -> Array:
-    """Pack real coefficients.
-
-    From the mean and a_k - i b_k.
-    """
+    """Pack coefficients from mean and a_k - i b_k."""
     values = np.empty(2 * pairs.size + 1)
     values[0], values[1::2], values[2::2] = mean, pairs.real, -pairs.imag
     return values
@@ -230,7 +227,7 @@ def columns(phases: Array, modes: int) -> Array:
 def _prepared(step: float, samples: int, modes: int) -> tuple[Array, Array]:
     """Return columns and their inverse Gram matrix.
 
-    Over a window that starts at phase 0.
+    The window starts at phase 0.
     """
     matrix = columns(step * np.arange(samples), modes)
     return matrix, np.linalg.inv(matrix.T @ matrix)
@@ -271,5 +268,5 @@ def project(values: Array, phase: float, step: float, modes: int, lost: NDArray[
 
 
 def stacked(series: Sequence[FourierSeries]) -> Array:
-    """Coefficients of several series in one vector."""
+    """Return coefficients of several series in one vector."""
     return np.concatenate([s.coefficients for s in series])

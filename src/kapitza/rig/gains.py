@@ -107,7 +107,10 @@ def advise_gains(
 
 
 def _periods(experiment: Experiment, coefficients: Array, periods: int) -> Array:
-    """(periods, channels, coefficients) after the demand has changed."""
+    """Measure periods after the demand has changed.
+
+    The result has shape (periods, channels, coefficients).
+    """
     rig, values = experiment.rig, experiment.values
     demands = experiment.demands(coefficients, values)
     rig.set(demands, **{p.name: values[p.name] for p in rig.parameters})

@@ -80,7 +80,7 @@ def _check_demand(what: PeriodicInput, series: FourierSeries) -> None:
 def _shown(value: float, limit: float) -> str:
     """Format a value to differ from the limit.
 
-    With as many digits as that takes.
+    As many digits are shown as that takes.
     """
     return next((t for d in range(4, 17) if (t := f"{value:.{d}g}") != f"{limit:.{d}g}"), f"{value:.17g}")
 
@@ -177,7 +177,7 @@ class LimitedRig(Guarded):
         self._last.demands = {}
 
     def _frequency(self, default: float) -> float:
-        """Of what was sent last."""
+        """Return the frequency of the last demands."""
         return next((s.frequency for s in self._last.demands.values()), default)
 
     def _constant(self, name: str, frequency: float) -> FourierSeries:
@@ -207,7 +207,7 @@ class LimitedRig(Guarded):
     def _change(self, wanted: Demands, parameters: Mapping[str, float]) -> None:
         """Send a demand in allowed steps.
 
-        By as many smaller changes as its ramp requires; the parameters go with the last of them.
+        Its ramp may require several smaller changes; the parameters go with the last of them.
         """
         inputs = {i.name: i for i in self.inputs}
         frequency = next(iter(wanted.values())).frequency
@@ -231,7 +231,7 @@ class LimitedRig(Guarded):
     def _check_start(self) -> None:
         """Refuse a change whose rate cannot be bounded.
 
-        From a demand that the rig may have left in the meantime.
+        The rig may have left the demand it starts from in the meantime.
         """
         ramped = any(i.ramp is not None and math.isfinite(i.rate_limit) for i in self.inputs)
         if ramped and self._last.demands and self._last.guard != id(self):
@@ -281,12 +281,12 @@ class LimitedRig(Guarded):
     def _ramp_samples(self) -> int:
         """Return the samples of the longest ramp.
 
-        After which a demand has been reached, as far as the inputs declare it.
+        After these a demand has been reached, as far as the inputs declare it.
         """
         return max((max(1, math.ceil(i.ramp / self.sample_time)) for i in self.inputs if i.ramp is not None), default=0)
 
     def _send(self, demands: Demands, parameters: Mapping[str, float]) -> None:
-        """The one place from which anything reaches a rig."""
+        """Send settings; nothing else reaches a rig."""
         check_settings(self, demands, parameters)
         early = self._ramp_samples() - self._last.since
         if demands and self._last.demands and early > 0:

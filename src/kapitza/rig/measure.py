@@ -32,8 +32,7 @@ class NoiseLevel:
 
     Of one period, from the measurements made so far.
     White noise of the sensors is estimated from the residuals of a fit; noise that the controller passes on to the
-    motion
-    is not white, and shows only from period to period.
+    motion is not white, and shows only from period to period.
     """
 
     variance: Array | None = None
@@ -94,7 +93,7 @@ class Measurement:
     parameters: Mapping[str, float] = field(default_factory=dict)
 
     def series(self, output: str) -> FourierSeries:
-        """The measured motion of one output, all modes."""
+        """Return one output's motion, all modes."""
         if output not in self.outputs:
             raise RigError(no_such("The measurement", "output", output, self.outputs))
         return FourierSeries(self.frequency, self.coefficients[self.outputs.index(output)])
@@ -181,7 +180,7 @@ class _Window:
     def settle(self, count: int, noise: NoiseLevel, average: int, patience: int, longest: int) -> bool:
         """Take periods until the motion repeats.
 
-        Until two agree and those of the mean are in; False when that never happens.
+        Two periods must agree and those of the mean be in; False when that never happens.
         """
         settled, changing = False, self.take(count)
         while len(self.taken) < longest and not settled:
@@ -210,7 +209,7 @@ class _Window:
         parameters: dict[str, float],
         modes: int,
     ) -> Measurement:
-        """The mean of the last periods."""
+        """Return the mean of the last periods."""
         last = np.array(self.sets[-average:])
         # Periods that are not settled differ by more than noise, and must not be learnt as noise.
         level = noise if settled else NoiseLevel(noise.variance, noise.weight)
@@ -259,7 +258,7 @@ class _Window:
     def white(self) -> Array:
         """Return the white variance of each coefficient.
 
-        Of one period, if all that the fit leaves over is white noise.
+        It holds for one period if all that the fit leaves over is white noise.
         """
         level = 2.0 * np.mean(self.leftover[-2:], axis=0)[:, None]
         factors = np.full(2 * self.modes + 1, 1.0)

@@ -70,7 +70,7 @@ class NumericalPart:
         return {n: self.model.values[n] for n in self.names}
 
     def frequency(self, values: Mapping[str, float]) -> float | None:
-        """Of the excitation, rad/s."""
+        """Return the excitation frequency in rad/s."""
         if self.model.excitation is None:
             return None
         here = tuple(values[n] for n in self._timing)
@@ -128,7 +128,7 @@ class NumericalPart:
 def _differentiated(shapes: Array, frequency: float, order: int) -> Array:
     """Return columns of a series' time derivative.
 
-    With respect to its coefficients.
+    They are derivatives with respect to its coefficients.
     """
     modes = shapes.shape[1] // 2
     turned = (shapes[:, 1::2] + 1j * shapes[:, 2::2]) * (1j * frequency * np.arange(1, modes + 1)) ** order

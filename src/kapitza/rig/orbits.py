@@ -165,7 +165,7 @@ def _refined(
 def variance_of_the_mean(values: Array, deviation: Array, blocks: int) -> Array:
     """Return the variance (m,) of mean residuals.
 
-    Of several residuals (n, m), each with the learnt deviation (m,).
+    Each of several residuals (n, m) has the learnt deviation (m,).
     Noise that is alike in successive periods shows as more scatter between the means than was learnt; it is pooled
     over the modes of a block. The constant term, which contains slow drift, uses its own scatter.
     """

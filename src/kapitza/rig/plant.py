@@ -57,10 +57,7 @@ def build_plant(
     feedback: Sequence[Feedback],
     outputs: Mapping[str, str | Expression],
 ) -> Plant:
-    """Build the equations of the rig.
-
-    From those of a model.
-    """
+    """Build the equations of the rig from a model."""
     names = [c.name for c in model.coordinates]
     _check_coordinates(model, [d.coordinate for d in driven], [f.coordinate for f in feedback])
     derived = derived_in_base(model)
@@ -135,7 +132,7 @@ def _check_coordinates(model: Model, driven: list[str], fed: list[str]) -> None:
 def _polynomial(coordinate: str, knot: sp.Symbol, order: int = 0) -> Expression:
     """Return the demand over the present sample.
 
-    Or a derivative of it, in Horner's form: one product per power.
+    It may be differentiated; Horner's form takes one product per power.
     """
     names = coefficient_names(coordinate)
     terms = [math.perm(k, order) * symbol(names[k]) for k in range(order, len(names))]

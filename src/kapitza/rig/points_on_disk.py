@@ -63,7 +63,7 @@ def note_point(journal: Journal, point: RigPoint) -> None:
 def note_walk(family: RigFamily) -> None:
     """Note the beginning of a new continuation.
 
-    And the experiment it is made on. Points after this entry belong to it.
+    The entry names the experiment. Points after it belong to the continuation.
     """
     family.experiment.journal.add("walk", _made_on(family))
 

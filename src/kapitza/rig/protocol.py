@@ -160,7 +160,7 @@ def sound_samples(rig: Rig, count: int) -> Samples:
 
 
 def joined_samples(pieces: Sequence[Samples]) -> Samples:
-    """Stretches that follow each other as one."""
+    """Join stretches that follow each other."""
     if len(pieces) == 1:
         return pieces[0]
     # Each stretch may count its phases from another turn.

@@ -226,7 +226,7 @@ class SimulatedRig(Guarded):
     def _excitation_frequency(self, values: Mapping[str, float]) -> float | None:
         """Return the frequency of the model's excitation.
 
-        Of a rig without inputs, at these values.
+        The rig has no inputs; the frequency is that at these values.
         """
         if self._inputs or self.plant.model.excitation is None:
             return None

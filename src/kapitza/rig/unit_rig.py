@@ -237,7 +237,7 @@ class UnitRig(Guarded):
         return Samples(first, frequency * times, values, control, lost, saturated, changing)
 
     def _excitation(self, times: Array) -> Array:
-        """(N,) mean of a cos(w t) over each sample."""
+        """Return sample means (N,) of a cos(w t)."""
         w, a = self._values[self.shaking.frequency.name], self._values[self.shaking.amplitude.name]
         return a * (np.sin(w * (times + self._step)) - np.sin(w * times)) / (w * self._step)
 

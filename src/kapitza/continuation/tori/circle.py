@@ -32,10 +32,7 @@ def shifted(values: Array, rotation: float, derivative: int = 0) -> Array:
 
 
 def _turned(count: int, rotation: float, derivative: int) -> NDArray[np.complex128]:
-    """Return the factors of modes under a shift.
-
-    Of the modes 0 … K.
-    """
+    """Return the shift factors of modes 0 … K."""
     modes = 2j * np.pi * np.arange(count // 2 + 1)
     factors = np.exp(modes * rotation)
     return np.asarray(factors * modes if derivative else factors, np.complex128)
@@ -44,7 +41,7 @@ def _turned(count: int, rotation: float, derivative: int) -> NDArray[np.complex1
 def evaluated(values: Array, phases: Array, derivative: int = 0) -> Array:
     """Evaluate u, or du/ds, at phases.
 
-    At phases (Q,) of the curve with the values (M, n).
+    The curve has the values (M, n); the phases have shape (Q,).
     """
     count = len(values)
     modes = np.arange(count // 2 + 1)
@@ -59,7 +56,7 @@ def evaluated(values: Array, phases: Array, derivative: int = 0) -> Array:
 def resampled(values: Array, count: int) -> Array:
     """Resample a curve at other phases.
 
-    At another odd number of phases; modes beyond the new ones are cut off.
+    The number of phases is odd; modes beyond the new ones are cut off.
     """
     coefficients = np.fft.rfft(values, axis=0) * (count / len(values))
     return np.fft.irfft(coefficients[: count // 2 + 1], count, axis=0)
@@ -76,7 +73,7 @@ def spectrum(values: Array, sizes: Array) -> Array:
 def tail(values: Array, sizes: Array) -> float:
     """Return the relative size of the last modes.
 
-    Of the last fifth, relative to the largest mode but the mean.
+    The last fifth is compared with the largest mode but the mean.
     """
     moduli = spectrum(values, sizes)
     count = len(moduli) - 1

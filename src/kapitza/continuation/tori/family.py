@@ -7,8 +7,7 @@ rotation number ρ in each period:
     P(u(s), p) = u(s + ρ),   s in [0, 1),
 
 with P the flow over one period (over `repeats` of them; one step of a map; for autonomous models the flow over a time
-T
-that is unknown as well). It holds at M equidistant phases; where the curve begins is fixed by
+T that is unknown as well). It holds at M equidistant phases; where the curve begins is fixed by
 Σ_j ⟨u⁰'(s_j), u(s_j) - u⁰(s_j)⟩ = 0 with the circle u⁰ before, and for autonomous models by the same with the rates
 f(u⁰) (Schilder, Osinga, Vogt, SIAM J. Appl. Dyn. Syst. 4 (2005) 459).
 """
@@ -73,7 +72,7 @@ class PeriodMap:
     def vector(self, values: Array) -> Array:
         """Return all parameters of the model.
 
-        Where the free ones have these values.
+        The free ones have these values.
         """
         vector = self.model.vector.copy()
         vector[self.places] = values
@@ -82,7 +81,7 @@ class PeriodMap:
     def period(self, vector: Array) -> float:
         """Return the length of one period.
 
-        Of a model that has one.
+        The model has a period.
         """
         length = 1.0 if self.model.is_map else float(self._flow.period(vector) or 1.0)
         return (self.repeats or 1) * length
@@ -132,7 +131,7 @@ class TorusPoint(PlainPoint):
         return DenseSolver(np.vstack([self.jacobian, rows]))
 
     def readings(self, node: Node) -> Readings:
-        """Nothing is tested along a family of tori."""
+        """Return empty readings: nothing is tested."""
         return Readings(np.zeros(0, complex))
 
     def sample(self, z: Array, readings: Readings) -> Sample:
@@ -295,7 +294,7 @@ class TorusFamily:
     def on_mesh(self, z: Array, count: int) -> tuple[TorusFamily, Array]:
         """Return the family with other phases.
 
-        With another number of phases, and z there.
+        The number of phases changes; z there is returned too.
         """
         circle, period, rotation, vector = self.unpack(z)
         other = replace(self, reference=resampled(circle, count), period=period, vector=vector)

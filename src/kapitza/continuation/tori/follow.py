@@ -212,7 +212,7 @@ def _sizes(circle: Array) -> Array:
 def _born(model: Model, bifurcation: Bifurcation, limits: Bounds, amplitude: float) -> Node:
     """Return a small circle next to the bifurcation.
 
-    Along u(s) = x₀ + a Re(v e^{2πis}), with DP v = e^{2πiρ} v.
+    It is u(s) = x₀ + a Re(v e^{2πis}), with DP v = e^{2πiρ} v.
     """
     name, point = bifurcation.parameter, bifurcation.point
     period_map = PeriodMap(model, (name,), bifurcation.repeats)

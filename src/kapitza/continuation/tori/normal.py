@@ -70,7 +70,7 @@ def _size(product: Array) -> float:
 def _across(family: TorusFamily, circle: Array, turn: float, vector: Array) -> Array:
     """Return projectors (M, n, n) across the torus.
 
-    At the phases of a circle and `turn`, in units of the sizes.
+    They are taken at the phases of a circle and `turn`, in units of the sizes.
     """
     n = circle.shape[1]
     tangents = [shifted(circle, turn, 1) / family.sizes]

@@ -34,8 +34,7 @@ class Torus:
     model: at its values; circle: (M, n) states at the phases s = 0, 1/M, …; rotation: ρ, turns in one period T;
     period: T, of the excitation times `repeats` (of the first frequency for autonomous models; steps for maps);
     repeats: None for autonomous models. exponent: largest normal exponent per period, negative where the torus
-    attracts.
-    defect: largest |P(u) - u(s + ρ)| half way between the phases, in units of the circle's radius.
+    attracts. defect: largest |P(u) - u(s + ρ)| half way between the phases, in units of the circle's radius.
 
     Examples
     --------
@@ -70,10 +69,7 @@ class Torus:
         return _stability(self.exponent)
 
     def states(self, phases: Anything) -> Array:
-        """Return states (Q, n) on the circle.
-
-        At phases (Q,), in turns.
-        """
+        """Return states (Q, n) at phases (Q,) in turns."""
         return evaluated(self.circle, checks.array("phases", phases, error=KapitzaError).ravel())
 
     def surface(self, phases: int = 64, instants: int = 64) -> Array:
@@ -113,7 +109,6 @@ class Torus:
 class TorusBranch:
     """Family of tori along a parameter.
 
-    Or along a curve of one rotation number in two parameters.
     Or along a curve of one rotation number in two parameters.
 
     values: (N, k) of the parameters; rotations: (N,); periods: (N,); exponents: (N,) normal, per period; defects:
@@ -167,10 +162,7 @@ class TorusBranch:
         return tuple(_stability(exponent) for exponent in self.exponents.tolist())
 
     def circle(self, index: int) -> Array:
-        """Return the states (M, n) of one circle.
-
-        By its number `index`.
-        """
+        """Return the states (M, n) of circle `index`."""
         count = len(self)
         index = checks.whole("The index of a torus", index, least=-count, most=count - 1, error=KapitzaError) % count
         begin = int(self.counts[:index].sum())
@@ -217,7 +209,7 @@ class TorusBranch:
     def plot(self, **settings: Anything) -> Any:
         """Plot rotation numbers, amplitudes or circles.
 
-        Over the parameter (see `report.plot_tori`).
+        The abscissa is the parameter (see `report.plot_tori`).
         """
         from kapitza.report import plot_tori
 

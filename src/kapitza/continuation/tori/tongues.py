@@ -53,8 +53,7 @@ class Tongue:
 
     In it the motion is locked to p turns in q periods.
     turns, periods: p and q; parameter, low, high: where; edges: the folds at which the locked orbits meet, in the
-    order
-    of their values (none where the interval is narrower than rounding resolves); branch: the locked orbits, which
+    order of their values (none where the interval is narrower than rounding resolves); branch: the locked orbits, which
     are a closed family. follow(tongue.edges[0], ("omega", "F")) is one border of the tongue in two parameters.
 
     Examples
@@ -272,7 +271,7 @@ class _Guess:
     def _orbits(self, nodes: Array) -> tuple[ShootingFamily, Array]:
         """Return the family of orbits of q periods.
 
-        Through nodes (q, n), and its unknowns there.
+        It goes through nodes (q, n); the unknowns there are returned too.
         """
         q, model, name = len(nodes), self.model, self.tori.parameter
         flow = branch_flow(model, (name,))

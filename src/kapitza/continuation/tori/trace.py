@@ -141,7 +141,7 @@ class TorusTrace:
     def _finer(self, node: Node) -> Node | None:
         """Return the last node with more phases.
 
-        Where steps from it fail.
+        It is used where steps from the node fail.
         """
         finer = self._on_mesh(node, 2 * torus_family(node).count - 1)
         return None if finer is None or self._leaps > 40 else self._counted(finer)
@@ -228,7 +228,7 @@ class TorusTrace:
     def _shrunk(self, before: Node, node: Node) -> bool:
         """Return whether the circle passed through a point.
 
-        Then the family ends there, in a Neimark-Sacker bifurcation.
+        If so, the family ends there, in a Neimark-Sacker bifurcation.
         """
         first, last = (_deviation(n) for n in (before, node))
         if len(first) != len(last) or float((first * last).sum()) > 0:
@@ -246,7 +246,7 @@ class TorusTrace:
 def on_other_mesh(node: Node, count: int) -> Node | None:
     """Return the same torus with other phases.
 
-    With another number of phases, at the same place along the family.
+    The number of phases changes, the place along the family does not.
     """
     family, z = torus_family(node).on_mesh(node.z, count)
     ahead = _remeshed(node, family)

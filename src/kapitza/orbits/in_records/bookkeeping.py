@@ -125,8 +125,7 @@ def cycle_gaps(section: Section, cycles: Sequence[Array], points: Array) -> Arra
     """Return the distance of a cycle to each other.
 
     The largest distance between the points of a scaled cycle (p, n) and those of each of `cycles` (p, n), minimised
-    over
-    cyclic shifts; infinite for cycles of another period.
+    over cyclic shifts; infinite for cycles of another period.
     """
     gaps = np.full(len(cycles), np.inf)
     same = [k for k, cycle in enumerate(cycles) if len(cycle) == len(points)]
@@ -179,7 +178,7 @@ def with_partners(
 def winding_numbers(section: Section, points: Array, row: int) -> tuple[tuple[int, ...], str]:
     """Return the turns of each angle over one period.
 
-    For a cycle (p, n), with a note where the turns are unknown.
+    The cycle has shape (p, n); a note explains turns that are unknown.
     Turns that the record shows are summed along the visit that starts at `row`. One sample per period of an angle
     modulo 2π does not show them (the rate at one phase is not a mean rate): the winding is then empty, not a guess.
     """

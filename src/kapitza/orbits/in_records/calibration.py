@@ -4,10 +4,8 @@ E[x | z] and Cov[x | z] of neighbours that were chosen by their measured positio
 
 A measured point z = x + e, e ~ N(0, Σ), lies at x = z + Σ ∇ log p(z) on average, with covariance Σ + Σ ∇∇ log p(z) Σ,
 where p is the density of the *measured* points (Tweedie's formula). Inside a window log p is a polynomial of degree
-two
-(a Gaussian: mean and covariance of the windowed points) or four (sheets, edges and skewed clouds, as chaotic
-attractors
-have them).
+two (a Gaussian: mean and covariance of the windowed points) or four (sheets, edges and skewed clouds, as chaotic
+attractors have them).
 
 The polynomial of degree four is fitted by score matching (Hyvärinen 2005): with window w that vanishes on the border,
 s = ∇ log p minimises E[w (|s|²/2 + ∇·s) + s·∇w]; for a polynomial this is a linear system for its coefficients.
@@ -104,8 +102,7 @@ def cap_curvature(curvature: Array, noise: Array, lowest: float) -> Array:
     Curvatures (..., n, n) for noise of deviations (n,): at most Σ⁻¹, the value for a cloud of nothing but noise.
 
     A density measured with noise is a convolution with it, so -∇∇ log p cannot exceed Σ⁻¹; dips are bounded by
-    `lowest`
-    in the same units.
+    `lowest` in the same units.
     """
     # A component without noise is hardly capped; a floor near the others keeps rounding out of it.
     root = np.maximum(noise, 1e-6 * noise.max())

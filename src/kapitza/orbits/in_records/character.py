@@ -246,7 +246,7 @@ def _longest_stretch(section: Section) -> Array:
 def decay_factor(section: Section, parts: int = 6) -> float:
     """Return the ratio of last to first spread.
 
-    Of parts of the longest stretch, where the spread falls from each part to the next; else 1.
+    The longest stretch is cut into parts; the ratio is 1 unless the spread falls from each part to the next.
     """
     stretch = _longest_stretch(section)
     if len(stretch) < 20 * parts:
@@ -288,7 +288,7 @@ def noisy_period(section: Section, longest: int) -> int:
 def _lagged_spread(section: Section, lag: int) -> Array:
     """Return the standard deviation (n,) of lagged points.
 
-    From differences of points `lag` steps apart: four fifths lie within 1.28 √2 of it.
+    Four fifths of the differences of points `lag` steps apart are within 1.28 √2 standard deviations.
     A quantile, because noise occasionally adds a false turning point.
     """
     rows = np.flatnonzero(section.run >= lag)
@@ -344,7 +344,7 @@ def unpredicted_scatter(section: Section, neighbours: int, centres: int = 400) -
 def _spread(unit: Array, circle: NDArray[np.bool_]) -> Array:
     """Return the standard deviation per coordinate.
 
-    On a circle of unit length, about the circular mean.
+    Angles, on a circle of unit length, are taken about the circular mean.
     """
     centred = unit - unit.mean(axis=0)
     for column in np.flatnonzero(circle):

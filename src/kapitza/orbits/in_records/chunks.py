@@ -36,7 +36,7 @@ def section_from_chunks(
 ) -> Section:
     """Make a `Section` from strobed points in pieces.
 
-    For `SectionSearch(...).search(section, max_period)`.
+    The result is an argument of `SectionSearch(...).search(section, max_period)`.
     chunks: called twice, gives successive arrays (M, n) that follow each other without a break, for example
     `lambda: (file[i : i + 10**6] for i in range(0, len(file), 10**6))` of a memory map or an HDF5 dataset.
     noise: standard deviation per state, estimated from the kept points by default.
@@ -87,7 +87,7 @@ def section_from_chunks(
 
 
 def _attractor_size(chunks: Chunks, circle: NDArray[np.bool_]) -> tuple[Array, int]:
-    """Size of the attractor (n,) and number of points."""
+    """Return the size (n,) and number of points."""
     low, high, count = np.full(len(circle), np.inf), np.full(len(circle), -np.inf), 0
     for chunk in chunks():
         values = np.asarray(chunk, float)

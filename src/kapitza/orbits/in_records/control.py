@@ -37,7 +37,7 @@ class Control:
 def control_of(record: Record, channels: Sequence[str] | None, controlled: bool | str | None) -> Control:
     """Return the control in a record.
 
-    As the user states (True, False, name of the channel), else from channels with such a name.
+    The user may state it (True, False, name of the channel); else channels with such a name are taken.
     The signal is compared with the acceleration a ω² of the first other channel, ω that of the drive, or of the
     strongest line where there is none.
     """
@@ -70,7 +70,7 @@ def control_of(record: Record, channels: Sequence[str] | None, controlled: bool 
 def _frequency(record: Record, motion: np.ndarray) -> float:
     """Return the frequency of the motion in rad/s.
 
-    That of the drive, or of the strongest line of the motion.
+    It is that of the drive, or of the strongest line of the motion.
     """
     if record.period is not None:
         return 2 * np.pi / record.period

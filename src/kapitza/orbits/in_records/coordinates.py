@@ -13,7 +13,7 @@ PROBES = 300  # points at which a channel is predicted from the others: enough f
 def independent_columns(points: Array, derived: list[int], least: int = 2) -> list[int]:
     """Return columns that are not functions of the others.
 
-    Of points (M, n); the first column and at least `least` columns stay.
+    The points have shape (M, n); the first column and at least `least` columns stay.
     Points of a section with more coordinates than the surface has dimensions leave the slopes across it undetermined,
     and with them the multipliers. A column is a function of the rest when a local linear fit to neighbours in the rest
     predicts it within `REDUNDANT` of its range. `derived` columns are tried first, then the best predicted one.

@@ -63,7 +63,7 @@ def between_samples(values: Array, sample: NDArray[np.intp], share: Array) -> tu
 def crossings_of(section: Section, fits: LocalFits, uncertainty: Uncertainty, points: Array) -> Crossings | None:
     """Return the channels at the crossings of a cycle.
 
-    For one cycle (p, n), with their times and the covariance of all; None for forced records.
+    The cycle has shape (p, n). Times and the covariance of all are returned too; None for forced records.
     A crossing late by δt shows as an error -y' δt of the values there.
     """
     if section.paths is None or section.rates is None or section.duration is None:
@@ -102,7 +102,7 @@ def crossings_of(section: Section, fits: LocalFits, uncertainty: Uncertainty, po
 def _covariance(places: Array, by_point: Array, weight: Array, rest: Array, rates: Array) -> Array:
     """Return the covariance of values and period.
 
-    Of the values at given times, and of the period, from the errors of the cycle's points and of the samples.
+    The values are those at given times; errors come from the cycle's points and from the samples.
     """
     p, n, count = len(weight), by_point.shape[2], rates.shape[1]
     spread = np.zeros((p, count + 1, p, n))

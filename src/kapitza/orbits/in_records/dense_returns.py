@@ -113,7 +113,7 @@ def search_returns(
 ) -> OrbitSet:
     """Find all distinct orbits of up to `max_period` periods.
 
-    In excitation periods; closest returns first within each period.
+    Periods count excitation periods; within each the closest returns come first.
     """
     require_count("max_period", max_period, 1)
     names = chosen_channels(record, channels)
@@ -264,8 +264,7 @@ def chance_shares(signal: DenseSignal, returns: Returns, count: int, rate: float
     system together, because state and drive agree; noise and stretches met at another phase separate again. With d
     returns at least as long over the m control lags and t at the lag itself the share is (d + 1)/(m t): one more than
     observed, so that few returns prove nothing. A return that holds for a whole further period, and twice as long as
-    the
-    longest of unrelated stretches, is certain.
+    the longest of unrelated stretches, is certain.
     """
     controls = [best_returns(signal, round((count + part) * rate)).length for part in CONTROLS]
     pooled = np.sort(np.concatenate(controls))
@@ -295,10 +294,9 @@ def surrogate_signals(signal: DenseSignal) -> list[DenseSignal]:
 def surrogate_shares(signal: DenseSignal, null: list[DenseSignal], returns: Returns, lag: int) -> Array:
     """Return the share of equally long surrogate returns.
 
-    For each return, at the same lag.
+    The share is computed for each return, at the same lag.
     Noise through a sharp resonance near the drive returns in phase with it, longer than stretches met at another
-    phase;
-    so do its surrogates. Determinism gives more long returns than they have.
+    phase; so do its surrogates. Determinism gives more long returns than they have.
     """
     if not len(returns.rows):
         return np.empty(0)

@@ -60,8 +60,7 @@ def best_cut(record: Record, names: tuple[str, ...], settings: CutSettings) -> C
 
     Where nothing deterministic shows in the channels, delays are added until neighbours agree.
     A velocity, or any other channel that is not a state by itself, looks like noise on a section; its past supplies
-    the
-    rest of the state. Delays given by the user are taken as they are.
+    the rest of the state. Delays given by the user are taken as they are.
     """
     section = make_cut(record, names, settings, settings.dimension)
     checkpoint()
@@ -98,7 +97,7 @@ def _is_folded(cut: Cut, record: Record, names: tuple[str, ...]) -> bool:
 def delay_of(section: Section, record: Record, names: tuple[str, ...]) -> int | None:
     """Return the delay of a dense forced section.
 
-    In samples between the delay coordinates; None where there are none.
+    The delay counts samples between the delay coordinates; None where there are none.
     """
     if record.period is None or section.dimension <= len(names) or samples_per_period(record) < 1.5:
         return None

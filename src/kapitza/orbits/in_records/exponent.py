@@ -30,8 +30,8 @@ def section_exponent(section: Section, divergence: Lyapunov | None = None) -> Ly
     A_k are the Jacobians of local maps with the noise on both sides taken into account, v_k a vector carried along the
     record. Noise, folds and cusps bias such an estimate by more than its scatter. It is therefore made with linear and
     quadratic maps, in narrow and wide windows, and beside the slope by which neighbours separate (`divergence`): the
-    value
-    is the median, and the interval holds all of them, each widened by Student's interval over stretches of the record.
+    value is the median, and the interval holds all of them, each widened by Student's interval over stretches of the
+    record.
     """
     rows = _stretches(section)
     step = section.step if section.duration is None else float(np.nanmean(section.duration[section.starts]))
@@ -69,7 +69,7 @@ def _stretches(section: Section) -> NDArray[np.intp]:
 def _mean_stretch(section: Section, rows: NDArray[np.intp], degree: int, per_term: int) -> tuple[float, Array, Array]:
     """Return the mean log stretch per step.
 
-    Also its mean course over the first steps after alignment, and the mean of each stretch.
+    Its mean course over the first steps after alignment and the mean of each stretch are returned too.
     """
     count, length = rows.shape
     n = section.dimension

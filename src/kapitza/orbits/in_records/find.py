@@ -56,8 +56,8 @@ class SectionSearch:
     tolerance: a return is close when it is within this share of the attractor.
     degree, neighbours: of the local maps; neighbours is the least number a window holds.
     window, support: a point of a cycle counts as supported by `support` record points within `window` (fewer in records
-    of less than 250 times as many points).
-    noise_widths: windows are at least this many noise deviations wide. starts: returns per period that are corrected.
+    of less than 250 times as many points). noise_widths: windows are at least this many noise deviations wide. starts:
+    returns per period that are corrected.
     partition: function from points (p, n) to p symbols; symmetry: signs of the states under the model's symmetry.
 
     Examples
@@ -121,7 +121,7 @@ def search_section(
 ) -> OrbitSet:  # fmt: skip
     """Find all cycles that the section visits.
 
-    Of period 1 … max_period. character: of the section, where it is known.
+    Periods 1 … max_period are searched. character: of the section, where it is known.
     """
     require_count("max_period", max_period, 1)
     if settings.symmetry is not None and len(settings.symmetry) != section.dimension:
@@ -187,8 +187,7 @@ def filled_windows(
     Where more than `most` points are in such a window, fewer points are offered: the nearest `most` of all would make
     it narrower than the noise, and then the true positions of its points cannot be estimated. The density differs from
     place to place (a record that ends at rest has most of its points there), so it is counted at the cycles
-    themselves; the
-    sparsest point of each keeps its neighbours.
+    themselves; the sparsest point of each keeps its neighbours.
     """
     count, period, n = cycles.shape
     reach = REACH * settings.noise_widths * float(np.max(section.noise))
@@ -259,12 +258,10 @@ def fine_maps(section: Section, settings: SectionSearch) -> int:
 def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledger, task: Task) -> None:
     """Relocate the kept cycles of one period.
 
-    With maps one degree higher and a better model of the density.
+    The maps are one degree higher, and the model of the density is better.
     The search needs robust maps; the result needs unbiased ones. In windows as wide as the noise requires, the terms
-    that a
-    cubic map and a Gaussian density leave out can each shift a cycle by more than its standard deviation. Where the
-    higher
-    maps do not settle, the lower ones stay, and their uncertainty holds all that one degree changes.
+    that a cubic map and a Gaussian density leave out can each shift a cycle by more than its standard deviation. Where
+    the higher maps do not settle, the lower ones stay, and their uncertainty holds all that one degree changes.
     """
     fine = fine_maps(section, settings)
     left = np.array([points for points, _ in ledger.kept if len(points) == period])

@@ -38,8 +38,7 @@ def samples_per_period(record: Record) -> float:
     """Return the samples per excitation period.
 
     Excitation period divided by the sampling interval. The interval is the mean of the steps without gaps, because
-    time
-    stamps may be rounded.
+    time stamps may be rounded.
     """
     if record.period is None:
         raise DataError(
@@ -133,7 +132,7 @@ def with_noise(section: Section, deviation: Array | None) -> Section:
 def section_phase(record: Record, phase: float | None = None) -> float:
     """Return the phase of the section in the period.
 
-    As a share of the period; a phase that a strobed record does not hold is refused.
+    The phase is a share of the period; a phase that a strobed record does not hold is refused.
     """
     rate = samples_per_period(record)
     if phase is not None and not (isinstance(phase, (int, float)) and np.isfinite(phase)):

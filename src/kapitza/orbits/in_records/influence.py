@@ -23,8 +23,7 @@ class Influence:
     the value and the slopes of the map at its point; jacobian: (p, n, n); gradient: (n, p, n, n) of |μ| by the
     Jacobians; curvature: (p, n, n, n) of the maps; noise, scale: (n,) of the section.
     common: (p n + n, p n + n) the part of the orbit's covariance, in scaled units, that further points of the same
-    kind
-    would not make smaller.
+    kind would not make smaller.
     """
 
     rows: Indices
@@ -71,7 +70,7 @@ class Influence:
         return np.outer(units, units) * self.common[: p * n, : p * n]
 
     def common_of_multipliers(self) -> Array:
-        """Variances (n,) of |μ| in `common`."""
+        """Return variances (n,) of |μ| in `common`."""
         p, n = self.jacobian.shape[:2]
         return np.zeros(n) if self.common is None else np.diag(self.common)[p * n :].copy()
 

@@ -55,10 +55,8 @@ class Inspection(Shown):
 
     Parts that the record is too short for are None, with the reason in `notes`.
     sampling: a sentence; strobed: once per excitation period; character: periodic, chaotic, noise; suggestion: what to
-    do
-    next. noise: standard deviation per channel; spectra, delays: per channel; delay [samples], dimension: of an
-    embedding;
-    returns: (steps, counts) of close returns on the section; lyapunov: largest exponent [1/s].
+    do next. noise: standard deviation per channel; spectra, delays: per channel; delay [samples], dimension: of an
+    embedding; returns: (steps, counts) of close returns on the section; lyapunov: largest exponent [1/s].
     status: INTERRUPTED when it was stopped; parts that had not begun are empty or None.
 
     Examples
@@ -233,7 +231,7 @@ def inspect(
 def _living_channels(record: Record, channels: Sequence[str] | None) -> tuple[tuple[str, ...], list[str]]:
     """Return the channels that change.
 
-    With a note on each channel that does not.
+    A note is returned on each channel that does not change.
     """
     if not isinstance(record, Record):
         raise DataError(f"inspect works on a Record, not on {type(record).__name__}: {RECORD}.")
@@ -325,7 +323,7 @@ def _lyapunov(
 ) -> Lyapunov:  # fmt: skip
     """Estimate the largest Lyapunov exponent.
 
-    From maps along the section and from how fast neighbours separate; only for deterministic sections.
+    It uses maps along the section and how fast neighbours separate; only for deterministic sections.
     """
     if section is None or character is None or character.kind != "deterministic":
         raise DataError("needs a chaotic motion on a section, and none shows.")
@@ -337,7 +335,7 @@ def _divergence(
 ) -> Lyapunov | None:
     """Return the rate at which neighbours separate.
 
-    On the section when forced, else of the delay vectors of the first channel.
+    Neighbours are points of the section when forced, else delay vectors of the first channel.
     """
     try:
         return _parting(record, section, delay, dimension)
@@ -363,7 +361,7 @@ def _parting(record: Record, section: Section, delay: int | None, dimension: Dim
 
 
 def suggest(character: Character | None, lyapunov: Lyapunov | None, dimension: DimensionCurve | None) -> str:
-    """One sentence on what to try."""
+    """Suggest in one sentence what to try."""
     kind = "" if character is None else character.kind
     if kind == "periodic":
         return f"fit the periodic orbit: {IDENTIFY}."

@@ -3,8 +3,7 @@
 Noise through a resonance is predicted by a linear recursion as well as by neighbours.
 A chaotic map stretches and folds; no linear recursion follows it, however many steps it remembers. A linear process
 driven by noise is predicted by one as well as anything can predict it. So the scatter that neighbours leave
-unpredicted
-is compared with the scatter that the best linear recursion leaves.
+unpredicted is compared with the scatter that the best linear recursion leaves.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def nonlinear_gain(section: Section, neighbours: int) -> float:
 def _recursion(section: Section, rows: NDArray[np.intp], memory: int) -> tuple[Array, Array]:
     """Return the regressors and targets of the recursion.
 
-    At these rows: regressors (R, k), targets (R, n).
+    At these rows the regressors have shape (R, k) and the targets (R, n).
     """
     image = section.unit[rows + 1]
     target = np.where(section.circle, section.wrap(image - section.unit[rows]), image)
@@ -64,7 +63,7 @@ def _recursion(section: Section, rows: NDArray[np.intp], memory: int) -> tuple[A
 def _remembered(section: Section, memory: int) -> NDArray[np.bool_]:
     """Return rows with an image and enough past.
 
-    At least memory - 1 points before them.
+    At least memory - 1 points come before such a row.
     """
     able = section.follows.copy()
     for k in range(1, memory):

@@ -70,7 +70,7 @@ def refine_cycles(
 ) -> Cycles:
     """Refine candidate cycles by Newton iterations.
 
-    From `start` (C, p, n); the maps are fitted anew around the points after every step.
+    The iteration starts at `start` (C, p, n); the maps are fitted anew around the points after every step.
     A candidate is `settled` when the last step was far below the width of its windows and it stayed within `reach` of
     its start. Steps are cut at two window widths: a local map is not valid beyond its window.
     """
@@ -149,11 +149,10 @@ def cyclic_solve(jacobian: Array, residual: Array) -> Array:
 def cycle_time(section: Section, fits: LocalFits, points: Array, covariance: Array) -> tuple[float, float]:
     """Return the period of a cycle and its deviation.
 
-    Of one cycle (p, n) in seconds, with its standard deviation, from the times to the images of neighbours.
+    The period of one cycle (p, n), in seconds, comes from the times to the images of neighbours.
     The same smoother that gives the image gives the time: T = Σ_k τ_k(x_k), τ_k(x) = Σ_i w_i(x) τ_i over the
-    neighbours
-    of x_k. Its error is that of the times about the fit, through ∂τ/∂x that of the points (`covariance`, scaled), and
-    what one degree of the maps changes as far as the residuals exceed the noise.
+    neighbours of x_k. Its error is that of the times about the fit, through ∂τ/∂x that of the points (`covariance`,
+    scaled), and what one degree of the maps changes as far as the residuals exceed the noise.
     """
     if section.duration is None:
         return len(points) * section.step, 0.0
@@ -202,12 +201,9 @@ def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array,
 
     To first order. The noise of every sample is followed through all maps that use it (see `Influence`). Residuals
     beyond the noise (a map that is not polynomial, noise in the dynamics) are added sample by sample. `doubt` (0 … 1)
-    is
-    the least share of the change by one degree of the maps that counts as uncertainty. What the density of noisy
-    points
-    leaves open (`_density_part`) is added as well: without it the errors of long records would go to zero, below the
-    error
-    of the maps.
+    is the least share of the change by one degree of the maps that counts as uncertainty. What the density of noisy
+    points leaves open (`_density_part`) is added as well: without it the errors of long records would go to zero, below
+    the error of the maps.
     """
     p, n = points.shape
     local = section.wrap(points - fits.centre) / fits.width[:, None]
@@ -248,7 +244,7 @@ def misfit(
 ) -> Array:
     """Return the change with maps one degree lower.
 
-    Of points and |multipliers| (p n + n): a bound on the effect of the form of the maps.
+    The change of points and |multipliers| (p n + n) bounds the effect of the form of the maps.
     It counts as far as the residuals exceed the noise (where noise explains them the form of the map is not at fault),
     or as far as the caller doubts it.
     """
@@ -265,7 +261,7 @@ def misfit(
 def lower_cycle(section: Section, fits: LocalFits, points: Array) -> tuple[LocalFits, Array, Array]:
     """Locate the cycle with maps one degree lower.
 
-    In the same windows; returns the maps, the cycle (p, n) and the Jacobians (p, n, n).
+    The windows are the same; the maps, the cycle (p, n) and the Jacobians (p, n, n) are returned.
     """
     return _other_cycle(section, fits, points, fits.degree - 1, fits.density, fits.width)
 

@@ -21,11 +21,9 @@ def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
 
     Standard deviations (n,) in scaled units.
     Around a point the images scatter about a local quadratic map with variances Σ + A Cov[x|z] Aᵀ, A its Jacobian.
-    Many
-    neighbourhoods with different A make this a linear system for the variances in Σ, solved with non-negative least
-    squares over the third of the neighbourhoods that stretches least, where the map itself bends least. The windows
-    are
-    widened until they are wider than the noise found.
+    Many neighbourhoods with different A make this a linear system for the variances in Σ, solved with non-negative
+    least squares over the third of the neighbourhoods that stretches least, where the map itself bends least. The
+    windows are widened until they are wider than the noise found.
     """
     rng = np.random.default_rng(seed)
     thinned = section.thinned(LARGEST_SAMPLE, seed)

@@ -36,7 +36,7 @@ def monomials(u: Array, degree: int) -> Array:
 
 
 def monomial_slopes(u: Array, degree: int) -> Array:
-    """∂/∂u of `monomials`, (..., n) → (..., q, n)."""
+    """Return ∂/∂u of `monomials`, shape (..., q, n)."""
     terms, products = exponents(u.shape[-1], degree), _products(u, degree - 1)
     slopes = np.zeros((*u.shape[:-1], len(terms), u.shape[-1]))
     for q, term in enumerate(terms):
@@ -64,7 +64,7 @@ def monomial_curvatures(u: Array, degree: int) -> Array:
 def expected_monomials(u: Array, blur: Array, degree: int) -> Array:
     """Return E of `monomials` of a Gaussian.
 
-    With means u (C, K, n) and covariances blur (C, 1 or K, n, n).
+    The Gaussian has means u (C, K, n) and covariances blur (C, 1 or K, n, n).
     """
     if not np.any(blur):
         return monomials(u, degree)

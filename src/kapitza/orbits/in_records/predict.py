@@ -54,7 +54,7 @@ class FittedMap:
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def predict(self, points: Array) -> Array:
-        """Images of points (M, n)."""
+        """Return the images of points (M, n)."""
         return self.section.physical(self.step(self._unit(points)))
 
     def forecast(self, start: Array, steps: int) -> Array:
@@ -72,7 +72,7 @@ class FittedMap:
     def error(self, record: Record) -> float:
         """Return the rms error of one-step predictions.
 
-        Of a record, relative to the size of the attractor.
+        The error is relative to the size of the attractor.
         """
         return float(np.sqrt(np.mean(self._errors(record, 1, None, 0)[0] ** 2)))
 

@@ -118,7 +118,7 @@ def require_count(name: str, value: Any, least: int, most: int | None = None) ->
 def record_delay(record: Record, names: tuple[str, ...], rate: float) -> int:
     """Return the embedding delay of a dense forced record.
 
-    In samples, from the mutual information of its channels.
+    The delay counts samples and follows from the mutual information of the channels.
     """
     segments = record.segments()
     longest = min(round(rate), max(piece.stop - piece.start for piece in segments) // 4)

@@ -18,7 +18,7 @@ from kapitza.orbits import OrbitSet, PeriodicOrbit, Profile
 def with_profiles(orbits: OrbitSet, record: Record, channels: Sequence[str] | None = None) -> OrbitSet:
     """Attach the closest stretch of the record to orbits.
 
-    Where the record is dense enough to show it.
+    A stretch is attached where the record is dense enough to show it.
     Profiles hold the states of the orbits, the requested channels and their delays, and start on the section; they are
     attached when there are at least four samples per period. (Orbits of autonomous records keep the path of the
     recorded channels as `crossings.path_values` instead.)
@@ -58,7 +58,7 @@ def _with_delays(record: Record, names: tuple[str, ...], states: tuple[str, ...]
 
 
 def _length(orbit: PeriodicOrbit) -> int:
-    """Samples in the closest stretch."""
+    """Return the number of samples in the stretch."""
     return 0 if orbit.stretch is None else orbit.stretch.last - orbit.stretch.first
 
 
@@ -87,7 +87,7 @@ def _with_profile(orbit: PeriodicOrbit, record: Record) -> PeriodicOrbit:
 def _after_section(orbit: PeriodicOrbit, record: Record, sample: int) -> float:
     """Return the time from section to next sample.
 
-    In seconds; 0 where the sample is on the section.
+    The time is in seconds; 0 where the sample is on the section.
     """
     if record.period is None or orbit.section_phase is None or sample == 0:
         return 0.0

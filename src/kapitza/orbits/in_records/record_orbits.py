@@ -49,7 +49,7 @@ def find_orbits_in_record(
 ) -> OrbitSet:
     """Find unstable periodic orbits that a record visited.
 
-    With their uncertainty.
+    Each orbit has its uncertainty.
     record: forced (it has a period), strobed once per excitation period or denser (then cut at `phase`, a share of the
     period; each orbit keeps it in seconds as `section_phase`); or autonomous (no period): the section is then
     where the first channel turns, see `turning_section`.
@@ -112,7 +112,7 @@ def _without_bad_samples(record: Record, names: tuple[str, ...]) -> tuple[Record
 def _held(orbits: OrbitSet, control: Control) -> OrbitSet:
     """Mark orbits of a record under control.
 
-    That the motion stays on an orbit says nothing about its stability without control.
+    A motion that control holds on an orbit does not show the stability of the orbit.
     """
     orbits = _with_note(orbits, control.words)
     if not control.held:
@@ -164,7 +164,7 @@ def _with_note(orbits: OrbitSet, note: str) -> OrbitSet:
 def _drift_note(record: Record, names: tuple[str, ...]) -> str:
     """Report a drift of the excitation, if any.
 
-    Where nothing was found: whether the excitation drifts from the given period.
+    Where no orbit was found, the excitation may drift from the given period.
     """
     if samples_per_period(record) < 4:
         return ""

@@ -170,7 +170,7 @@ class Section:
     def with_noise(self, noise: Array, source: str = "known") -> Section:
         """Return the same points with another noise (n,).
 
-        In scaled units; the search tree is shared.
+        The noise is in scaled units; the search tree is shared.
         """
         return replace(self, noise=np.asarray(noise, float), noise_source=source, search=self._search)
 

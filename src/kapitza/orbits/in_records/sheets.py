@@ -3,8 +3,7 @@
 The value that the record shows a moment later must follow from them.
 Where two sheets of the attractor overlap, neighbours agree in all coordinates and are different states. A return or a
 cycle located there is false. On one sheet the sample after the last delay is a smooth function of the coordinates;
-over
-two it takes two values.
+over two it takes two values.
 """
 
 from __future__ import annotations

@@ -23,8 +23,7 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
 
     Every `period` steps: mean of its passes, covariance of the mean.
     The passes are those of the longest stretch without interruption, its second half where that holds ten passes, so
-    that
-    a transient dies out. Their scatter counts as the error of one pass, independent of the next.
+    that a transient dies out. Their scatter counts as the error of one pass, independent of the next.
     """
     longest = int(np.argmax(section.run))
     length = int(section.run[longest]) + 1

@@ -3,8 +3,7 @@
 Searched part by part; the same orbit of several parts is made one.
 Forced flows are first brought to one point per excitation period, a part at a time: 10^8 samples of 100 per period are
 10^6 points. Of an orbit that several parts visit, the points are the mean weighted by their inverse covariances. What
-a
-part's covariance holds that more points do not reduce (`Influence.common`) stays in that of the whole.
+a part's covariance holds that more points do not reduce (`Influence.common`) stays in that of the whole.
 """
 
 from __future__ import annotations
@@ -189,7 +188,7 @@ def _sort_in(kept: list[list[Seen]], seen: Seen, angles: Sequence[bool], scale: 
 
 
 def _deviation(orbit: PeriodicOrbit, shift: int) -> Array:
-    """Standard deviations (p, n) of the points."""
+    """Return standard deviations (p, n) of the points."""
     if orbit.covariance is None:
         return np.zeros_like(orbit.points)
     spread = np.sqrt(np.clip(np.diag(orbit.covariance), 0.0, None)).reshape(orbit.points.shape)

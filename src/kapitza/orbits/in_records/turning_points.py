@@ -148,7 +148,7 @@ def _continuous(record: Record, names: tuple[str, ...]) -> Record:
 def coordinate_noise(deviation: Array, slip: Array, half: int, dimension: int) -> Array:
     """Return the noise (n,) of the section's coordinates.
 
-    From that of the samples of each channel (c,).
+    It follows from the noise of the samples of each channel (c,).
     A window of 2 h + 1 samples divides it by the square root of their number. The slope of the first channel has that
     noise as well and moves the crossing along the motion: the other coordinates move with it, by `slip` (M, n).
     """
@@ -173,7 +173,7 @@ def window_half_width(values: Array, segments: list[slice]) -> int:
 def turning_points(record: Record, names: tuple[str, ...], piece: slice, half: int, dimension: int) -> Crossings:
     """Find zero crossings of the smoothed slope.
 
-    Of the first channel, with all coordinates interpolated to them.
+    The slope is that of the first channel; all coordinates are interpolated to the crossings.
     """
     root = np.sqrt(2 * half + 1.0)
     coordinates = smoothing_coordinates(record[names[0]][piece], half, dimension) / root
@@ -210,7 +210,7 @@ def section_kind(crossings: list[Crossings], middle: float, half: int) -> str:
 def choose(crossing: Crossings, kind: str, middle: float, half: int) -> Crossings:
     """Select the turning points of one kind.
 
-    Of several within a smoothing window only the first: the others are noise.
+    Only the first of several within a smoothing window is kept: the others are noise.
     """
     value = crossing.points[:, 0]
     wanted = {

@@ -113,10 +113,7 @@ class Basins:
     followed: int = 0
 
     def shares(self) -> pd.Series:
-        """Return the share of starts of each attractor.
-
-        By the number of the attractor.
-        """
+        """Return the share of starts by attractor number."""
         import pandas as pd
 
         return pd.Series(self.labels.ravel()).value_counts(normalize=True).sort_index()
@@ -244,7 +241,7 @@ class _Returns:
             return self._steps.advance(states, count, self._vectors(len(states)))
 
     def visited(self, states: Array, count: int) -> Array:
-        """The next returns too: (count + 1, B, n)."""
+        """Return states and next returns, (1 + count, B, n)."""
         if self._flow is not None:
             return self._flow.strobe_many(states, count).states
         found = [states]
@@ -253,7 +250,7 @@ class _Returns:
         return np.array(found)
 
     def slope(self, state: Array, count: int) -> Array:
-        """Jacobian (n, n) of some returns."""
+        """Return the Jacobian (n, n) of some returns."""
         if self._flow is None:
             return Map(self.model).jacobian(state, count)
         found = self._flow.propagate(state, 0.0, count * self.period).jacobian
@@ -383,7 +380,7 @@ def _follow(
 ) -> _Followed:
     """Follow each start to its end.
 
-    In a net, or in a motion that repeats, or neither.
+    A start ends in a net, in a motion that repeats, or in neither.
     """
     model, transient, longest, tolerance = shared.value
     returns = _Returns(model)

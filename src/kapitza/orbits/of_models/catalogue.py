@@ -31,7 +31,7 @@ class Catalogue:
         return np.concatenate([flat, np.cos(turned), np.sin(turned)], axis=1)
 
     def add(self, cycle: Array) -> bool:
-        """True when it was new."""
+        """Add a cycle; return whether it was new."""
         period = len(cycle)
         known, sums = self.cycles.setdefault(period, []), self._sums.setdefault(period, [])
         points = self._coordinates(cycle)

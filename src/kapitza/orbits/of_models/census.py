@@ -64,7 +64,7 @@ class CensusReport:
     interrupted: bool = False
 
     def level(self, period: int) -> bool:
-        """True when the last three rounds added nothing."""
+        """Return whether the last three rounds added nothing."""
         counts = self.counts.get(period, ())
         return len(counts) > 3 and counts[-1] == counts[-4]
 
@@ -85,14 +85,12 @@ def find_orbits_of_model(
 ) -> OrbitSet:
     """Find all periodic orbits of a model.
 
-    With periods min_period … max_period, from `starts` starts per period.
+    Periods min_period … max_period are searched, each from `starts` starts.
     Forced models and maps: period counts returns. A third of the starts are spread evenly over `region` (by state
-    name;
-    by default the box that a few trajectories visit, widened), the others are the closest returns of a long
+    name; by default the box that a few trajectories visit, widened), the others are the closest returns of a long
     trajectory and neighbours of orbits already found. Each start is a cycle of p nodes corrected by a batched Newton
     iteration. Cycles that converge are reduced to their primitive period, compared with known ones by
-    `orbit.distance`,
-    completed by the model's symmetries, polished, and given multipliers, certificate and code.
+    `orbit.distance`, completed by the model's symmetries, polished, and given multipliers, certificate and code.
     Autonomous models: period counts crossings of `section` (an expression in the states; by default the last state at
     its mean) from below to above, and codes have one letter per crossing where the model has a partition.
 
@@ -163,7 +161,7 @@ def _check_region(model: Model, region: Mapping[str, tuple[float, float]] | None
 
 
 def _region(model: Model, region: Mapping[str, tuple[float, float]] | None) -> Array:
-    """Box (n, 2); angles get the whole circle."""
+    """Return the box (n, 2); angles get the circle."""
     known = dict(region or {})
     box = np.array([(-np.pi, np.pi) if angle else (np.nan, np.nan) for angle in model.angles])
     for index, name in enumerate(model.states):
@@ -178,7 +176,7 @@ def _region(model: Model, region: Mapping[str, tuple[float, float]] | None) -> A
 def _visited(model: Model) -> Array:
     """Return the box that a few trajectories visit.
 
-    From around the model's start, transients included, widened by a quarter.
+    They start around the model's start; transients are included, and the box is widened by a quarter.
     """
     start = np.array([float(model.start.get(name, 0.0)) for name in model.states])
     rng = np.random.default_rng(0)
@@ -259,7 +257,7 @@ class _Search:
     def _closest_returns(self, period: int, count: int) -> Array:
         """Return the stretches that come back closest.
 
-        After `period` returns, (count, period, n).
+        Stretches (count, period, n) return after `period` returns.
         """
         path = self._chaos
         gap = difference(path[period:], path[:-period], self.step.angles)

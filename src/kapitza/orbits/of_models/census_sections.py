@@ -59,7 +59,7 @@ def autonomous_census(
     executor: Executor | None,
     monitor: Monitor | None,
 ) -> OrbitSet:
-    """Orbits that cross the section min_period … max_period times.
+    """Find orbits by their number of section crossings.
 
     A long trajectory is cut at its crossings. For every number p of crossings its stretches are grouped by their word
     (where the model has a partition) and the ones that return closest are corrected by multiple shooting with a
@@ -107,7 +107,7 @@ def _surface(model: Model, section: str | None, seed: int) -> sp.Expr:
 def _settled(model: Model, seed: int) -> Array:
     """Return samples of a settled trajectory.
 
-    From the model's start, the first half dropped.
+    The trajectory begins at the model's start; its first half is dropped.
     """
     rng = np.random.default_rng(seed)
     start = np.array([float(model.start.get(name, 0.0)) for name in model.states])
@@ -150,7 +150,7 @@ def _search(
 ) -> tuple[list[PeriodicOrbit], int]:
     """Search orbits from the stretches of one word.
 
-    Up to the first orbit that has this word itself; also returns how many were tried.
+    The search ends at the first orbit that has this word itself; the number tried is returned too.
     """
     model, surface, record = shared.value
     found: list[PeriodicOrbit] = []

@@ -24,7 +24,7 @@ def symbolic_code(model: Model, points: Array) -> str:
 def spelled(model: Model, points: Array) -> str:
     """Return one letter per point (N, n).
 
-    In order; a point on the border of two cells, to rounding, counts as positive.
+    A point on the border of two cells, to rounding, counts as positive.
     """
     evaluate = compile_expressions(model.partition, model.states, model.names)
     values = evaluate(np.ascontiguousarray(points.T), model.vector)

@@ -217,7 +217,7 @@ class _State:
         return PiecewiseLoop(np.append(start, period) / period, knots, values, period, self.equations.winding)
 
     def density(self) -> list[tuple[Array, Array]]:
-        """Where elements are needed, per arc."""
+        """Return where elements are needed, per arc."""
         defect, length = element_defects(self.equations, self.unknowns, self.problem.scale(self.loop))
         return mesh_density(self.equations, defect, length)
 
@@ -270,7 +270,7 @@ class _State:
     def sensitivity(self, at: LinearisedElements) -> tuple[Array, Array]:
         """Return derivatives of section points and period.
 
-        By the parameters: (p, n, k) and (k,) (PERIODIC 5.9).
+        Derivatives by the parameters, (p, n, k) and (k,) (PERIODIC 5.9).
         """
         problem, names = self.problem, self.problem.wrt
         count = problem.repeats or 1

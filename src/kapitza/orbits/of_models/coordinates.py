@@ -48,10 +48,7 @@ class CoordinateForm:
         self.rows = np.where(self.second, self.count + place, np.arange(self.count))
 
     def states(self, u: Array, slope: Array, period: float) -> Array:
-        """Return states (N, n) from coordinates.
-
-        And from their derivative by s.
-        """
+        """Return states (N, n) from coordinates and slopes."""
         return np.concatenate([u, slope[:, self.second] / period], axis=1)
 
     def residual(self, fractions: Array, u: Array, slope: Array, curve: Array, period: float) -> Array:
@@ -91,14 +88,14 @@ class CoordinateForm:
         return PhaseRow(weights, row.target - rates_part)
 
     def period_slope(self) -> Array:
-        """dT/dθ of a given period, (k,)."""
+        """Return dT/dθ (k,) of a given period."""
         return period_gradient(self.problem.model, self.problem.wrt) * (self.problem.repeats or 1)
 
 
 def tangent_segments(problem: Problem, loop: Loop, elements: int, degree: int = 5) -> Array:
     """Return propagators (J, n, n) along a loop.
 
-    Of the linearised equations, by Gauss collocation on equal elements.
+    The linearised equations are solved by Gauss collocation on equal elements.
     """
     rule = gauss_rule(degree)
     n, length = len(problem.model.states), loop.period / elements

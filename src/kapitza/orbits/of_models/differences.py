@@ -172,7 +172,7 @@ class LinearisedDifferences:
         return x[:, 0] if residual.ndim == 1 else x
 
     def sensitivity(self) -> tuple[Array, Array]:
-        """du/dθ (N, c, k) and dT/dθ (k,): PERIODIC (5.9)."""
+        """Return du/dθ (N, c, k), dT/dθ (k,): PERIODIC (5.9)."""
         eq = self.equations
         given = eq.form.period_slope() if eq.phase is None else np.zeros(len(eq.problem.wrt))
         right = -self.rates.by_parameter + self.rates.by_period[:, :, None] * given

@@ -3,10 +3,9 @@
 With their linearisation in O(number of elements).
 
 The orbit is cut at boundaries 0 = b_0 < b_1 < … < b_E = T. A boundary is fixed (a knot of a measured signal), free
-with
-an event (a switching function vanishes, or a wall is met and the state is reset), or the unknown end of an autonomous
-orbit. Arcs between boundaries are divided into elements; on each the orbit is a polynomial whose slope K satisfies the
-equations at Gauss points:
+with an event (a switching function vanishes, or a wall is met and the state is reset), or the unknown end of an
+autonomous orbit. Arcs between boundaries are divided into elements; on each the orbit is a polynomial whose slope K
+satisfies the equations at Gauss points:
 
     K_ji = f(x_j + h_j Σ_l a_il K_jl, t_ji, θ),   y_j = x_j + h_j Σ_i b_i K_ji,   x_{j+1} = P_j(y_j),
     s_e(y_{j(e)}, b_e, θ) = 0 for every event e,
@@ -71,13 +70,13 @@ class Layout:
         return [(i, c) for i, c in enumerate(self.crossings) if c is not None]
 
     def times(self, boundaries: Array) -> tuple[Array, Array]:
-        """Start and length of each element."""
+        """Return start and length of each element."""
         start = boundaries[self.arc]
         length = boundaries[self.arc + 1] - start
         return start + self.low * length, (self.high - self.low) * length
 
     def last_element(self, boundary: int) -> int:
-        """The element that ends at an inner boundary."""
+        """Return the element that ends at a boundary."""
         return int(np.flatnonzero(self.arc == boundary - 1)[-1])
 
 
@@ -174,7 +173,7 @@ class CollocationEquations:
         return times, length
 
     def ends(self, u: Unknowns) -> Array:
-        """y_j: where each element ends, (J, n)."""
+        """Return the ends y_j of elements, (J, n)."""
         length = self._cut(u.boundaries)[1]
         return u.nodes + length[:, None] * (self.rule.weights @ u.slopes)
 
@@ -428,7 +427,7 @@ class LinearisedElements:
     def sensitivity(self, given: Array) -> tuple[Array, Array]:
         """Return derivatives by the parameters.
 
-        Of nodes (J, n, k) and boundaries (E + 1, k).
+        Derivatives of nodes have shape (J, n, k), of boundaries (E + 1, k).
         given: (E + 1, k) derivatives of the boundaries that are not unknown, such as those of an excitation period.
         """
         eq = self.equations

@@ -7,8 +7,7 @@ A frame of orthonormal vectors is carried along the motion by the tangents and m
 pass events by their saltation matrices.
 
 The motion of one model is cut into blocks that are followed side by side: the states at their borders come from one
-run
-without tangents, each block has a separate frame, and the growth of one frame carried through all of them follows
+run without tangents, each block has a separate frame, and the growth of one frame carried through all of them follows
 from their triangular factors (`joined_logs`).
 """
 
@@ -98,7 +97,7 @@ def exponents(
 ) -> LyapunovSpectrum:
     """Return the Lyapunov spectrum of a motion.
 
-    With standard errors and the Kaplan-Yorke dimension.
+    Standard errors and the Kaplan-Yorke dimension are returned too.
 
         λ_i = lim 1/t Σ ln r_i,   J(t) Q = Q⁺ R,   r_i = |R_ii|
 
@@ -229,7 +228,7 @@ class Block:
 def _no_spectra(count: int, n: int) -> tuple[Array, ...]:
     """Return NaN spectra for points not followed.
 
-    In the form that `spectra` returns.
+    They have the form that `spectra` returns.
     """
     return tuple(np.full((count, *tail), np.nan) for tail in ((n,), (n,), (), (), ()))
 
@@ -284,7 +283,7 @@ def _axes(
 
 
 def _vectors(model: Model, axes: dict[str, Array]) -> Array:
-    """Parameters (points, npar); one row without a plane."""
+    """Return parameters (points, npar); one row without plane."""
     grid = np.meshgrid(*axes.values(), indexing="ij") if axes else []
     vectors = np.tile(model.vector, (grid[0].size if axes else 1, 1))
     for name, values in zip(axes, grid, strict=True):
@@ -363,7 +362,7 @@ def _follow_points(shared: Shared[tuple[Steps, Plan]], states: Array, vectors: A
 
 
 def _along_one(steps: Steps, plan: Plan, x0: Array, vector: Array, executor: Executor | None) -> Iterator[list[Block]]:
-    """The blocks of one motion, some at a time."""
+    """Yield the blocks of one motion."""
     turning = np.full(plan.blocks, int(np.ceil(AHEAD * plan.steps)))
     turning[0] = int(np.ceil(TURNED_IN * plan.transient))
     counts = plan.transient + plan.steps * np.arange(plan.blocks) - np.minimum(turning, plan.transient)
@@ -396,7 +395,7 @@ def _follow_blocks(
 
 
 def _joined(blocks: list[Block]) -> Array:
-    """Growth (blocks, n) of one frame through all blocks."""
+    """Return the growth (blocks, n) through all blocks."""
     logs, upper, first, last = (
         np.array([getattr(b, name) for b in blocks]) for name in ("logs", "unit_upper", "first", "last")
     )
@@ -409,7 +408,7 @@ def _joined(blocks: list[Block]) -> Array:
 def _grow(
     steps: Steps, states: Array, frames: Array, vectors: Array, count: int, joined: bool = False
 ) -> tuple[Array, Array, Growth]:
-    """States, frames and their growth after some steps."""
+    """Return states, frames and growth after steps."""
     growth = Growth(len(states), states.shape[1], joined)
     for _ in range(count):
         states, frames = steps.step(states, frames, vectors, growth)

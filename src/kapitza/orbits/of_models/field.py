@@ -107,19 +107,13 @@ class VectorField:
         return np.concatenate([inputs, np.broadcast_to(modes, (states.shape[0], len(self.switches))).T])
 
     def rates(self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None) -> Array:
-        """Return f at states (N, n).
-
-        At times (N,); the result has shape (N, n).
-        """
+        """Return f (N, n) at states and times (N,)."""
         return self._code.rates(self._with_modes(states, times, parameters, modes), self.values(parameters)).T
 
     def derivatives(
         self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None
     ) -> Rates:
-        """Return f, f_x, f_t and f_θ.
-
-        At states (N, n) and times (N,).
-        """
+        """Return f, f_x, f_t, f_θ at states and times."""
         inputs = self._with_modes(states, times, parameters, modes)
         return self._unpack(self._code.derivatives(inputs, self.values(parameters)).T, inputs, self.size)
 
@@ -138,7 +132,7 @@ class VectorField:
         return Rates(flat[:, :count], table[:, :, :n], by_time, table[:, :, n + 1 + signals :])
 
     def trace(self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None) -> Array:
-        """div f at each point, (N,)."""
+        """Return div f at each point, (N,)."""
         inputs = self._with_modes(states, times, parameters, modes)
         if self._code.elimination is None:
             return self._code.divergence(inputs, self.values(parameters))[0]
@@ -156,7 +150,7 @@ class VectorField:
     def reset(self, wall: int, states: Array, times: Array, parameters: Array | None = None) -> Rates:
         """Evaluate the reset map of a wall.
 
-        With its derivatives, in the same layout as the rates.
+        Derivatives are returned in the same layout as those of the rates.
         """
         inputs = self._with_modes(states, times, parameters, None)
         return self._unpack(self._code.resets[wall](inputs, self.values(parameters)).T, inputs, self.size)
@@ -230,7 +224,7 @@ def _code(*parts: Any) -> _Code:
 def period_gradient(model: Model, names: Sequence[str]) -> Array:
     """Return d(excitation period)/dθ, (k,).
 
-    For the named parameters; zeros for autonomous models.
+    θ are the named parameters; the result is zero for autonomous models.
     """
     if model.excitation is None or model.excitation.period is None:
         return np.zeros(len(names))

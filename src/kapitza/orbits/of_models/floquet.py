@@ -37,9 +37,8 @@ def monodromy(segments: Array) -> Monodromy:
     Eigenvalues of the product G_{J-1} … G_1 G_0.
     Forming the product in doubles loses every multiplier smaller than the largest one times the rounding unit. When
     growth is large enough for that, the product of several is formed in multiple precision, with as many digits as
-    their
-    condition numbers require: its eigenvalues are then exactly those of the given factors, the same backward error
-    that a periodic Schur decomposition has, and singular factors (stick, lasting contact) do no harm.
+    their condition numbers require: its eigenvalues are then exactly those of the given factors, the same backward
+    error that a periodic Schur decomposition has, and singular factors (stick, lasting contact) do no harm.
     """
     segments = np.asarray(segments, float)
     if not np.isfinite(segments).all():

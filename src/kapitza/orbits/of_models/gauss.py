@@ -35,7 +35,7 @@ class GaussRule:
 def gauss_rule(degree: int) -> GaussRule:
     """Return the Gauss-Legendre rule on [0, 1].
 
-    With its weights and the integrals of the Lagrange polynomials.
+    It holds the weights and the integrals of the Lagrange polynomials.
     """
     points, weights = np.polynomial.legendre.leggauss(degree)
     points, weights = (points + 1) / 2, weights / 2

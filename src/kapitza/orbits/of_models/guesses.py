@@ -43,7 +43,7 @@ Guess = Annotated[Any, Check("an orbit, a Record, a state or states", lambda val
 def loop_from(problem: Problem, guess: Guess) -> Loop:
     """Return a loop from a guess.
 
-    With the period of the problem (forced) or of the guess (autonomous).
+    Its period is that of the problem (forced) or of the guess (autonomous).
     """
     if guess is None:
         return _from_nothing(problem)
@@ -117,7 +117,7 @@ def _from_point(problem: Problem, point: Array) -> FlowLoop:
 
 
 def _from_samples(problem: Problem, samples: Array) -> Loop:
-    """Equidistant samples over the period; angles are unwrapped."""
+    """Return a loop through equidistant samples, angles unwrapped."""
     angles = problem.angles
     samples = unwrap_states(samples, angles)
     closing = samples[-1] - samples[0]
@@ -175,7 +175,7 @@ def _at_phase_zero(problem: Problem, orbit: PeriodicOrbit) -> Array:
 def _from_measured_path(problem: Problem, orbit: PeriodicOrbit) -> Loop:
     """Return the measured path along an orbit.
 
-    Of the recorded channels of an autonomous record; its section has separate coordinates.
+    The path is that of the recorded channels of an autonomous record, whose section has separate coordinates.
     """
     states = problem.model.states
     known = list(orbit.crossings.channels) if orbit.crossings else []
@@ -198,7 +198,7 @@ def _at_period(problem: Problem, period: float) -> Problem:
 def with_period(loop: Loop, problem: Problem, period: float) -> Loop:
     """Return the same curve in the problem's period.
 
-    With its flow where it has one.
+    A loop of a flow keeps its flow.
     """
     wanted = period if problem.autonomous else problem.period
     if isinstance(loop, FlowLoop):

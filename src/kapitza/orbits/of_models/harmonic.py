@@ -133,7 +133,7 @@ class LinearisedHarmonics:
     def jacobian(self) -> Array:
         """Return the Jacobian of the projected residual.
 
-        By the coefficients, then T for autonomous models, then the free parameters.
+        Columns: the coefficients, then T for autonomous models, then the free parameters.
         """
         eq, c = self.equations, self.equations.form.count
         size = 2 * eq.harmonics + 1
@@ -260,7 +260,7 @@ class HarmonicBalance:
         return FourierSeries(np.hstack([cosines, rate_cosines]), np.hstack([sines, rate_sines]), period, winding)
 
     def _tail(self, equations: HarmonicEquations, result: NewtonResult) -> float:
-        """Largest of the last harmonics, relative to the largest."""
+        """Return the relative size of the last harmonics."""
         cosines, sines = self._coefficients(equations, result)
         size = np.hypot(cosines[1:], sines).max(axis=1)
         last = telling_harmonics(equations.harmonics, equations.problem.repeats)

@@ -25,8 +25,7 @@ class Homotopy:
     At `parameter` = start, then by continuation to the model's own value.
     Steps are geometric when both ends have one sign, otherwise even; a step that fails is halved, one that succeeds
     lets the next grow. steps: at first; smallest: share of the path below which it is given up. method: the solver
-    used
-    at every value. A friction law with a steep slope needs such a continuation in collocation:
+    used at every value. A friction law with a steep slope needs such a continuation in collocation:
     Homotopy("theta9", 10.0, Collocation()).
 
     Examples
@@ -72,7 +71,7 @@ class Homotopy:
         return solution if done == 1.0 else self._failed(failed, value)
 
     def _rough(self) -> Method:
-        """On the way collocation need not be accurate."""
+        """Return a less accurate method for intermediate values."""
         return replace(self.method, tolerance=1e-5) if isinstance(self.method, Collocation) else self.method
 
     def _value(self, goal: float, fraction: float) -> float:

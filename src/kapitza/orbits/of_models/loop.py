@@ -35,7 +35,7 @@ class FourierSeries:
         return self.sines.shape[0]
 
     def __call__(self, fractions: Array, derivative: int = 0) -> Array:
-        """States (M, n), or their derivative by s."""
+        """Return states (M, n), or derivatives by s."""
         s = np.asarray(fractions, float)
         order = 2 * np.pi * np.arange(self.harmonics + 1)
         phase = np.multiply.outer(s, order) + derivative * np.pi / 2

@@ -93,7 +93,7 @@ class LyapunovSpectrum:
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Plot the exponents with error bars.
 
-        Over one parameter curves, over two a chart of the largest.
+        Over one parameter curves are drawn, over two a chart of the largest exponent.
         """
         from kapitza.report import plot_exponents
 

@@ -19,7 +19,7 @@ from kapitza.orbits.of_models.solve_orbit import solve_orbit
 def polished_cycle(model: Model, cycle: Array, details: bool) -> tuple[PeriodicOrbit, str]:
     """Return the orbit through a cycle (p, n).
 
-    And why it is rejected ('' when it is not).
+    The reason of a rejection is returned too ('' when it is kept).
     """
     if model.is_map:
         return _map_orbit(model, cycle), ""

@@ -117,15 +117,12 @@ class Problem:
     def section_fractions(self) -> Array:
         """Fractions of the section points.
 
-        At every excitation period, or at the start.
+        They are at every excitation period, or at the start.
         """
         return np.arange(self.repeats or 1) / (self.repeats or 1)
 
     def sizes_at(self, point: Array) -> Array:
-        """Return the size of each state at one point.
-
-        From a point (n,); never zero.
-        """
+        """Return the nonzero size of states at a point."""
         size = np.maximum(np.abs(point), max(1e-3 * np.abs(point).max(), 1e-3))
         size[self.angles] = np.maximum(size[self.angles], 1.0)
         return size
@@ -180,7 +177,7 @@ class FreeParameters:
 def _period_of(guess: Any) -> float | None:
     """Return the period [s] of a guess.
 
-    Of a loop, or of a record that states one.
+    A loop has one, and a record may state one.
     """
     if isinstance(guess, Loop):
         return float(guess.period)
@@ -233,9 +230,8 @@ class Solution:
     """Result of a method before multipliers and checks.
 
     loop: the curve; segments: (J, n, n) propagators from node to node around the orbit. Both they and the report may
-    be
-    computed when they are first needed.
-    sensitivity: (p, n, k) derivative of the section points by `wrt`, and period_sensitivity (k,).
+    be computed when they are first needed. sensitivity: (p, n, k) derivative of the section points by `wrt`, and
+    period_sensitivity (k,).
     """
 
     loop: Loop

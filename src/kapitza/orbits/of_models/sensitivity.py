@@ -16,7 +16,7 @@ def multiplier_sensitivity(
 ) -> NDArray[np.complex128]:
     """Return dμ/dθ (n, k) along the orbit family.
 
-    By central differences of the multipliers.
+    Multipliers are differenced centrally.
     The orbit's own shift dx/dθ and dT/dθ are exact; only the second derivatives of the flow are differenced.
     """
     assert solution.sensitivity is not None

@@ -38,7 +38,7 @@ class Arcs:
 def find_arcs(problem: Problem, loop: Loop, kinks: bool = True) -> Arcs:
     """Cut a loop into arcs.
 
-    At its switches and impacts, at the knots of measured signals and at the section points.
+    Cuts are at its switches and impacts, at the knots of measured signals and at the section points.
     kinks=False leaves out the switches across which the rates are continuous: first iterates cross them at random.
     """
     followed = [kinks or not switch.continuous for switch in problem.field.switches]
@@ -103,7 +103,7 @@ def _impacts(problem: Problem, loop: Loop) -> list[tuple[float, Crossing]]:
 def lay_out(problem: Problem, arcs: Arcs, loop: Loop, elements: int, degree: int) -> Layout:
     """Lay out a mesh that resolves the loop.
 
-    At least `elements` elements, on which the loop's slope is a polynomial to about 1e-3.
+    It has at least `elements` elements, on which the loop's slope is a polynomial to about 1e-3.
     Elements that are too coarse are halved until they are not (or are 2⁻²⁴ of their arc): layers a million times
     thinner than the period are found in a few passes when the guess has them.
     """
@@ -146,7 +146,7 @@ def _halved(layout: Layout, coarse: NDArray[np.bool_], settled: NDArray[np.bool_
 def even_mesh(problem: Problem, arcs: Arcs, elements: int) -> Layout:
     """Lay out elements of nearly equal length.
 
-    At least two to an arc that ends in an event.
+    An arc that ends in an event gets at least two elements.
     """
     unit = np.array([0.0, 1.0])
     return distribute(problem, arcs, [(unit, np.ones(1))] * (arcs.boundaries.size - 1), elements)
@@ -155,7 +155,7 @@ def even_mesh(problem: Problem, arcs: Arcs, elements: int) -> Layout:
 def distribute(problem: Problem, arcs: Arcs, density: list[tuple[Array, Array]], elements: int) -> Layout:
     """Distribute elements in proportion to a density.
 
-    To its integral, given per arc on cells: edges (c + 1,), values (c,).
+    The density is given per arc on cells, edges (c + 1,) and values (c,), and is integrated.
     """
     lengths = np.diff(arcs.boundaries)
     mass = np.array([(np.diff(edges) * values).sum() for edges, values in density]) * lengths

@@ -114,7 +114,7 @@ class ShootingEquations:
         return nodes, period, vector, run.state, run.jacobian, run.sensitivity, events
 
     def times(self, period: float) -> tuple[Array, Array]:
-        """When each segment begins and ends."""
+        """Return begin and end of each segment."""
         if self.count == 1:
             return np.array([self.offset * period]), np.array([(self.offset + 1.0) * period])
         begins = (self.offset + self.fractions) * period
@@ -226,7 +226,7 @@ class LinearisedShooting:
     def closed_segments(self) -> Array:
         """Return propagators with the symmetry applied.
 
-        At the end: their product is the linearised (half) map.
+        It is applied at the end, so that their product is the linearised (half) map.
         """
         if self.equations.closing is None:
             return self.segments
@@ -256,7 +256,7 @@ class LinearisedShooting:
     def by_parameter(self) -> Array:
         """Return the derivative (J, n, k) by the parameters.
 
-        Of the gaps, by the parameters of the flow, the law of a forced period included.
+        The gaps are differentiated by the parameters of the flow; the law of a forced period is included.
         """
         eq = self.equations
         chain = self.sensitivities
@@ -466,7 +466,7 @@ class MultipleShooting:
 
 
 def even_nodes(problem: Problem, count: int) -> Array:
-    """`count` equidistant fractions, the section points among them."""
+    """Return `count` equidistant fractions and section points."""
     return np.unique(np.round(np.concatenate([np.arange(count) / count, problem.section_fractions]), 12))
 
 

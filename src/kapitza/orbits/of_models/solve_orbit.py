@@ -59,7 +59,7 @@ def solve_orbit(
     throw: bool = True,
     profile: bool = True,
 ) -> PeriodicOrbit:
-    """A periodic orbit of `model`, whatever its stability.
+    """Solve for a periodic orbit, stable or not.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def _turns(loop: Loop) -> tuple[int, ...]:
 def _clearly_minimal(problem: Problem, loop: Loop, points: Array) -> bool:
     """Test by a few states for a minimal period.
 
-    Then the sizes along the orbit need not be known.
+    If it is true, the sizes along the orbit need not be computed.
     """
     different = DIFFERENT * float(problem.sizes_at(points[0]).max())
     if not problem.autonomous:

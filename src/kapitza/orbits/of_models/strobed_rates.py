@@ -32,7 +32,7 @@ REFINEMENTS = 8
 def chained_rates(setting: Model, values: Array, times: Array, angle: bool, span: float) -> Array | None:
     """Return rates (p,) at strobed positions (p,).
 
-    Of a model with one second-order coordinate; None where no candidates chain up.
+    The model has one second-order coordinate; None where no candidates chain up.
     span: size of the measured values, which sets the scale of the rates tried.
     """
     assert setting.period is not None

@@ -47,7 +47,7 @@ class LoopCrossing:
 def crossings(problem: Problem, loop: Loop, events: Sequence[Any] | None = None) -> list[LoopCrossing]:
     """Locate sign changes of the switching functions.
 
-    Along the loop, to rounding, in the order of time.
+    They are located along the loop to rounding, in the order of time.
     events: those that the flow has met along the loop, where they are known.
     """
     field = problem.field
@@ -78,7 +78,7 @@ def _without_single_zeros(signs: Array) -> Array:
 def grids(problem: Problem, loop: Loop) -> Array:
     """Return all fractions at which a loop is evaluated.
 
-    By the functions of this module, whatever the loop meets.
+    The functions of this module evaluate it there, whatever the loop meets.
     """
     looked_at = [_quadrature(_quadrature_edges(problem, loop, []))]
     if problem.field.switches:
@@ -125,7 +125,7 @@ def _search_grid(problem: Problem, loop: Loop, events: Sequence[Any] | None) -> 
 def _locate(problem: Problem, loop: Loop, low: Array, high: Array, index: NDArray[np.intp]) -> Array:
     """Locate zeros of the switching functions.
 
-    Between two fractions each, all at once, by the Illinois rule.
+    Each is between two fractions; all are located at once by the Illinois rule.
     """
 
     def height(fractions: Array) -> Array:
@@ -160,7 +160,7 @@ def _locate(problem: Problem, loop: Loop, low: Array, high: Array, index: NDArra
 def volume_change(problem: Problem, loop: Loop, events: Sequence[Any] | None = None) -> float:
     """Return log|det| of the linearised return map.
 
-    By ∫ trace f_x dt plus the jumps at switches; NaN with impacts or stick.
+    It is ∫ trace f_x dt plus the jumps at switches; NaN with impacts or stick.
     """
     if problem.model.impacts or any(getattr(e, "kind", "") in ("stick", "contact") for e in events or ()):
         return float("nan")
@@ -184,7 +184,7 @@ def _quadrature(edges: Array) -> Array:
 
 
 def signal_knots(problem: Problem, loop: Loop) -> Array:
-    """Breakpoints of measured signals as fractions of the loop."""
+    """Return breakpoints of measured signals as fractions."""
     pieces = [s for s in problem.field.signals if s.kind == "polynomial"]
     if not pieces:
         return np.zeros(0)
@@ -259,7 +259,7 @@ def _matters(problem: Problem, loop: Loop, index: int) -> bool:
 def _lowest_extremum(value: Array) -> float:
     """Return the smallest |s| at an extremum.
 
-    Of an s that is turned away from zero, by parabolas through three samples.
+    The extrema of s are those turned away from zero, by parabolas through three samples.
     """
     before, after = np.roll(value, 1), np.roll(value, -1)
     sign = np.sign(value)

@@ -276,7 +276,7 @@ class MapSteps:
 def steps_of(model: Model, points: Array, starts: Array) -> FlowSteps | MapSteps:
     """Choose the steps of a model.
 
-    At some sets of parameters (B, npar): long enough to be few, short enough for the frames.
+    At some sets of parameters (B, npar) they are long enough to be few and short enough for the frames.
     """
     if model.is_map:
         return MapSteps(model)

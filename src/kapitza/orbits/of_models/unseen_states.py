@@ -46,8 +46,7 @@ def folded_states(
 
     States (J, n) at the instants `grid` of a motion whose samples were folded into one period.
     Measured states and their rates come from a Fourier series through the samples; unmeasured states come from an
-    orbit
-    of the model.
+    orbit of the model.
     """
     start = np.zeros((grid.size, len(setting.states)))
     hidden = []
@@ -68,7 +67,7 @@ def folded_states(
 def _folded(times: Array, values: Array, angle: bool, period: float, count: int, grid: Array, order: int) -> Array:
     """Return a folded channel or its rate.
 
-    On the grid: the Fourier series with the number of harmonics of least AIC.
+    A Fourier series, with the number of harmonics of least AIC, is evaluated on the grid.
     """
     rows = np.argsort(times, kind="stable")
     t, y = times[rows], values[rows]
@@ -93,10 +92,7 @@ def _folded(times: Array, values: Array, angle: bool, period: float, count: int,
 
 
 def _harmonics(t: Array, period: float, count: int, order: int) -> Array:
-    """Return columns 1, cos, sin, … at times.
-
-    At times (N,), or their derivatives.
-    """
+    """Return columns 1, cos, sin, … or their derivatives."""
     rate = 2 * np.pi / period * np.arange(1, count + 1)
     phase = np.multiply.outer(t, rate) + order * np.pi / 2
     constant = np.full((t.size, 1), 0.0 if order else 1.0)
@@ -111,11 +107,9 @@ def hidden_states(
 
     States (J, n) on the grid; closest to the states `seen` in `near` (J, n).
     Tried in turn: the orbits (or states) given by `starts`, the orbit near the model's start, the motion it settles
-    on,
-    orbits on which runs from the measured states settle, and, where the model has none of these at the starting
-    values,
-    parameter continuation from a case that can be solved. A free motion may begin anywhere on its orbit: it is shifted
-    to where it comes closest to the measured states.
+    on, orbits on which runs from the measured states settle, and, where the model has none of these at the starting
+    values, parameter continuation from a case that can be solved. A free motion may begin anywhere on its orbit: it is
+    shifted to where it comes closest to the measured states.
     """
     best: tuple[float, Array] | None = None
     wanted = period if setting.period is None else repeats
@@ -143,10 +137,7 @@ def hidden_states(
 
 
 def _given(setting: Model, starts: Sequence[Any], wanted: float | None) -> Iterator[Loop]:
-    """Return orbits near those the user gave.
-
-    Or near the given states.
-    """
+    """Return orbits near given orbits or states."""
     for start in starts:
         if isinstance(start, PeriodicOrbit) and start.loop is not None:
             yield start.loop
@@ -160,7 +151,7 @@ def _given(setting: Model, starts: Sequence[Any], wanted: float | None) -> Itera
 def _followed(setting: Model, wanted: float | None, period: float, near: Array, seen: Sequence[int]) -> Iterator[Loop]:
     """Return orbits that the model settles on.
 
-    From the measured states, with hidden states of several sizes and both signs.
+    Runs start at the measured states, with hidden states of several sizes and both signs.
     """
     if not seen:
         return
@@ -222,10 +213,9 @@ def loop_of(orbit: PeriodicOrbit) -> Loop:
 def continued(setting: Model, wanted: float | None, free: Sequence[str]) -> Iterator[PeriodicOrbit]:
     """Continue orbits from solvable parameter values.
 
-    Towards the values of `setting`.
+    They are continued towards the values of `setting`.
     Each continuation goes straight, with steps that halve on failure and grow on success; where the orbit ends on the
-    way
-    (a fold), its last member is returned: near enough to start a fit in which the parameters move anyway.
+    way (a fold), its last member is returned: near enough to start a fit in which the parameters move anyway.
     """
     from scipy.stats import qmc
 

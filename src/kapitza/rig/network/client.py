@@ -48,8 +48,7 @@ class RemoteRig(Guarded):
     -----
     A thread sends signs of life while Python computes between two measurements; when this process dies they end, and
     the watchdog of the server puts the rig in its safe state. In the other direction ZeroMQ's own heartbeat
-    distinguishes a
-    rig that is busy from one that is gone.
+    distinguishes a rig that is busy from one that is gone.
     """
 
     def __init__(
@@ -223,7 +222,7 @@ class RemoteRig(Guarded):
         self._gone = time.monotonic() if event == self._zmq.EVENT_DISCONNECTED else None
 
     def _given_up(self) -> float:
-        """When a connection that broke off counts as lost."""
+        """Return when a broken connection counts as lost."""
         return float("inf") if self._gone is None else self._gone + self.timeout / 2
 
     def _received(self) -> Message | None:

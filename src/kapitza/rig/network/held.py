@@ -82,7 +82,7 @@ class HeldRig(Guarded):
     def _refused_when_safe(self) -> Iterator[None]:
         """Raise only after the rig was stopped.
 
-        By `trip`: the error states that the rig is in its safe state.
+        `trip` stops it; the error states that the rig is in its safe state.
         """
         try:
             yield

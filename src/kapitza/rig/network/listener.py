@@ -127,13 +127,13 @@ class Listener:
         self.stop_wanted.clear()
 
     def silence(self) -> float:
-        """Seconds since the last sign of life."""
+        """Return the seconds since the last sign of life."""
         return time.monotonic() - self.alive
 
     def answer(self, client: bytes, message: Message, answer: Message) -> None:
         """Send an answer and keep it.
 
-        For a client whose copy is lost on the way.
+        A client whose copy is lost on the way receives it again.
         """
         frames = messages.packed(answer)
         with self._state:

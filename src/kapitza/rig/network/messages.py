@@ -55,7 +55,7 @@ class MessageError(RigError):
 
 
 def packed(message: Message) -> list[bytes]:
-    """Frames to send."""
+    """Return the frames to send."""
     buffers, described = [], []
     for name, array in message.arrays.items():
         values = np.ascontiguousarray(array)
@@ -73,7 +73,7 @@ def packed(message: Message) -> list[bytes]:
 
 
 def unpacked(frames: Sequence[bytes]) -> Message:
-    """The message in these frames; anything else raises MessageError."""
+    """Return the message in frames, or raise MessageError."""
     if not 3 <= len(frames) <= MOST_FRAMES or frames[0] != VERSION:
         spoken = frames[0][:40] if frames else b""
         raise MessageError(f"A message of another protocol arrived ({spoken!r}, expected {VERSION.decode()}).")
@@ -110,7 +110,7 @@ def _array(described: Mapping[str, Any], data: bytes) -> Array:
 def carries(frames: Sequence[bytes], token: str) -> bool:
     """Return whether frames carry the token.
 
-    In a time that does not depend on how much of it is right.
+    The time does not depend on how much of the token is right.
     """
     return 3 <= len(frames) <= MOST_FRAMES and frames[0] == VERSION and hmac.compare_digest(frames[1], _bytes(token))
 
@@ -171,7 +171,7 @@ def rig_parameters(content: Mapping[str, Any]) -> tuple[RigParameter, ...]:
 
 
 def demand_arrays(demands: Mapping[str, FourierSeries]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Demands as content and arrays."""
+    """Convert demands to content and arrays."""
     frequency = next((s.frequency for s in demands.values()), None)
     return {"frequency": frequency}, {name: np.asarray(s.coefficients, "<f8") for name, s in demands.items()}
 

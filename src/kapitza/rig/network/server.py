@@ -110,7 +110,7 @@ class RigServer:
             self._listener.answer(client, message, self._answered(message))
 
     def _watch(self) -> None:
-        """The watchdog: in a thread that does nothing else."""
+        """Run the watchdog, in a separate thread."""
         while not self._over.wait(self.watchdog / 20):
             # A driver that hangs while the server is closed never comes back to the thread that would stop it.
             ending = self._end.is_set()
@@ -141,7 +141,7 @@ class RigServer:
     def close(self) -> None:
         """Stop the rig and end the server.
 
-        Also one that has not begun.
+        A server that has not begun is ended too.
         """
         self._end.set()
         if self._thread is not None:
@@ -245,7 +245,7 @@ class RigServer:
 def _terminated_by(end: threading.Event) -> Iterator[None]:
     """End the server at the signal to terminate.
 
-    In order, where Python lets the signal be caught (in the main thread).
+    It ends in order, where Python lets the signal be caught (in the main thread).
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -260,6 +260,6 @@ def _terminated_by(end: threading.Event) -> Iterator[None]:
 def serve_rig(rig: Rig, address: str = "tcp://127.0.0.1:*", **settings: Anything) -> RigServer:
     """Serve a rig in a thread.
 
-    Of this process; close the server with .close().
+    The thread is one of this process; close the server with .close().
     """
     return RigServer(rig, address, **settings).start()
