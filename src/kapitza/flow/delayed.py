@@ -15,9 +15,9 @@ from typing import Any
 
 import heyoka as hy
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Reals
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.compiled import cached, compile_integrator
@@ -25,8 +25,6 @@ from kapitza.flow.dense import Dense
 from kapitza.flow.system import system_of
 from kapitza.model import Expression, Model, compile_expressions, parse_expression, symbol, to_heyoka
 from kapitza.model import time as time_symbol
-
-Array = NDArray[Any]
 
 FINEST = 64
 """Segments per common measure of the delays, at most."""

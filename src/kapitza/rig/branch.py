@@ -14,13 +14,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything, Count
+from kapitza.base.arrays import Array
 from kapitza.data import MeasuredBranch
 from kapitza.errors import RigError, Status, no_such
 from kapitza.orbits import OrbitMeasurement, OrbitSet, PeriodicOrbit, Profile
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.measure import Measurement
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

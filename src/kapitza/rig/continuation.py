@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor, Task
 from kapitza.base.monitor import watch as work
 from kapitza.errors import RigError, RigLimitError, Status
@@ -34,8 +34,6 @@ from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
 from kapitza.rig.points_on_disk import note_point, note_walk, resumed_points
 from kapitza.solve import Outcome, StepCollapse, walk
-
-Array = NDArray[Any]
 
 CHORD = 0.1
 """Shortest chord, in scaled unknowns, that the direction of a branch is taken from."""

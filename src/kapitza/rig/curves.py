@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
@@ -21,8 +19,6 @@ from kapitza.rig.doubling import doubling_at_amplitude
 from kapitza.rig.experiment import Experiment, RigFamily
 from kapitza.rig.folds import folds_of
 from kapitza.rig.fourier import FourierSeries
-
-Array = NDArray[Any]
 
 BEFORE, AFTER = 3, 3
 """Points of a short continuation on either side of a fold."""

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.rig.fourier import FourierSeries
-
-Array = NDArray[Any]
 
 STEEPEST = 1.875
 """Largest slope of the blend x³ (10 - 15 x + 6 x²) on [0, 1]."""

@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation
 from kapitza.rig.corrector import RigStepping, Solved, solved
 from kapitza.rig.experiment import Experiment, RigFamily
 from kapitza.solve import DenseLinearised, Measured, MeasuredSystem, NewtonSettings, newton, singular_vectors
-
-Array = NDArray[Any]
 
 REFINEMENTS = 3
 """Secant steps at most, once det G is extrapolated to small perturbations."""

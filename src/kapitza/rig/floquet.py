@@ -18,11 +18,11 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigPoint
 from kapitza.rig.corrector import resized
@@ -30,8 +30,6 @@ from kapitza.rig.experiment import Experiment
 from kapitza.rig.floquet_fit import Trial, Turns, bump, jackknife, weak_rows
 from kapitza.rig.fourier import FourierSeries, columns, project
 from kapitza.rig.protocol import sound_samples
-
-Array = NDArray[Any]
 
 MOST_NOISE, MOST_DEVIATION = 0.02, 0.2
 """Share of noise, and deviation of the largest modulus, up to which the deviations were shown to hold."""

@@ -6,16 +6,13 @@ Where the parameter turns round along the arclength.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.polynomial import polynomial
-from numpy.typing import NDArray
 from scipy import stats
 
+from kapitza.base.arrays import Array
 from kapitza.rig.branch import RigBifurcation, RigPoint
-
-Array = NDArray[Any]
 
 NEIGHBOURS, MORE = 5, 7
 """Points of the parabola, and of the quartic that estimates its error."""

@@ -8,17 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import RigError
 from kapitza.rig.experiment import Experiment
 from kapitza.rig.fourier import FourierSeries, project
 from kapitza.rig.protocol import sound_samples
-
-Array = NDArray[Any]
 
 ENOUGH, PLENTY = 0.2, 0.01
 """Contractions per period: two periods settle at the first; below the second the gain is higher than is needed."""

@@ -13,18 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigPoint
 from kapitza.rig.corrector import resized
 from kapitza.rig.experiment import Experiment, Residual, RigFamily
-
-Array = NDArray[Any]
-
 
 LARGEST_CORRECTION = 0.1
 """Share of its coefficients by which an orbit of a branch may be corrected; near a fold a step is unreliable."""

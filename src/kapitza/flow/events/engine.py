@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import EventError, FlowError
 from kapitza.flow.engine import Event, Run, System
 from kapitza.flow.events.geometry import Geometry
@@ -19,8 +19,6 @@ from kapitza.flow.kernel.engine import Kernel, run_many, run_one
 from kapitza.flow.kernel.library import library
 from kapitza.flow.kernel.tape import NoTapeError
 from kapitza.flow.smooth import SmoothEngine
-
-Array = NDArray[Any]
 
 FEW_SAMPLES = 16
 """Samples that are asked for at once in the first stretch."""

@@ -15,6 +15,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import System
@@ -30,8 +31,6 @@ from kapitza.model import (
     symbol,
     time,
 )
-
-Array = NDArray[Any]
 
 ROUNDING = 1e-13
 """A surface closer than this times its natural size counts as reached."""

@@ -5,11 +5,9 @@ These functions change a `Journey` that stands at a start or at a located event.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import EventError
 from kapitza.flow.engine import Edge
 from kapitza.flow.events.geometry import Gradients
@@ -18,8 +16,6 @@ from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, En
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
 from kapitza.flow.events.settle import CLEAR, FREE, HOLD, STICK, Question, Regime, complete, is_touched, motion, settle
 from kapitza.flow.events.slipping import settle_joint, take
-
-Array = NDArray[Any]
 
 LOST_FLIGHT = 1e-6
 """A flight of this speed, relative to that of a fall over the distance of the wall from the origin, is 1e-12 of that

@@ -18,14 +18,12 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.flow.engine import System
 from kapitza.flow.events.held import ABOVE_ZERO, HeldSteps, forces_alone_are_affine, offset
 from kapitza.model import Step, compile_expressions, derivative, solve_definite, vanishes
 from kapitza.model import time as time_symbol
-
-Array = NDArray[Any]
 
 MANY_SURFACES = 3
 """From so many switches and walls on one flow serves all regimes of a linkage: k surfaces have 2^k."""

@@ -9,8 +9,8 @@ from typing import Any
 import heyoka as hy
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import EventError, FlowError
 from kapitza.flow.domains import LastFinite
 from kapitza.flow.engine import Event, described
@@ -19,8 +19,6 @@ from kapitza.flow.events.joints import JointMotion
 from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, flow_of
 from kapitza.flow.events.settle import Place, Regime
 from kapitza.model import compile_expressions
-
-Array = NDArray[Any]
 
 WRONG_SIDE = 1e-9
 """A surface this far on the wrong side, relative to the state, means that an event was lost."""

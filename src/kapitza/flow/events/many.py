@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, combinations
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.flow.events.geometry import Geometry
-
-Array = NDArray[Any]
 
 REGULAR = 1e-10
 """Smallest eigenvalue of the symmetric part, relative to the largest entry, from which on a matrix is definite."""

@@ -20,8 +20,8 @@ from typing import Any
 import heyoka as hy
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.flow.compiled import (
     cached,
     code_of,
@@ -38,8 +38,6 @@ from kapitza.flow.events.held import ABOVE_ZERO, HeldSteps, offset, split_steps
 from kapitza.flow.events.joints import joint_program
 from kapitza.flow.events.settle import Regime
 from kapitza.model import derivative, solve_named, to_heyoka
-
-Array = NDArray[Any]
 
 COOLDOWN = 1e-10
 """Time in which an event that changed nothing is not met again. heyoka's own estimate grows without bound where the

@@ -7,18 +7,14 @@ in the speeds of the joints, with as few operations as it takes; whatever is not
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from numpy.typing import NDArray
-
+from kapitza.base.arrays import Array
 from kapitza.flow.events.geometry import ROUNDING
 from kapitza.flow.events.joints import JointMotion, Joints
 from kapitza.flow.events.journey import Journey
 from kapitza.flow.events.many import ROUNDS_PER_SWITCH
 from kapitza.flow.events.regimes import CROSS, RELEASE, Ending
 from kapitza.flow.events.settle import CLEAR, FAR, FAST, MOMENT, PLAIN, Regime
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
