@@ -116,6 +116,7 @@ def moved_bifurcation(bifurcation: Bifurcation, values: Mapping[str, float]) -> 
     held = np.eye(z.size)[-len(names) :]
     begin, end = held @ z, np.array([values[name] for name in names])
     message = ""
+    # One Newton solution serves small changes; large ones are approached in steps.
     for steps in (1, 4, 16):
         at = z
         for share in np.linspace(0.0, 1.0, steps + 1)[1:]:

@@ -146,6 +146,7 @@ class Branch:
             return "stable" if np.abs(rest).max(initial=0.0) < 1 + ON_CIRCLE else "unstable"
         rest = np.delete(row, np.argmin(np.abs(row - 1))) if self.autonomous and row.size > 1 else row
         largest = float(np.abs(rest).max())
+        # Doubles do not decide on which side of the circle such a multiplier is.
         return "unknown" if abs(largest - 1) < 1e-9 else "stable" if largest < 1 else "unstable"
 
     def table(self) -> pd.DataFrame:

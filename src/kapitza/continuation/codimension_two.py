@@ -295,6 +295,7 @@ def _upper(values: Complex, away: Callable[[complex], float]) -> complex | None:
 
     The one nearest to the circle or axis; None where all are real.
     """
+    # Rounding gives real values imaginary parts relative to the largest.
     size = max(float(np.abs(values).max(initial=0.0)), 1e-300)
     pairs = [complex(x) for x in values if x.imag > 1e-7 * size]
     return min(pairs, key=away) if pairs else None

@@ -246,6 +246,7 @@ def pair_traces(matrix: Array) -> Complex:
         # The small multiplier of a pair is below rounding of the large one: the trace is unknown.
         return unknown_spectrum(matrix.shape[0] // 2 - 1)
     found = eigenvalues(matrix + np.linalg.inv(matrix))
+    # Sorted, the two copies of each trace are neighbours.
     found = found[np.lexsort((np.imag(found), np.real(found)))]
     pairs = 0.5 * (found[::2] + found[1::2])
     return np.asarray(np.delete(pairs, int(np.argmin(np.abs(pairs - 2)))), np.complex128)

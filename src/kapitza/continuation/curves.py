@@ -91,6 +91,7 @@ def follow_curve(
     for sign in signs(direction):
         outcome = corrected_at(family, z, row[None], z[-2:-1].copy(), 1e-10)
         if outcome.point is None:
+            # Where the first parameter has an extremum along the curve, the second is held instead.
             row2 = np.zeros(z.size)
             row2[-1] = 1.0
             outcome = corrected_at(family, z, row2[None], z[-1:].copy(), 1e-10)
@@ -145,6 +146,7 @@ class CurveEnds:
             ending = self.shrunk(node) if size < SHRUNK * self.largest else None
             if ending is not None:
                 return ending
+        # The first steps are near the start without having gone round.
         if len(trace.nodes) < 8:
             return None
         start, before = trace.start, trace.nodes[-2]

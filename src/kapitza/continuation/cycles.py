@@ -213,6 +213,7 @@ def _require_shortest(model: Model, nodes: Array) -> None:
     """
     count, size = len(nodes), cycle_sizes(model, nodes)
     for shorter in range(1, count):
+        # A cycle that closes early does so after a divisor of its length.
         if count % shorter == 0 and np.abs((np.roll(nodes, -shorter, axis=0) - nodes) / size).max() < SAME_POINT:
             raise KapitzaError(
                 f"The cycle of {count} steps that was found closes after {shorter} already: give "

@@ -285,9 +285,11 @@ class Deflated:
                 away = difference(x, other, self.angles) / self.sizes
                 square = float(away @ away) + 1e-300
                 pull += float(-2 * (away / self.sizes) @ step / (square * (1 + square)))
+            # The deflation may turn or stretch the step without limit.
             factor = 1.0 / (1.0 - pull) if abs(1.0 - pull) > 1e-8 else 1e8
             move = step * factor
             size = float(np.abs(move / self.sizes).max())
+            # Steps beyond twice the size of the orbits leave the region of interest.
             x = x + move * min(1.0, 2.0 / max(size, 1e-300))
             if not np.isfinite(x).all():
                 return None

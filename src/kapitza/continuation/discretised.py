@@ -279,6 +279,7 @@ class DiscretisedPoint(PlainPoint):
         multipliers = self.multipliers()
         rest = without_trivial(multipliers) if self.frame.autonomous else multipliers
         # Branch points: Π(μ - 1) changes its sign there and at folds, the tangent at folds only.
+        # Each factor is scaled, so that one large multiplier does not hide a zero.
         product = float(np.prod((rest - 1) / (1 + np.abs(rest))).real) if rest.size else 1.0
         return orbit_readings(self, node, product * float(node.tangent[-1] / self.family.scale[-1]))
 

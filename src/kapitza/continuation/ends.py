@@ -228,6 +228,7 @@ def endless(nodes: Sequence[Node]) -> Ending | None:
     period, sizes = orbit.full_period, orbit.frame.sizes
     grown = period / _orbit_of(earlier).full_period - 1
     moved = abs(node.value - earlier.value) / node.family.scale[-1]
+    # Towards a loop the period grows while the parameter stands still.
     if grown < 0.01 or moved > 0.05 * grown:
         return None
     sampled = _samples(orbit)

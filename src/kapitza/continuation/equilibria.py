@@ -284,6 +284,7 @@ def resting_family(
 
     The sizes of its states are those at the point.
     """
+    # A state at zero still needs a size for steps and tests.
     own = np.maximum(np.abs(point), max(1e-2 * float(np.abs(point).max()), 1e-1))
     own[np.array(model.angles, bool)] = 1.0
     return EquilibriumFamily(model, names, model.vector, own, sizes, VectorField(model, names), reach)

@@ -72,6 +72,7 @@ def smallest_gap(orbit: Orbit) -> float:
         free = np.ones(GAP_SAMPLES - 1, bool)
         for event in own:
             place = (event.time - begin) / period * GAP_SAMPLES
+            # Minima next to an event are the event itself.
             free &= np.abs(np.arange(1, GAP_SAMPLES) - place) > 1.5
         left, middle, right = distance[:-2], distance[1:-1], distance[2:]
         lowest = np.flatnonzero(free & (middle <= left) & (middle < right))

@@ -201,6 +201,7 @@ def extend(branch: Branch, bounds: Bounds | None = None, **settings: Anything) -
     if (branch.subject != "orbit" and not resting) or len(branch.parameters) != 1:
         raise KapitzaError(f"A branch of {branch.subject} points is not extended: follow it again with wider bounds.")
     last = float(branch.values[-1, 0])
+    # The branch keeps the model at the values of its start.
     model = branch.model.with_values(**{branch.parameter: last})
     if bounds is not None:
         low, high = sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())

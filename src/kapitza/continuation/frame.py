@@ -141,6 +141,7 @@ def parameter_size(value: float, limits: tuple[float, float]) -> float:
 
     It is the value itself, or half of the range if that is smaller.
     """
+    # A parameter that starts at zero takes a thousandth of its range.
     return min(max(abs(value), 1e-3 * (limits[1] - limits[0])), 0.5 * (limits[1] - limits[0]))
 
 

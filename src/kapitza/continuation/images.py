@@ -78,6 +78,7 @@ def distance_from(orbit: Orbit, state: Array) -> float:
     # Neighbouring samples are far apart where the orbit is fast: the nearest ones of several stretches are refined.
     gaps = np.linalg.norm((path - state) / sizes, axis=1)
     best = float(gaps.min())
+    # Newton steps in time from one sample may end on another stretch of the orbit.
     for place in np.argsort(gaps, kind="stable")[:3]:
         fraction = grid[place]
         for _ in range(6):

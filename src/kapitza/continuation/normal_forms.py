@@ -206,6 +206,7 @@ def return_map(inner: ShootingPoint) -> Callable[[Array], Array]:
 
     def returned(x: Array) -> Array:
         state = flow.propagate(x, 0.0, period, vector, tangents=False).state
+        # Newton on the time of return: the correction of the first order leaves the square of it.
         for _ in range(4):
             mapped = closing @ state
             rates = frame.rates(mapped[None], np.zeros(1), vector)[0]

@@ -109,6 +109,7 @@ def frequency_response(
     with watch(monitor, f"responses of {model.name}", len(chosen) + (damping is not None)) as task:
         for level in chosen:
             at = model.with_values(**{force: level, frequency: low})
+            # Each response begins at the lower bound: the other direction would leave the range.
             branches.append(follow(at, start, frequency, bounds, direction=1, **settings))
             task.advance(1, f"{force} = {level:.6g}")
         if damping is not None:

@@ -134,6 +134,7 @@ class CollocationScheme:
         count = equations.elements
         if coarse:
             factor = float((defect.max() / DEFECT) ** (1 / (equations.rule.degree + 1)))
+            # The defect is of order m + 1; at least 10 % more elements, at most twice as many.
             count = int(np.ceil(count * min(2.0, max(1.1, 0.5 * (1 + factor)))))
         if count > self.method.max_elements:
             return None
@@ -362,6 +363,7 @@ def _harmonic(frame: Frame, problem: Problem, loop: Loop, method: HarmonicBalanc
 def _differences(frame: Frame, problem: Problem, loop: Loop, method: Differences) -> tuple[DifferenceScheme, Array]:
     form = CoordinateForm(problem)
     points = method.points or 401
+    # An odd number per excitation period: on even grids a sawtooth solves first-order equations.
     points = (points + 1 - points % 2) * (problem.repeats or 1)
     fractions = np.arange(points) / points
     states = loop(fractions)

@@ -62,6 +62,7 @@ def _apart_from_events(node: Node, point: ShootingPoint) -> Node | None:
         # During stick or contact the state does not determine its past, so the section is not moved there.
         if event.kind not in ("stick", "contact") and gap > best:
             best, middle = gap, times[i] + gap / 2
+    # The middle of a short arc is not far enough from its events.
     if middle is None or best < 4 * TOO_NEAR:
         return None
     return _cut_at(node, point, float(middle % 1.0))

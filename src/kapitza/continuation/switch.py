@@ -144,6 +144,7 @@ def _departed(model: Model, bifurcation: Bifurcation, free: FreeParameter, ampli
         if outcome.point is None:
             continue
         node = outcome.point
+        # A solution far from the bifurcation belongs to another branch.
         if abs(node.value - value) < 0.5 * family.scale[-1]:
             along = float(row @ node.tangent)
             tangent = node.tangent if along >= 0 else -node.tangent
@@ -250,6 +251,7 @@ def _directions(null: Array, known: Array, critical: Array) -> list[Array]:
         return [first]
     away = null - np.outer(null @ known, known) / float(known @ known) - np.outer(null @ first, first)
     second = singular_vectors(away)[2][0]
+    # Both signs of a direction lead to the same branch, so half a turn suffices.
     angles = np.linspace(0, np.pi, 12, endpoint=False)
     return [np.cos(each) * first + np.sin(each) * second for each in angles]
 

@@ -445,6 +445,7 @@ class Trace:
         last = self.nodes[-1]
         known = last.readings.sequence
         corrector = ChordNewton(chords=0, turn=0.0, max_iterations=12)
+        # How far beyond the graze the other sequence begins is not known.
         for length in (1e-4, 1e-3, 1e-2, 3e-2):
             ahead = along_tangent(last, length)
             row = np.zeros(last.z.size)

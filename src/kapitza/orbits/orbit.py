@@ -288,6 +288,7 @@ def distance(first: PeriodicOrbit, second: PeriodicOrbit, angles: Sequence[bool]
     """
     if first.points.shape != second.points.shape:
         return float("inf")
+    # The first point of a cycle is arbitrary, so the shift that fits best counts.
     shifts = [
         np.linalg.norm(difference(np.roll(second.points, k, axis=0), first.points, angles) / scale, axis=1).max()
         for k in range(len(first.points))
@@ -302,6 +303,7 @@ def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> i
     """
     count = len(points)
     for q in range(1, count):
+        # A shorter period must divide the number of points.
         if count % q == 0:
             gap = difference(np.roll(points, -q, axis=0), points, angles)
             if np.abs(gap).max() <= tolerance:
@@ -394,6 +396,7 @@ class OrbitSet(Shown, Sequence[PeriodicOrbit]):
         """
         import pandas as pd
 
+        # Columns of an empty set are those of a table with rows.
         empty = {"period": [], "time [s]": [], "code": [], "stability": [], "closure": [], "visits": []}
         table = pd.DataFrame([_table_row(orbit) for orbit in self.orbits] or empty)
         if any(orbit.partner is not None for orbit in self.orbits):
@@ -418,6 +421,7 @@ def _table_row(orbit: PeriodicOrbit) -> dict[str, Any]:
             row[f"sd {name}"] = deviation[i]
     if orbit.multipliers is not None:
         for i, multiplier in enumerate(orbit.multipliers):
+            # Rounding leaves imaginary parts in real multipliers.
             real = abs(multiplier.imag) <= 1e-12 * max(1.0, abs(multiplier))
             row[f"multiplier {i + 1}"] = float(multiplier.real) if real else complex(multiplier)
             if orbit.multiplier_deviation is not None:

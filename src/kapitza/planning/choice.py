@@ -91,6 +91,7 @@ class Choice:
     @property
     def samples(self) -> int:
         """Samples of the recording, both ends included."""
+        # Rounding of duration/step must not lose the last sample.
         return int(np.floor(self.duration / self.step * (1 + 1e-12))) + 1
 
     @property

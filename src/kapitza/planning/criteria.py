@@ -53,6 +53,7 @@ class Wanted:
         spread = covariance(information)
         known = np.isfinite(spread)
         variance = np.einsum("wi,...ij,wj->...w", self.slopes, np.where(known, spread, 0.0), self.slopes)
+        # An unknown parameter makes every quantity infinite that depends on it.
         endless = (
             np.einsum(
                 "wi,...i->...w", np.abs(self.slopes), np.isinf(np.diagonal(spread, axis1=-2, axis2=-1)).astype(float)
@@ -138,6 +139,7 @@ def _quantity(model: Model, names: Sequence[str], values: Array, width: Array, w
     centre = float(want(model.with_values(**at)))
     slope = []
     for i, name in enumerate(names):
+        # The step follows the standard error: the derivative is needed on that scale.
         step = DIFFERENCE * width[i]
         ends = [float(want(model.with_values(**{**at, name: values[i] + sign * step}))) for sign in (1, -1)]
         slope.append((ends[0] - ends[1]) / (2 * step))

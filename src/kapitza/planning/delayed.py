@@ -78,6 +78,7 @@ class DelayedRunner:
 
         The number of samples before the recording is returned too.
         """
+        # Settling is part of the run: the past cannot be set to that of a settled motion.
         before = int(np.ceil(choice.settle / choice.step - 1e-9))
         return np.asarray(choice.begin + np.arange(before + choice.samples) * choice.step, float), before
 

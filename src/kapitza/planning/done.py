@@ -41,6 +41,7 @@ def done_by(fit: Estimate) -> tuple[Done, ...]:
         number = int(motion.record[here][0]) if motion.record is not None else 0
         node = begun
         begun = _next_piece(motion.times, node, float(times[-1]))
+        # A sampling interval needs at least two steps.
         if times.size < 3:
             continue
         start = dict(zip(fit.model.states, motion.states[node].tolist(), strict=True))

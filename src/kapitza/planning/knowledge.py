@@ -83,6 +83,7 @@ def covariance(information: Array) -> Array:
     """
     size = np.sqrt(np.clip(np.diagonal(information, axis1=-2, axis2=-1), 0.0, None))
     scale = np.where(size > 0, size, 1.0)
+    # Parameters differ by orders of magnitude: scaled, one cut-off serves all.
     scaled = information / (scale[..., :, None] * scale[..., None, :])
     known = np.asarray(np.isfinite(scaled).all(axis=(-2, -1)))
     safe = np.where(known[..., None, None], scaled, np.eye(scaled.shape[-1]))
@@ -169,6 +170,7 @@ def known_from(source: Estimate | Model, free: Sequence[str] | None, draws: Arra
         if drawn is None:
             drawn = truncated_gaussian(centre, spread, low, high, seed)
         known = np.abs(centre) >= SIGN * np.sqrt(np.diag(spread))
+        # A parameter without bounds keeps its sign where the data decide it.
         drawn = np.where(open_ended & known, _of_one_sign(drawn, centre), drawn)
         either = tuple(n for n, free, sure in zip(names, open_ended, known, strict=True) if free and not sure)
     return Knowledge(tuple(names), centre, np.linalg.inv(spread), np.asarray(drawn, float), float(dof), either)

@@ -58,6 +58,7 @@ class Limits:
         bounds = np.array([self.bounds[text] for text in self.simulated])
         if bounds.size:
             share = (MARGIN * runs.peaks / bounds).max(axis=2)
+            # A draw whose motion diverges has no peak and breaks every limit.
             share = np.where(np.isfinite(share), share, np.inf).max(axis=1)
         else:
             share = np.where(runs.failed.any(axis=1), np.inf, 0.0)

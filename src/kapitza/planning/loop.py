@@ -255,6 +255,7 @@ def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None)
             promised = dict(zip(made.wanted.labels, (best.after / made.wanted.scale).tolist(), strict=True))
             entry = Entry(len(entries) + 1, best.choice, promised, {})
             if folder is not None:
+                # The recording is written before the journal, and both before the fit.
                 write_run(folder, entry, record)
             entries.append(entry)
             runs.append((record, best.choice.settings))

@@ -205,6 +205,7 @@ class _Task:
             after, low, high = _mean_and_band(widths, self._noise_error(choices[i]))
             laws = None if beside is None else beside.widths(choices[i])
             branches = _branches(runs.size[i], widths)
+            # Probabilities of branches need more draws than widths.
             if len(branches) > 1 and len(draws) < CHANCES:
                 more = self.runner.run([choices[i]], self.knowledge.some(CHANCES))
                 told = self.knowledge.information + more.information[0]
@@ -252,6 +253,7 @@ class _Beside:
             before = runner.run([d.choice for d in done], values[None]).information[:, 0].sum(axis=0)
             k = len(knowledge.names)
             alone = np.linalg.slogdet(before[:k, :k])[1] - np.linalg.slogdet(knowledge.information)[1]
+            # A fit may know less than its runs allow at best (correlated residuals): never more is assumed.
             before *= min(1.0, float(np.exp(-alone / k)))
         else:
             before[: len(knowledge.names), : len(knowledge.names)] = knowledge.information

@@ -281,6 +281,7 @@ class Plan(Shown):
         terms = [
             f"{'+' if w > 0 else '-'} {abs(w):.2g} {n}"
             for n, w in zip(self.knowledge.names, weak, strict=True)
+            # Small components would only make the combination harder to read.
             if abs(w) > 0.1
         ]
         return " ".join(terms).removeprefix("+ ") + " (relative changes)"
@@ -360,6 +361,7 @@ class Plan(Shown):
                 )
         last = self.tried.last
         best = self.tried.points[last[int(np.argmin(self.tried.scores[last]))]]
+        # The other choices stay at those of the best experiment.
         shares = np.linspace(0.0, 1.0, size)
         order = [axis.name for axis in self.space.axes]
         points = np.tile(best, (size * size, 1))

@@ -86,6 +86,7 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
                 raise RigError(f'"{text}" reached {peak:.4g}, the limit is {bound:.4g}: the rig was stopped.')
 
     def _record(choice: Choice, phases: np.ndarray, values: np.ndarray) -> Record:
+        # Phases become times of the model's excitation, whose period the settings decide.
         period = flow.period(model.with_values(**dict(choice.settings)).vector)
         assert period is not None
         times = phases / (2 * np.pi) * period

@@ -105,6 +105,7 @@ class Runner:
             np.full(shape, np.nan),
         )
         for group in _alike(choices):
+            # All draws of a choice are members of one batch.
             per = max(1, MEMBERS // len(draws))
             for first in range(0, len(group), per):
                 checkpoint()
@@ -320,6 +321,7 @@ class Runner:
             size = np.abs(jacobians).max(axis=(2, 3))
             over = ~(size < GROWTH)  # NaN counts as over
             last = np.where(over.any(axis=1), over.argmax(axis=1), length)
+            # A window has at least two samples, or a run would never end.
             last = np.minimum(np.maximum(last, 2), m - first[active])
             used = np.arange(length)[None] < last[:, None]
             rows = self._rows(
@@ -406,6 +408,7 @@ def _drift(values: Array, times: Array, periods: Array) -> Array:
     count = values.shape[2]
     spacing = (times[:, -1] - times[:, 0]) / max(1, count - 1)
     span = np.where(np.isfinite(periods), periods / np.where(spacing > 0, spacing, 1.0), count / 10)
+    # The mean over a whole period removes the oscillation from the drift.
     window = np.clip(np.rint(span), 1, count).astype(int)
     sums = np.concatenate([np.zeros((*values.shape[:2], 1)), np.cumsum(values, axis=2)], axis=2)
     first = np.minimum(np.arange(count)[None], (count - window)[:, None])
@@ -432,6 +435,7 @@ def eliminated(rows: Array, states: int) -> Array:
 
     (B, k, k) on the last columns of rows (B, r, n + k), the first n of which are unknown too.
     """
+    # Columns of states and parameters differ by orders of magnitude.
     size = np.sqrt((rows**2).sum(axis=1, keepdims=True))
     scale = np.where(size > 0, size, 1.0)
     short = rows.shape[2] - rows.shape[1]

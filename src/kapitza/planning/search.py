@@ -80,6 +80,7 @@ def best_points(score: Score, axes: int, continuous: list[int], search: Search) 
         value = float(score(point[None], search.shown)[0])
         return value if np.isfinite(value) else REFUSED
 
+    # The simplex begins at the size of the last random steps.
     simplex = _simplex(best[continuous], size * 0.6**ROUNDS)
     options = {"initial_simplex": simplex, "maxfev": max(1, search.polish // 4), "xatol": 1e-4, "fatol": 1e-4}
     ends = minimize(

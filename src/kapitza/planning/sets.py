@@ -238,6 +238,7 @@ def _ranked(
     """
     if usable.size < size:
         return []
+    # The number of sets, n over k.
     count = np.prod([(usable.size - i) / (i + 1) for i in range(size)])
     every = count <= TRIED
     rows = np.array(list(combinations(usable.tolist(), size))) if every else _exchanged(score, usable, size)

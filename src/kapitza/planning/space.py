@@ -108,6 +108,7 @@ def space(
                 f"{Give(run=Code('Choice'))}({Give(sweep=...)})."
             )
         if run.sweep is None:
+            # The frequency is the usual setting to sweep.
             swept = next((axis for axis in ranged if axis.name.lower() in ("omega", "w", "f", "frequency")), ranged[0])
             run = replace(
                 run, settings={swept.name: swept.low, **run.settings}, sweep=(swept.name, swept.low, swept.high)

@@ -66,6 +66,7 @@ class RigPoint:
             return "unknown"
         largest = float(np.abs(self.multipliers).max())
         spread = 0.0 if self.multiplier_deviation is None else float(self.multiplier_deviation[0])
+        # Two standard deviations from the circle decide.
         if abs(largest - 1) <= 2 * spread:
             return "unknown"
         return "stable" if largest < 1 else "unstable"
@@ -296,6 +297,7 @@ def _response(point: RigPoint, name: str, repeats: int) -> tuple[float, ...]:
     value, coefficients, covariance = _free_motion(point, name)
     times = 2 * np.pi / found.frequency * np.arange(512) / 512
     values = FourierSeries(found.frequency, coefficients)(times)
+    # At an extremum the error of the time has no effect on the value, to first order.
     ends = times[[values.argmax(), values.argmin()]]
     row = np.array([0.5, -0.5]) @ _reading_rows(found, name, ends, 0)
     own = slice(2 * repeats - 1, 2 * repeats + 1)

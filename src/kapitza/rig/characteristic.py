@@ -57,6 +57,7 @@ def distinct(roots: Complex) -> Complex:
     Those of the upper half plane only, rightmost first.
     """
     upper = np.where(roots.imag < 0, roots.conj(), roots)
+    # Most duplicates go at once; the loop below compares the few that remain.
     upper = upper[np.unique(np.round(upper, 6), return_index=True)[1]]
     upper = upper[np.argsort(-np.real(upper), kind="stable")]
     found: list[complex] = []

@@ -93,6 +93,7 @@ class _Walk:
         row = direction * weights
         guess = places[0] + step * direction
         if len(lengths) > 1:
+            # The curvature of the branch from the turn between the last two chords.
             bend = (direction - (places[1] - places[2]) / lengths[1]) / (0.5 * (lengths[0] + lengths[1]))
             guess = guess + 0.5 * step * (step + lengths[0]) * bend
         return guess, row, float(row @ places[0]) + step
@@ -390,6 +391,7 @@ def first_points(
     jacobian = family.jacobian(z)
     first = _required(family, z, row, value, jacobian, stepping, "The start")
     step = _first_step(family, value, float(np.sign(direction) * stepping.first * family.parameter_scale))
+    # The tangent with the parameter as coordinate, which exists away from folds.
     slope = np.linalg.solve(first.jacobian[:, :-1], -first.jacobian[:, -1])
     guess = first.z + step * np.append(slope, 1.0)
     second = _required(family, guess, row, value + step, first.jacobian, stepping, "The first step")

@@ -143,7 +143,9 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
         efforts.append(float(found.effort[k]) / max(own, 1e-300))
     square = outcome.jacobian[:, :-1] * family.scale[:-1]
     inverse = np.linalg.pinv(outcome.jacobian[:, :-1])
+    # Residuals within the noise were accepted: their size counts as uncertainty too.
     left = outcome.found.deviation**2 + outcome.found.value**2
+    # The shortest correction in scaled unknowns is across the branch.
     nearest = np.linalg.pinv(outcome.jacobian * family.scale) * family.scale[:, None]
     correction = -nearest @ outcome.found.value
     doubt = CARRIED * correction

@@ -168,6 +168,7 @@ class _FoldWalk:
             jacobian = outcome.jacobian
             started.append(made_point(family, outcome, self.experiment.measurements - spent, 0.0))
         length = float(np.sqrt(np.sum((started[1].z - started[0].z) ** 2 * weights)))
+        # The predictor needs the distance between the two first points.
         started[1] = replace(started[1], arclength=length)
         points = walk_on(family, started, self.stepping, add_modes, _Passed(AFTER))
         found = folds_of(points, self.parameter, scale)

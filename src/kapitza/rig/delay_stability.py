@@ -227,6 +227,7 @@ def _analyse(test: DelayStability) -> DelayStability:
     )
     function = _characteristic(test, weights, ages)
     reference = max(robust, essential, 0.0)
+    # Bounds the roots of the part without delay: the rectangle must reach beyond all roots.
     fastest = math.sqrt(2 * test.stiffness / test.mass) + 2 * abs(test.damping) / test.mass
     right = reference + fastest + math.log(2.0) / test.delay + 5.0
     left = -10.0 if essential < -20.0 else min(essential, 0.0) - 5.0
@@ -273,6 +274,7 @@ def _essential(mu: float, weights: Array, delay: float, spacing: float) -> tuple
     Rate of the difference equation z(t) = -μ Σ c_j z(t - τ - jΔ) on the common grid, and its multipliers per Δ.
     """
     steps = delay / spacing
+    # Delays without a common grid have no characteristic polynomial: the robust rate is their supremum.
     if abs(steps - round(steps)) > 1e-6 * steps:
         return _robust_rate(mu * np.abs(weights), delay + spacing * np.arange(weights.size)), np.empty(0, complex)
     polynomial = np.zeros(round(steps) + weights.size)

@@ -45,6 +45,7 @@ class Demand:
         weight = _blend((numbers - self.since) / self.ramp, 1.0 / (self.ramp * step), degree)
         difference = target - start
         mixed = start.copy()
+        # Product of two Taylor series: the blend and the difference of the demands.
         for k in range(degree + 1):
             mixed[:, k:] += weight[:, k : k + 1] * difference[:, : degree + 1 - k]
         return mixed

@@ -320,6 +320,7 @@ class _Search:
                 0.3 * now[1].deviation, tolerance * abs(slope * value)
             ) or width < tolerance * abs(value):
                 break
+            # Illinois: the value at an end that stays twice is halved.
             if determinant * f_high < 0:
                 low, f_low, slope = high, f_high, (determinant - f_high) / (value - high[0])
                 high, f_high, side = now, determinant, 0

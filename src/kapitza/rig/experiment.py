@@ -208,8 +208,10 @@ class Experiment:
         demands = self.demands(coefficients, values)
         adjustable = {p.name for p in self.rig.parameters}
         parameters = {n: values[n] for n in values if n in adjustable}
+        # A request at the same settings is answered by the last measurement: rig time is costly.
         key = (coefficients.tobytes(), self.base_frequency(values), tuple(sorted(parameters.items())), self.modes)
         if again or self._last is None or self._last[0] != key:
+            # A repeated request is made in doubt, so it averages longer.
             average = 2 * self.average if again else self.average
             try:
                 self._last = key, self._measured(demands, parameters, values, average)
@@ -470,6 +472,7 @@ class RigFamily:
 
         The direction is changed or the step reduced where a limit of the rig is met; the step is returned too.
         """
+        # A one-sided difference may go the other way, or be smaller, where a limit is met.
         for factor in (1.0, -1.0, 0.25):
             moved = z.copy()
             moved[j] += factor * step

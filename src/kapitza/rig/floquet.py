@@ -148,6 +148,7 @@ def _measured(experiment: Experiment, point: RigPoint, settings: FloquetSettings
         record.take()
     turns = record.rows()
     chosen = Trial.of(experiment, point, min(2, settings.modes), turns, settings.parts)
+    # Each further mode adds noise to the multipliers, so modes are added only while they help.
     while chosen.fit.modes < settings.modes:
         more = Trial.of(experiment, point, min(chosen.fit.modes + 2, settings.modes), turns, settings.parts)
         if not more.better_than(chosen):
@@ -197,6 +198,7 @@ class _Record:
         rng = np.random.default_rng(settings.seed)
         turn = settings.turn
         count = math.ceil(self.highest / (self.base / turn))
+        # Harmonics of the motion are left out: the periodic part is subtracted from the record.
         lines = np.array([k for k in range(1, count + 1) if k % turn])
         made = {}
         for part in experiment.inputs:

@@ -179,6 +179,7 @@ class Fit:
         """
         frequency = self.point.measurement.frequency
         period, steps = 2 * np.pi / frequency, 400
+        # Gauss points of the fourth-order Magnus method.
         nodes = np.array([0.5 - math.sqrt(3) / 6, 0.5 + math.sqrt(3) / 6])
         h = period / steps
         times = (np.arange(steps)[:, None] + nodes[None, :]).ravel() * h

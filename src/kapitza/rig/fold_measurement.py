@@ -94,6 +94,7 @@ def fold_at(
     with patiently(family.experiment, settings):
         fold = _Fold.of(family, points, position, settings)
         fold.measure(0.0)
+        # Far enough apart that the bend of the branch exceeds the noise of a place.
         half = float(np.clip(2 * np.sqrt(fold.places[0].deviation / max(abs(fold.curvature()), 1e-12)), LEAST, MOST))
         fold.measure(half)
         fold.measure(-half)

@@ -33,6 +33,7 @@ def folds_of(points: Sequence[RigPoint], parameter: str, scale: float) -> list[R
     own = np.nan_to_num([p.deviation for p in points])
     if len(points) < 4:
         return []
+    # A turn smaller than the scatter of points is not a fold.
     least = max(2e-3 * scale, 4 * float(np.median(own)))
     found = [_fold(i, lengths, values, own, parameter) for i in _turns(values, least)]
     if len(found) > 1:

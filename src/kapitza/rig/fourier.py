@@ -261,6 +261,7 @@ def project(values: Array, phase: float, step: float, modes: int, lost: NDArray[
             raise RigError(
                 f"{int(lost.sum())} of {len(values)} samples of a period were lost; too few are left for {modes} modes."
             )
+        # The Gram matrix of the kept samples is that of all minus that of the lost ones.
         gone = matrix[lost]
         inverse = np.linalg.inv(np.linalg.inv(inverse) - gone.T @ gone)
         values, right = values[kept], matrix[kept].T

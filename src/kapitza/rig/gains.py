@@ -97,6 +97,7 @@ def advise_gains(
     size = float(np.sqrt(np.sum((path[-2:].mean(axis=0) - before.coefficients[channel]) ** 2)))
     if not size > 0:
         raise RigError("The step of the demand moved nothing: is the controller switched on?")
+    # Three deviations of a single period, where the measurement is a mean of several.
     floor = 3 * float(np.sqrt(np.sum(before.deviations[channel] ** 2) * before.averaged)) / size
     own = before.series(experiment.tracked[0].feedback).derivative(2).rms
     effort = float(before.effort[0]) / own if own > 0 else 0.0

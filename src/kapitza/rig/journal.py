@@ -69,6 +69,7 @@ class Journal:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry, default=_plain) + "\n")
             file.flush()
+            # Every measurement costs rig time: it must survive a crash.
             os.fsync(file.fileno())
 
     def of(self, kind: str) -> list[dict[str, Any]]:

@@ -255,6 +255,7 @@ class LimitedRig(Guarded):
         if distance == 0.0:
             return 1
         fastest = max(start.peak(1), end.peak(1))
+        # A rig that jumps changes its demand within one sample.
         slope = STEEPEST / what.ramp if what.ramp >= self.sample_time else 1.0 / self.sample_time
         spare = what.rate_limit - fastest
         steps = math.ceil(slope * distance / spare) if spare >= RESERVE * what.rate_limit else math.inf

@@ -56,6 +56,7 @@ class NoiseLevel:
             variance, self.weight = np.maximum(white, level), PRIOR_WEIGHT
         total = self.weight + len(change)
         variance = self.variance = (self.weight * variance + change.sum(axis=0)) / total
+        # The weight is bounded, so that a noise level that changes is followed.
         self.weight = min(total, 200.0)
         return np.maximum(variance, white)
 
@@ -282,6 +283,7 @@ class _Window:
                 size = float(np.sqrt(np.sum(self.sets[-1][i] ** 2)))
             allowed = np.hypot(np.sqrt(2 * variance[i]), self.resolution * size)
             worst = max(worst, float(np.sqrt(np.mean((change[i] / np.maximum(allowed, 1e-300)) ** 2))))
+        # The rms of differences over their deviations is 1 for pure noise.
         return worst < 1.5
 
     def contraction(self) -> float:

@@ -87,6 +87,7 @@ class NumericalPart:
         The residual at a measured motion and force; spread: their standard deviations (2 Q + 1,).
         """
         modes = motion.modes
+        # Products of the motion have more modes than the motion: eight points per mode keep aliasing small.
         grid = 8 * max(modes, 4)
         phases = 2 * np.pi / grid * np.arange(grid)
         times = phases / motion.frequency

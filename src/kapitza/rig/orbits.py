@@ -127,6 +127,7 @@ def _refined(
     correction = -inverse @ mean
     # A column of J is a difference of two means over the step.
     step = family.share * family.scale[:-1]
+    # Both means of a difference carry noise.
     column = 2 * means[-1].deviation ** 2
     noise = variance + column * float(np.sum((correction / step) ** 2))
     spread = (inverse * noise) @ inverse.T + settings.share**2 * np.outer(correction, correction)

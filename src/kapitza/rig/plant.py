@@ -78,6 +78,7 @@ def build_plant(
         demand = _polynomial(part.coordinate, knot)
         if isinstance(part.actuator, PureDelay):
             for order in range(3):
+                # The motion of the actuator is known: the coordinate and its rates become functions of time.
                 imposed[rate(part.coordinate, order)] = _polynomial(part.coordinate, knot, order)
         else:
             equations[place] = _actuator_equation(part.coordinate, part.actuator, demand, readings)

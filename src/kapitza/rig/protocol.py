@@ -129,6 +129,7 @@ def checked_samples(rig: Rig, samples: Samples, count: int) -> Samples:
     if count < 3:
         return replace(samples, phases=phases)
     step = float(phases[-1] - phases[0]) / (count - 1)
+    # The phases show missing samples that the rig did not mark as lost.
     off = np.abs(np.diff(phases) - step)
     if off.max() > JITTER * abs(step):
         place = int(np.argmax(off))

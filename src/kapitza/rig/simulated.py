@@ -263,6 +263,7 @@ class SimulatedRig(Guarded):
         if frequency is None:
             raise RigError("The rig is in its safe state: set demands before it runs.")
         count = checks.whole("samples", samples, least=1, most=MOST_SAMPLES, error=RigError)
+        # Time modulo the period: phases keep their digits in long runs.
         self._time = math.fmod(
             self._time, max((d.longest_period() for d in self._demands.values()), default=2 * np.pi / frequency)
         )

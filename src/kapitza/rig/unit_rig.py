@@ -281,6 +281,7 @@ class UnitRig(Guarded):
                 if gone[k]:
                     continue  # the control of the sample before is held
                 error = row[places[i][0]] - targets[i][k][0]
+                # The first sample has no earlier error: its rate counts as zero.
                 before = error if math.isnan(self._errors[i]) else self._errors[i]
                 slope = row[places[i][1]] - targets[i][k][1] if places[i][1] >= 0 else (error - before) / self._step
                 self._errors[i] = error

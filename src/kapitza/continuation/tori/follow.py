@@ -226,6 +226,7 @@ def _born(model: Model, bifurcation: Bifurcation, limits: Bounds, amplitude: flo
     rotation, vector = float(np.angle(values[place])) / (2 * np.pi), vectors[:, place]
     count = FIRST
     rates = np.abs(at.by_time[0]) * bifurcation.period / (2 * np.pi)
+    # A coordinate that passes zero at the section counts by its amplitude, |f| T/2π.
     sizes = np.maximum(np.abs(point), rates)
     # At rest at the origin no state has a size: take one.
     sizes = np.maximum(sizes, 0.1 * (float(sizes.max()) or 10.0))

@@ -201,6 +201,7 @@ def _tongue(tori: TorusBranch, number: int, share: float, ratio: Fraction) -> To
     start = found[int(np.abs(values - 0.5 * (values.min() + values.max())).argmin())]
     narrow = len(found) > 1 and float(np.ptp(values)) <= NARROWEST * guess.size
     radius = 2 * float(spectrum(circle, guess.sizes)[1:].max())
+    # About 12 steps to the part of the circle after which the locked orbits repeat.
     longest = float(np.clip(2 * np.pi * radius / ratio.denominator / 12, 1e-4, 0.1))
     branch = _closed_family(start, guess.limits, longest, narrow)
     along = branch.values[:, 0]

@@ -127,6 +127,7 @@ class TorusTrace:
         count = family.count
         if size > SMOOTH:
             node = self._on_mesh(node, 2 * count - 1) or node
+        # Fewer phases only where the coarser circle would be resolved as well, or meshes would alternate.
         elif size < SPARE and tail(resampled(circle, (count + 1) // 2), family.sizes) < SPARE:
             node = self._on_mesh(node, (count + 1) // 2) or node
         renewed = node.at.renewed(node.z)

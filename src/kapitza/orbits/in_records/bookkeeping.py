@@ -60,6 +60,7 @@ def turning_value(section: Section, bins: int = 40) -> float:
     first = section.unit[section.starts, 0]
     image = section.unit[section.starts + 1, 0]
     order = np.argsort(first, kind="stable")
+    # At least eight points per bin, so that a median is meaningful.
     parts = np.array_split(order, min(bins, max(len(order) // 8, 1)))
     middle = np.array([np.median(first[part]) for part in parts])
     level = np.array([np.median(image[part]) for part in parts])
@@ -128,6 +129,7 @@ def cycle_gaps(section: Section, cycles: Sequence[Array], points: Array) -> Arra
     over cyclic shifts; infinite for cycles of another period.
     """
     gaps = np.full(len(cycles), np.inf)
+    # Only cycles of one period can be stacked and compared in one array operation.
     same = [k for k, cycle in enumerate(cycles) if len(cycle) == len(points)]
     if same:
         place = np.arange(len(points))

@@ -73,12 +73,14 @@ def _quartic(offset: Array, inside: NDArray[np.bool_], width: Array, noise: Arra
     normal = np.einsum("ckma,ckla->cml", weighted, slopes, optimize=True) / total[:, None, None]
     right = np.einsum("ck,ckmaa->cm", window, bends, optimize=True)
     right -= np.einsum("ck,cka,ckma->cm", kernel, unit, slopes, optimize=True)
+    # The ridge keeps coefficients small that few points decide.
     diagonal = np.arange(normal.shape[1])
     normal[:, diagonal, diagonal] *= 1.0 + RIDGE
     normal[:, diagonal, diagonal] += 1e-12
     theta = -np.linalg.solve(normal, right[..., None] / total[:, None, None])[..., 0]
     relative = noise / width[:, None]
     shift = np.einsum("cm,ckma->cka", theta, slopes) * relative[:, None, :] ** 2
+    # The polynomial may extrapolate: its shift is bounded by a multiple of the noise.
     length = np.linalg.norm(shift / np.maximum(relative, 1e-300)[:, None, :], axis=2, keepdims=True)
     shift = shift * np.minimum(1.0, LARGEST_SHIFT / np.maximum(length, 1e-300))
     curvature = -np.einsum("cm,ckmab->ckab", theta, bends, optimize=True) / width[:, None, None, None] ** 2

@@ -82,6 +82,7 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
             f"The motion dies out: its spread falls to {100 * decay:.2g} % from the first sixth of the record to the "
             "last. Orbits need sustained motion; fit a model to the series itself.",
         )
+    # Four points per coefficient of a local map.
     least = 4 * term_count(section.dimension, degree)
     share, of_motion = np.inf, np.inf
     if len(section.starts) >= 3 * least:
@@ -168,6 +169,7 @@ def repeating_period(section: Section, longest: int, tolerance: float) -> int:
     """
     noise = section.noise if section.extent is None else section.noise / section.extent
     limit = max(tolerance / 3.0, 6.0 * float(np.max(noise)) * np.sqrt(section.dimension))
+    # With strong noise everything would return within six deviations.
     limit = min(limit, 0.05)
     for p in range(1, min(longest, section.size // 3) + 1):
         if all(_share_returning(section, lag, limit) > 0.9 for lag in _multiples(section, p)):
@@ -201,6 +203,7 @@ def almost_period(section: Section, largest: int = 20_000) -> int:
         circle, x = section.circle[column], 2 * np.pi * stretch[:, column]
         columns += [np.cos(x), np.sin(x)] if circle else [stretch[:, column]]
     count = len(stretch)
+    # Shorter lags return in chaotic motion too; longer ones leave too few pairs.
     lags = np.arange(count // 4, count // 2)
     worst = np.zeros(len(lags))
     whole = max(float(np.std(x)) for x in columns)
@@ -249,6 +252,7 @@ def decay_factor(section: Section, parts: int = 6) -> float:
     The longest stretch is cut into parts; the ratio is 1 unless the spread falls from each part to the next.
     """
     stretch = _longest_stretch(section)
+    # At least 20 points per part for a standard deviation.
     if len(stretch) < 20 * parts:
         return 1.0
     spreads = np.array([_spread(part, section.circle) for part in np.array_split(stretch, parts)])
@@ -313,6 +317,7 @@ def _one_cloud(section: Section) -> bool:
     True where the spread is small against the distance from zero.
     """
     centre = np.abs(section.unit.mean(axis=0))
+    # A strobed response with the period of the drive gives such a cloud.
     return bool(np.any(_spread(section.unit, section.circle) < 0.2 * centre))
 
 

@@ -72,6 +72,7 @@ def section_from_chunks(
         tail = block[-(max_period + 1) :]
     if first != total:
         raise DataError(f"The chunks held {total} points at the first pass and {first} at the second: start them anew.")
+    # Rows of the tail belong to two blocks and may be kept twice.
     row, at = np.unique(np.concatenate(rows), return_index=True)
     follows = np.append(np.diff(row) == 1, False)
     section = make_section(
@@ -104,6 +105,7 @@ def _attractor_size(chunks: Chunks, circle: NDArray[np.bool_]) -> tuple[Array, i
         )
     if count < 10:
         raise DataError(f"The chunks hold {count} points together; at least ten are needed to see a return.")
+    # An angle counts by a full turn, also where the motion covers less of it.
     return np.where(circle & (high > low), 2 * np.pi, high - low), count
 
 

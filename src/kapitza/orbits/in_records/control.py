@@ -55,6 +55,7 @@ def control_of(record: Record, channels: Sequence[str] | None, controlled: bool 
         return Control()
     size = max(float(np.sqrt(np.nanmean(np.square(record[name])))) for name in found)
     motion = np.asarray(record[others[0]], float)
+    # Control is a force per mass: it is compared with a ω², the acceleration of a sine.
     acceleration = float(np.nanstd(motion)) * _frequency(record, motion) ** 2
     share = size / acceleration if acceleration > 0 else np.inf
     named = ", ".join(f'"{name}"' for name in found)

@@ -39,11 +39,13 @@ def _unpredicted(scaled: Array, column: int, others: list[int]) -> float:
 
     base = scaled[:, others]
     rows = np.linspace(0, len(base) - 1, min(PROBES, len(base))).astype(int)
+    # Four neighbours per coefficient, and the point itself, which is left out.
     count = min(4 * (len(others) + 1) + 1, len(base))
     near = np.asarray(KDTree(base).query(base[rows], k=count)[1], np.intp)[:, 1:]
     offset = base[near] - base[rows][:, None, :]
     design = np.concatenate([np.ones((*near.shape, 1)), offset], axis=2)
     normal = np.einsum("rka,rkb->rab", design, design)
+    # Neighbours on a line or plane make the normal matrix singular.
     ridge = 1e-9 * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(normal.shape[1])
     right = np.einsum("rka,rk->ra", design, scaled[near, column])
     value = np.linalg.solve(normal + ridge, right[..., None])[:, 0, 0]

@@ -25,6 +25,7 @@ def credible(section: Section, kept: list[Kept]) -> tuple[list[Kept], list[tuple
     """
     good: list[Kept] = []
     refused: list[tuple[PeriodicOrbit, str]] = []
+    # Short cycles first: longer ones are compared with them for repetitions.
     for points, orbit in sorted(kept, key=lambda entry: len(entry[0])):
         reason = _at_rest(section, orbit) or _too_stable(orbit) or _copied(section, points, orbit, good)
         if reason:

@@ -84,6 +84,7 @@ def crossings_of(section: Section, fits: LocalFits, uncertainty: Uncertainty, po
     if not used.size:
         return None
     rates = np.einsum("ki,kic->kc", weight, section.rates[:, used][fits.rows])
+    # The last column is the time to the next crossing.
     columns = np.append(used, values.shape[1])
     by_point = np.einsum("kmi,kic->kcm", slope, response[..., columns])
     paths = np.einsum("ki,kisc->ksc", weight, section.paths[:, :, used][fits.rows])

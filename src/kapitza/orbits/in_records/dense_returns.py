@@ -273,6 +273,7 @@ def chance_shares(signal: DenseSignal, returns: Returns, count: int, rate: float
     alike = len(at_least) - np.searchsorted(at_least, returns.length, side="left")
     share = np.minimum((longer + 1.0) / (len(CONTROLS) * np.maximum(alike, 1)), 1.0)
     whole = round(count * rate)
+    # A further whole period together is deterministic, however few such returns there are.
     sure = (returns.length >= whole) & (returns.length >= 2 * pooled.max(initial=0))
     share = np.where(sure, 0.0, share)
     return share, len(pooled) / len(CONTROLS)
@@ -401,6 +402,7 @@ def return_orbit(
     """
     period = float(record.period or 0.0)
     row, lag = int(returns.rows[which]), round(count * rate)
+    # The closure is the largest gap over the samples for which the return must hold.
     held = np.arange(signal.delay * (signal.dimension - 1) + 1) + row
     missed = np.abs(gap(signal, signal.values[held], signal.values[held + lag])) * signal.tolerance
     stretch = signal.values[row : row + lag]

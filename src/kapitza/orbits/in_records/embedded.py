@@ -101,6 +101,7 @@ def delay_of(section: Section, record: Record, names: tuple[str, ...]) -> int | 
     """
     if record.period is None or section.dimension <= len(names) or samples_per_period(record) < 1.5:
         return None
+    # Delay coordinates are named x(t+7): the number is the delay in samples.
     return int(section.states[len(names)].partition("(t+")[2][:-1])
 
 

@@ -55,6 +55,7 @@ def _stretches(section: Section) -> NDArray[np.intp]:
 
     They are spread over the record.
     """
+    # A stretch must hold the alignment and the growth that is drawn.
     length = int(np.clip(section.size // STRETCHES, ALIGN + SHOWN, LONGEST))
     able = np.flatnonzero(section.run >= length)
     if len(able) < 3 * length:
@@ -76,6 +77,7 @@ def _mean_stretch(section: Section, rows: NDArray[np.intp], degree: int, per_ter
     neighbours = min(per_term * term_count(n, degree), max(3 * term_count(n, degree), section.size // 15))
     centres = section.unit[rows].reshape(-1, n)
     parts = []
+    # Batches bound the memory of the neighbours.
     for first in range(0, len(centres), 500):
         checkpoint()
         here = centres[first : first + 500]
@@ -89,6 +91,7 @@ def _mean_stretch(section: Section, rows: NDArray[np.intp], degree: int, per_ter
         )
         parts.append(fits.jacobian(here, section))
     jacobian = np.concatenate(parts).reshape(count, length, n, n)
+    # A random vector has a component along the most stretched direction.
     vector = np.random.default_rng(0).normal(size=(count, n))
     logs = np.empty((count, length))
     for k in range(length):  # along a stretch, all stretches together

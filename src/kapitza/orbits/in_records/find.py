@@ -269,6 +269,7 @@ def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledg
         return
     terms = term_count(section.dimension, settings.degree + 1)
     ledger.kept = [entry for entry in ledger.kept if len(entry[0]) != period]
+    # Cycles that the higher degree does not settle are tried with the lower one, at full doubt.
     for degree, neighbours, doubt in ((settings.degree + 1, fine, 0.0), (settings.degree, fine // 2, 1.0)):
         n = section.dimension
         most = max(MOST_NEIGHBOURS, min(FINE_NEIGHBOURS, FINE_MEMORY // (period * terms * (1 + n + n * n))))
@@ -387,6 +388,7 @@ def make_orbit(
     partition = settings.partition or default_partition(section)
     code = symbolic_code(physical, partition, deviation)
     winding, note = winding_numbers(section, points, row)
+    # The closure is that of the best visit of the record, not of the fitted cycle.
     gap = section.wrap(section.unit[row + period] - section.unit[row])
     time, time_deviation = cycle_time(section, fits, points, uncertainty.points)
     return PeriodicOrbit(

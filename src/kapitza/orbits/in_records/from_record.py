@@ -100,6 +100,7 @@ def strobe_record(
     turns = _turns_between(points, follows, np.tile(angles, dimension), round(rate) > 1)
     suffix = [""] + [f"(t+{k * delay})" for k in range(1, dimension)]
     states = tuple(name + s for s in suffix for name in names)
+    # A strobed record shows its section only, so the size of the whole signal is unknown.
     extent = np.tile([signal_range(record[name]) for name in names], dimension) if round(rate) > 1 else None
     section = make_section(
         points, follows, states, tuple(angles) * dimension, float(record.period or 0.0), sample=sample, turns=turns,
@@ -191,6 +192,7 @@ def _strobe_piece(
     times = time[piece] - time[piece.start]
     first = float((phase - (time[piece.start] - start) / period) % 1.0)
     even = float(np.abs(times - np.arange(len(times)) * (period / rate)).max()) < 0.25 * period / rate
+    # Where samples fall on the strobes over the whole segment, interpolation is not needed.
     if even and abs(rate - step) * len(columns) / step < 0.02 and abs(first * rate - round(first * rate)) < 0.02:
         rows = np.arange(round(first * rate) % step, len(columns) - reach, step)
         return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start

@@ -270,6 +270,7 @@ def _decays(record: Record, names: Sequence[str]) -> list[str]:
     said = []
     for name in names:
         time, values = record.time[piece], record[name][piece]
+        # Samples after the end of the motion are noise and would hide the decay.
         if record.period is None and values.size > SHORTEST_DECAY:
             end = motion_end(values, float(noise_level(values[:, None])[0]))
             time, values = time[:end], values[:end]
@@ -303,6 +304,7 @@ def _noise(record: Record, section: Section | None, strobed: bool, notes: list[s
 
 def _delays(record: Record, names: tuple[str, ...], segments: list[slice], notes: list[str]) -> dict[str, DelayCurve]:
     longest = max(piece.stop - piece.start for piece in segments)
+    # Delays beyond a twentieth of the record leave too few pairs for mutual information.
     reach = int(np.clip(longest // 20, 5, 300))
     if record.period:
         reach = int(np.clip(round(samples_per_period(record)), 5, max(longest // 4, 5)))

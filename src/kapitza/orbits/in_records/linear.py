@@ -28,6 +28,7 @@ def nonlinear_gain(section: Section, neighbours: int) -> float:
     medians over the same places, each corrected for the coefficients that were fitted.
     """
     memory = MEMORY
+    # Fewer remembered steps where the record is too short for their coefficients.
     while memory > 1 and np.count_nonzero(_remembered(section, memory)) < 40 * memory * section.dimension:
         memory -= 1
     rows = np.flatnonzero(_remembered(section, memory))

@@ -112,6 +112,7 @@ def fit_windows(
     The weighted least squares behind `fit_local`.
     """
     offset = section.wrap(section.unit[rows] - centres[:, None, :])
+    # Images are taken relative to that of the nearest neighbour, so that angles do not wrap.
     nearest_image = section.unit[rows[:, 0] + 1]
     image = section.wrap(section.unit[rows + 1] - nearest_image[:, None, :])
     inside = distance <= REACH * width[:, None]
@@ -146,6 +147,7 @@ def smoothness(section: Section, width: Array, count: Array, degree: int) -> Arr
     """
     order = np.array([len(term) for term in exponents(section.dimension, degree)])
     expected = np.where(order == 1, STEEP * width[:, None], (width[:, None] / LENGTH) ** order)
+    # The prior is weak: its scatter is five times the noise.
     scatter = 5.0 * float(np.max(section.noise, initial=0.0))
     prior = scatter**2 / (count[:, None] * expected**2)
     prior[:, 0] = 0.0

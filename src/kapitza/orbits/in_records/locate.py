@@ -139,6 +139,7 @@ def cyclic_solve(jacobian: Array, residual: Array) -> Array:
     matrix = cycle_matrix(jacobian)
     good = np.asarray(np.isfinite(matrix).all(axis=(1, 2))).reshape(-1, 1, 1)
     matrix = np.where(good, matrix, np.eye(p * n))
+    # A singular candidate must not stop the solution of the others in the batch.
     singular = np.reshape(np.abs(np.linalg.det(matrix)) < 1e-14, (-1, 1, 1))
     matrix = matrix + 1e-7 * singular * np.eye(p * n)
     right = np.where(good, residual, 0.0).reshape(cycles, p * n, 1)
@@ -294,6 +295,7 @@ def multiplier_gradient(jacobian: Array) -> tuple[NDArray[np.complex128], Array]
         after.append(after[-1] @ jacobian[k])
     after.reverse()
     multipliers, right = eigenvectors(before[p])
+    # A defective product has no inverse of its eigenvectors.
     left = np.linalg.pinv(right)
     phase = np.conj(multipliers) / np.maximum(np.abs(multipliers), 1e-300)
     for k in range(p):

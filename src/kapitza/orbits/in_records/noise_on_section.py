@@ -57,6 +57,7 @@ def _solve_variances(jacobian: Array, variance: Array) -> Array:
     system = jacobian**2 + np.eye(n)
     keep = np.isfinite(variance).all(axis=1)
     system, target = system[keep].reshape(-1, n), variance[keep].ravel()
+    # The scatter of a variance is proportional to it, hence relative weights.
     weight = 1.0 / np.maximum(system.sum(axis=1), 1e-300)
     solution = np.zeros(n)
     chosen = np.ones(len(target), bool)

@@ -301,6 +301,7 @@ class ProductBasis:
                 table[:, 1::2], table[:, 2::2] = np.cos(angle), np.sin(angle)
             else:
                 scaled = 2 * (x - self.low[column]) / (self.high[column] - self.low[column]) - 1
+                # Beyond the data Legendre polynomials grow without bound.
                 table = np.polynomial.legendre.legvander(np.clip(scaled, -1.1, 1.1), self.degree)
             factors.append(table)
         chosen = np.array(self.terms())
@@ -377,6 +378,7 @@ def _fit_radial(section: Section, settings: GlobalMap) -> FittedMap:
     centres = _on_circles(section.unit[rng.choice(rows, count, replace=False)], section)
     basis = RadialBasis(centres, section)
     table = basis(section.unit[rows])
+    # Cubes of distances and constants differ in size: scaled columns keep the cut-off of lstsq meaningful.
     scale = np.maximum(np.linalg.norm(table, axis=0), 1e-300)
     targets = _targets(section.unit[rows + 1], section)
     solution, *_ = np.linalg.lstsq(table / scale, targets, rcond=1e-12)

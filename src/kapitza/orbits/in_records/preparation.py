@@ -155,6 +155,7 @@ def better_period(record: Record, names: tuple[str, ...]) -> tuple[float, float]
     for name, angle in zip(names, record.select(names).angles, strict=True):
         x = record[name][piece]
         for z in (np.cos(x), np.sin(x)) if angle else (x, (x - x.mean()) ** 2):
+            # The window keeps the side lobes of strong lines below the continuous spectrum.
             windowed = (z - z.mean()) * np.hanning(len(z))
             line = zoom_fft(windowed, band, len(bins), fs=1, endpoint=True)
             power += np.abs(line) ** 2 / max(float(windowed @ windowed), 1e-300)

@@ -51,6 +51,7 @@ def redrawn_cycles(
     noise = rng.standard_normal((draws, len(samples), n)) * section.noise
     excess = fits.residual * excess_share(section, fits, jacobian)[:, None, :]
     response = noise[:, image] - np.einsum("kab,dkib->dkia", jacobian, noise[:, start], optimize=True)
+    # Residuals beyond the noise keep their size and get random signs (wild bootstrap).
     response += excess * rng.choice([-1.0, 1.0], size=(draws, p, fits.rows.shape[1], 1))
     coefficient = fits.coefficient + np.einsum("kqi,dkia->dkqa", fits.influence, response, optimize=True)
     many = fits.take(np.tile(np.arange(p), draws))

@@ -57,6 +57,7 @@ def representatives(section: Section, returns: Returns, cell: float, limit: int)
     if not len(returns):
         return returns.rows
     cells = np.floor(section.unit[returns.rows] / cell).astype(np.int64)
+    # Returns are sorted by distance, so the first of a cell is its closest.
     _, first = np.unique(cells, axis=0, return_index=True)
     return returns.rows[np.sort(first)][:limit]
 

@@ -223,6 +223,7 @@ def make_section(
     circle = np.asarray(angles, bool)
     size: Array = np.where(circle, 2 * np.pi, np.ptp(points, axis=0) if scale is None else scale)
     if extent is not None:
+        # A response with the period of the drive has a section without size.
         size = np.maximum(size, 1e-6 * np.asarray(extent, float))
     flat = np.flatnonzero(size <= 0)
     if flat.size:

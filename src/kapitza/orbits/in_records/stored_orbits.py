@@ -257,6 +257,7 @@ def _multiplier_deviation(seen: list[Seen]) -> Array | None:
     variances = np.array([s.orbit.multiplier_deviation for s in known]) ** 2
     common = np.array([np.zeros_like(v) if s.of_multipliers is None else s.of_multipliers
                        for s, v in zip(known, variances, strict=True)])  # fmt: skip
+    # Rounding may make the difference negative.
     own = np.maximum(variances - common, ROUNDING * variances)
     return np.sqrt(1.0 / (1.0 / own).sum(axis=0) + common.mean(axis=0))
 

@@ -153,6 +153,7 @@ def coordinate_noise(deviation: Array, slip: Array, half: int, dimension: int) -
     noise as well and moves the crossing along the motion: the other coordinates move with it, by `slip` (M, n).
     """
     smoothed = np.concatenate([np.full(dimension - 1, deviation[0]), deviation[1:]]) / np.sqrt(2 * half + 1.0)
+    # The median: at flat turning points the slip has no bound.
     return np.sqrt(smoothed**2 + np.median(slip**2, axis=0) * smoothed[0] ** 2)
 
 

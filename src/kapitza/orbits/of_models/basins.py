@@ -323,6 +323,7 @@ def _nets(model: Model, attractors: list[Attractor], ranges: Array) -> tuple[_Ne
             except FlowError:
                 continue
             radius = float(np.abs(eigenvalues(map_)).max())
+            # A map that contracts more slowly than NEARER has no usable ellipsoid.
             if radius >= NEARER:
                 continue
             # To first order a return takes yᵀ P y to at most this share. With a share of 1 a strongly sheared map would
@@ -447,6 +448,7 @@ def _settle(
         shifts = range(1, longest + 1)
         gaps = np.array([difference(seen[p : p + longest], seen[:longest], angles) for p in shifts])
         gaps = np.abs(gaps).max(axis=(1, 3))
+        # A motion that diverges within the look does not repeat.
         gaps = np.nan_to_num(gaps, nan=np.inf) / (tolerance * (1.0 + np.abs(seen).max(axis=(0, 2))))
         settled = (gaps <= 1.0).any(axis=0)
         periods[left[settled]] = 1 + np.argmax(gaps[:, settled] <= SPIRAL, axis=0)

@@ -59,6 +59,7 @@ def batched_newton(step: Return, nodes: Array, scale: Array, settings: BatchSett
             break
         new_gaps, new_slopes = _evaluate(step, trial, scale)
         old_size, new_size = np.abs(gaps).max(axis=(1, 2)), np.abs(new_gaps).max(axis=(1, 2))
+        # Far from a solution a good Newton step may raise the gaps a little.
         better = new_size <= settings.worse * old_size
         nodes = np.where(better[:, None, None], wrap_states(trial, step.angles), nodes)
         gaps = np.where(better[:, None, None], new_gaps, gaps)
@@ -80,6 +81,7 @@ def _evaluate(step: Return, nodes: Array, scale: Array) -> tuple[Array, Array]:
         gaps = difference(after, np.roll(nodes, -1, axis=1), step.angles) / scale
         slopes = slopes.reshape(count, points, n, n) * scale / scale[:, None]
     bad = ~(np.isfinite(gaps).all(axis=(1, 2)) & np.isfinite(slopes).all(axis=(1, 2, 3)))
+    # Failed members keep their shape in the batch and are sorted out by their infinite gaps.
     gaps[bad] = np.inf
     slopes[bad] = 0.0
     return gaps, slopes

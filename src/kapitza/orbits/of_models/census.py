@@ -218,6 +218,7 @@ class _Search:
         Shape (returns, members, n).
         """
         members = 64
+        # Members start all over the region, so that several attractors are covered.
         first = self.rng.uniform(self.box[:, 0], self.box[:, 1], (members, self.step.size))
         path = iterate(self.step, first, 20 + CHAOS // members)
         return path[20:]
@@ -288,6 +289,7 @@ class _Search:
 
     def _note(self, cycles: Array) -> None:
         for cycle in cycles:
+            # A search for period p also finds orbits whose period divides p.
             least = minimal_period(cycle, self.model.angles, SAME_POINT * float(self.scale.max()))
             if self.catalogue.add(cycle[:least]):
                 for partner in self._partners(cycle[:least]):

@@ -172,6 +172,7 @@ def _own_word(model: Model, surface: sp.Expr, orbit: PeriodicOrbit) -> str:
     """
     loop = orbit.loop
     assert loop is not None
+    # The order of crossings is read from samples; their exact instants are not needed.
     fractions = np.linspace(0.0, 1.0, 4001)
     states = loop(fractions)
     height = compile_expressions([surface], model.states, model.names)(np.ascontiguousarray(states.T), model.vector)[0]

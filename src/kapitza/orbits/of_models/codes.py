@@ -28,6 +28,7 @@ def spelled(model: Model, points: Array) -> str:
     """
     evaluate = compile_expressions(model.partition, model.states, model.names)
     values = evaluate(np.ascontiguousarray(points.T), model.vector)
+    # A point on a border, to rounding, must give the same letter on every processor.
     signs = values < -1e-9 * np.maximum(np.abs(values).max(axis=1, keepdims=True), 1e-3)
     weights = 2 ** np.arange(len(model.partition))[::-1]
     return "".join(model.letters[i] for i in weights @ signs)

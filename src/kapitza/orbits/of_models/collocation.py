@@ -133,6 +133,7 @@ class Collocation:
         n = len(problem.model.states)
         if not isinstance(at, LinearisedElements):
             return Solution(state.loop, status, result, np.full((1, n, n), np.nan), message)
+        # The last Newton step moved the unknowns: propagators are taken at the solution.
         at = state.equations.linearise(result.x)
         sensitivity = period_sensitivity = None
         if problem.wrt and status.ok:
@@ -166,6 +167,7 @@ def mesh_density(equations: CollocationEquations, defect: Array, length: Array) 
     """
     layout = equations.layout
     need = (defect + 1e-16) ** (1 / (equations.rule.degree + 1)) / length
+    # No element may become much longer than the average, where the defect is zero by chance.
     need = np.maximum(need, 0.05 * (need * length).sum() / length.sum())
     result = []
     for i in range(layout.boundaries.size - 1):

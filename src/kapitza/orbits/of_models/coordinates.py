@@ -104,6 +104,7 @@ def tangent_segments(problem: Problem, loop: Loop, elements: int, degree: int = 
     by_state = problem.field.derivatives(states, fractions * loop.period, problem.parameters).by_state
     by_state = by_state.reshape(elements, degree, n, n)
     matrix = -length * np.einsum("il,jipq->jiplq", rule.matrix, by_state).reshape(elements, degree * n, degree * n)
+    # K - h a f_x K = f_x for the slopes K of all stages at once.
     matrix += np.eye(degree * n)
     slopes = np.linalg.solve(matrix, by_state.reshape(elements, degree * n, n)).reshape(elements, degree, n, n)
     return np.eye(n) + length * np.einsum("i,jipq->jpq", rule.weights, slopes)

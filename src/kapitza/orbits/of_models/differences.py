@@ -53,6 +53,7 @@ class DifferenceEquations:
 
         The linear growth of winding angles is differenced exactly.
         """
+        # Winding angles are not periodic: the stencil wraps around only without their linear part.
         straight = u - 2 * np.pi * np.multiply.outer(self.fractions, self.winding)
         first, second = np.zeros_like(u), np.zeros_like(u)
         for offset in range(-self.reach, self.reach + 1):

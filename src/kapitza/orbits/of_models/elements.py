@@ -276,6 +276,7 @@ class LinearisedElements:
         by_time = rates.by_time.reshape(j, m, n)
         scaled = by_state * -self._length[:, None, None, None]
         matrix = (scaled[:, :, :, None, :] * rule.matrix[:, None, :, None]).reshape(j, m * n, m * n)
+        # Adds the identity to every matrix of the stack through its diagonal stride.
         matrix.reshape(j, -1)[:, :: m * n + 1] += 1.0
         self._inverse = np.linalg.inv(matrix)
         share = eq.layout.high - eq.layout.low

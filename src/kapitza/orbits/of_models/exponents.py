@@ -247,6 +247,7 @@ def spectra(growth: Array, lengths: Array) -> tuple[Array, ...]:
     rates = np.moveaxis(growth, 1, 0) / lengths[:, None]
     with np.errstate(invalid="ignore"):
         means = rates.mean(axis=0)
+        # Frames order exponents by growth only in the limit of long runs.
         order = np.argsort(-np.nan_to_num(means, nan=0.0), axis=-1, kind="stable")
         values = np.take_along_axis(means, order, -1)
         series = np.take_along_axis(rates, np.broadcast_to(order, rates.shape), -1)
@@ -401,6 +402,7 @@ def _joined(blocks: list[Block]) -> Array:
     )
     if np.isnan(logs).any():
         return logs
+    # Q_kᵀ Q'_{k-1}: the last frame of a block as the first frame of the next sees it.
     between = first.transpose(0, 2, 1) @ np.roll(last, 1, axis=0)
     return joined_logs(logs, upper, between)
 

@@ -90,6 +90,7 @@ def _merged(segments: Array) -> Array:
         spread = np.linalg.svd(product, compute_uv=False)
         # A product of condition number below 1e4 keeps 12 digits of every action.
         fine = spread[:, 0] <= 1e4 * spread[:, -1]
+        # Further passes would merge few pairs and cost a decomposition each.
         if fine.sum() < max(1, pairs // 8):
             break
         both = np.stack([segments[0 : 2 * pairs : 2], segments[1 : 2 * pairs : 2]], axis=1)
@@ -163,6 +164,7 @@ def stability(multipliers: Complex, defect: float, trivial: bool) -> str:
     if remaining.size == 0:
         return "unknown"
     largest = float(np.abs(remaining).max())
+    # Within the defect the side of the unit circle is not known.
     margin = max(defect if np.isfinite(defect) else 0.0, 1e-9) * max(largest, 1.0)
     if abs(largest - 1) <= margin:
         return "unknown"
@@ -178,5 +180,6 @@ def match(first: Complex, second: Complex) -> float:
 
     scale = np.maximum(np.maximum(np.abs(first)[:, None], np.abs(second)[None, :]), 1e-8)
     cost = np.abs(first[:, None] - second[None, :]) / scale
+    # Sorting by modulus would mispair multipliers of equal modulus.
     rows, columns = linear_sum_assignment(cost)
     return float(cost[rows, columns].max())

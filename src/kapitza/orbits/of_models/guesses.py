@@ -122,6 +122,7 @@ def _from_samples(problem: Problem, samples: Array) -> Loop:
     samples = unwrap_states(samples, angles)
     closing = samples[-1] - samples[0]
     winding = turns(closing * samples.shape[0] / max(samples.shape[0] - 1, 1), angles)
+    # A Fourier series through so few samples holds at most one harmonic.
     if samples.shape[0] < 4:
         return SampledLoop(np.arange(samples.shape[0]) / samples.shape[0], samples, problem.period, winding)
     return fourier_series(samples, problem.period, winding)
@@ -238,6 +239,7 @@ def _from_record(problem: Problem, record: Record) -> Loop:
         if name in columns:
             samples[:, index] = columns[name](grid)[:, 0]
         elif name.endswith("'") and name[:-1] in columns:
+            # 32 harmonics: the derivative of a measured signal amplifies its noise.
             source = fourier_series(columns[name[:-1]](grid), problem.period, winding[[states.index(name[:-1])]], 32)
             samples[:, index] = source(grid, derivative=1)[:, 0] / problem.period
     return SampledLoop(grid, samples, problem.period, winding)

@@ -54,6 +54,7 @@ class HarmonicEquations:
         self.slopes = np.hstack([0 * one, -order * sine, order * cosine])
         self.curves = np.hstack([0 * one, -(order**2) * cosine, -(order**2) * sine])
         weights = np.full(2 * harmonics + 1, 2.0 / count)
+        # The mean of cos² is 1/2, that of the constant 1.
         weights[0] = 1.0 / count
         self.project = weights[:, None] * self.values.T
 

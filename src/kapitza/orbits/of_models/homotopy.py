@@ -77,6 +77,7 @@ class Homotopy:
     def _value(self, goal: float, fraction: float) -> float:
         if fraction >= 1.0:
             return goal
+        # Geometric steps suit parameters that span orders of magnitude, such as a slope of friction.
         if self.start * goal > 0:
             return float(self.start * (goal / self.start) ** fraction)
         return self.start + fraction * (goal - self.start)

@@ -137,6 +137,7 @@ def standard_error(series: Array) -> Array:
     with np.errstate(invalid="ignore"):
         for together in (1, 2, 4):
             count = len(series) // together
+            # A standard deviation of fewer than four means is too uncertain to count.
             if count < 4 and together > 1:
                 break
             means = series[: count * together].reshape(count, together, *series.shape[1:]).mean(axis=1)

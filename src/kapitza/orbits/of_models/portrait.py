@@ -81,6 +81,7 @@ class Portrait:
         self._seen()
         problem, solution = self._problem, self._solution
         change = volume_change(problem, solution.loop, solution.report.events)
+        # Where the fastest decay is not resolved, the determinants cannot be checked.
         contraction = float("nan") if solution.report.stiff else log_determinant(solution.segments)
         return certificate(self._floquet().multipliers, contraction, change, problem.autonomous)
 

@@ -135,6 +135,7 @@ class Problem:
         straight = loop(SIZE_GRID) - 2 * np.pi * np.multiply.outer(SIZE_GRID, loop.winding)
         size = np.abs(straight).max(axis=0)
         size[self.angles] = np.maximum(size[self.angles], 1.0)
+        # A state that stays at zero would make every error of it infinite.
         floor = 1e-3 * max(size.max(), 1e-3)
         return np.maximum(size, floor)
 

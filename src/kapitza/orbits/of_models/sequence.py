@@ -114,6 +114,7 @@ def lay_out(problem: Problem, arcs: Arcs, loop: Loop, elements: int, degree: int
     for _ in range(24):
         start, length = layout.times(layout.boundaries)
         rough = np.flatnonzero(~settled)
+        # A guess with noise would be refined everywhere.
         if rough.size == 0 or layout.arc.size > 3000:
             break
         # The polynomial through the Gauss points is compared between and beyond them, where it is not fitted.

@@ -389,6 +389,7 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
     sensitivity = period_sensitivity = None
     if problem.wrt and result.status.ok:
         at_nodes, period_sensitivity = end().sensitivity()
+        # Nodes were rounded to twelve digits.
         marks = np.searchsorted(equations.fractions, problem.section_fractions - 1e-12)
         on_nodes = np.abs(equations.fractions[np.minimum(marks, equations.count - 1)] - problem.section_fractions)
         sensitivity = at_nodes[marks] if (on_nodes < 1e-9).all() else at_nodes[:1]
@@ -484,6 +485,7 @@ def place_nodes(problem: Problem, guess: Loop, growth: float) -> Array:
     )
     assert run.jacobian is not None
     safe = np.where(np.isfinite(run.jacobian), run.jacobian, np.eye(len(problem.model.states)))
+    # The floor keeps the level increasing where tangents shrink, so that it can be inverted.
     stretch = np.maximum(np.log(np.linalg.svd(safe, compute_uv=False)[:, 0]), 1e-3)
     level = np.append(0.0, np.cumsum(stretch)) / np.log(growth)
     edges, count = np.append(fine, 1.0), max(int(np.ceil(level[-1])), 1)

@@ -63,6 +63,7 @@ class OrbitSolver:
         start = point
         if problem.autonomous:
             direction = self._field.rates(point[None], self._start, problem.parameters)
+            # The phase condition holds the point in the plane across the flow.
             direction = direction / np.linalg.norm(direction)
             phase = PhaseRow(direction, float(direction[0] @ point))
             start = np.append(point, problem.period if period is None else period)

@@ -236,6 +236,7 @@ def grazing_note(problem: Problem, loop: Loop) -> str:
     for index, name in zip(surfaces, names, strict=True):
         value = field.surface(index, states, times, problem.parameters).value
         low = _lowest_extremum(value)
+        # A constant switching function has no extremum to touch with.
         if low <= TOUCHING * max(np.ptp(value), 1e-300) and np.ptp(value) > 0:
             touched.append(name)
     if not touched:

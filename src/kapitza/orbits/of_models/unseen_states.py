@@ -76,6 +76,7 @@ def _folded(times: Array, values: Array, angle: bool, period: float, count: int,
         y = unwrap(y)
         turns = np.round((y[-1] - y[0]) / (2 * np.pi) * period / max(t[-1] - t[0], 1e-300)) if t.size > 3 else 0.0
     y = y - 2 * np.pi * turns * t / period
+    # At least three samples for each pair of coefficients.
     most = int(min(12 * count, (t.size - 2) // 3))
     best: tuple[float, Array] | None = None
     for harmonics in range(0, max(most, 0) + 1):

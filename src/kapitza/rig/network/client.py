@@ -103,6 +103,7 @@ class RemoteRig(Guarded):
                 f"The rig at {self.address} declares sample_time = {self._step} s, watchdog = {4 * interval} s; both "
                 "must be positive."
             )
+        # Four signs of life per watchdog interval: single lost ones do not matter.
         self._beats = threading.Thread(target=self._beat, args=(interval,), daemon=True)
 
     def _connected(self) -> Any:

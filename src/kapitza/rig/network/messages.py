@@ -96,6 +96,7 @@ def unpacked(frames: Sequence[bytes]) -> Message:
 def _array(described: Mapping[str, Any], data: bytes) -> Array:
     shape = tuple(int(n) for n in described["shape"])
     kind = str(described["dtype"])
+    # The dtype comes from outside: only the types of the protocol are accepted.
     if kind not in DTYPES:
         raise MessageError(f"An array of type {kind!r} is not part of the protocol.")
     dtype = np.dtype(kind)

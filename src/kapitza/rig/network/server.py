@@ -210,6 +210,7 @@ class RigServer:
         pieces: list[Samples] = []
         done = 0
         while done < count:
+            # Each piece takes an eighth of the watchdog's time, so that a stop is noticed in time.
             wanted = min(max(1, int(self.watchdog / 8 / self._pace)), count - done)
             before = time.monotonic()
             piece = checked_samples(self._limited, self._limited.run(wanted), wanted)
