@@ -109,6 +109,7 @@ class Automatic(Estimator):
         """
         if self.shooting.throw and not self.shooting.initial:
             records = [record for record, _ in request.records]
+            # Refused once here: every step of the chain would otherwise fail for the same reason.
             refuse_redundant(request, observe(request.model, records, self.outputs, request.names).expressions)
         story: list[str] = []
         failure: KapitzaError | None = None
@@ -126,6 +127,7 @@ class Automatic(Estimator):
                 return self._with_chain(found, label, request.model, story)
             unfinished.append((label, found))
         if unfinished:
+            # No start converged: the most likely of the unfinished fits is returned with its status.
             label, found = max(unfinished, key=lambda one: _log_likelihood(one[1]))
             return self._with_chain(found, label, request.model, story)
         raise failure or KapitzaError(
@@ -149,6 +151,7 @@ class Automatic(Estimator):
 
         Each is made only when the loop requests it; a source that fails is noted in `story`.
         """
+        # Starting values come from one record, the longest, because HarmonicFit and InvariantFit are only a start.
         longest = int(np.argmax([record.size for record, _ in request.records]))
         part = request.parts[longest]
         for start in self.start_from:
@@ -176,6 +179,7 @@ class Automatic(Estimator):
             if unknown:
                 raise KapitzaError(f"{', '.join(unknown)} has no starting value")
             return progressive_start(self.shooting, request, part) if start == "horizons" else (model, "")
+        # InvariantFit needs a declared conserved quantity.
         if start == "invariant" and not model.invariants:
             raise KapitzaError(f"{model.name} has no invariant")
         method = HarmonicFit() if start == "harmonic" else InvariantFit()
@@ -197,6 +201,7 @@ def progressive_start(method: ShootingFit, request: Request, part: Part) -> tupl
     model, names, record = request.model, request.names, part.source
     assert isinstance(record, Record)
     longest = max(record.segments(), key=lambda s: s.stop - s.start)
+    # The fit of the whole record follows anyway, so the last horizon is shorter than the record.
     available = min(longest.stop - longest.start, LONGEST_HORIZON)
     unknowns = len(model.states) + len(names)
     first = max(20, -(-READINGS_PER_UNKNOWN * unknowns // len(record.channels)))
@@ -211,6 +216,7 @@ def progressive_start(method: ShootingFit, request: Request, part: Part) -> tupl
         try:
             with stage(f"{length} samples"):
                 found = step.fit(replace(request, model=model, parts=(stretch,)))
+        # A horizon that fails is skipped: the next one starts from the last values that worked.
         except KapitzaError:
             continue
         values = {name: found.values[name] for name in names}
@@ -235,11 +241,13 @@ def in_coordinates(model: Model, record: Record, outputs: Mapping[str, Any]) -> 
         return record
     observation = observe(model, [record], outputs, ())
     linear, gains = linear_rows(model, observation)
+    # The gains depend on parameters, which have no value yet where they are NaN.
     if not linear.all() or not np.isfinite([model.values[n] for n in model.names]).all():
         return record
     inverse = np.linalg.pinv(gains)
     # A state is determined by the channels where its diagonal entry of the resolution matrix is 1.
     seen = np.flatnonzero(np.isclose((inverse @ gains).diagonal(), 1.0))
+    # Outputs may depend on time, which counts from the start of the excitation in the model.
     times = record.time - record.excitation_start
     at_rest = observation.value(np.zeros((record.size, len(model.states))), times, model.vector)
     values = (record.unwrapped().values(observation.channels) - at_rest) @ inverse.T

@@ -49,6 +49,7 @@ def count_walkers(parameters: int, walkers: int | None, draws: int, tune: int) -
 
     It is `walkers`, or eight per parameter and at least 32. Impossible numbers are refused.
     """
+    # emcee's stretch move needs at least two walkers per parameter.
     found = max(8 * parameters, 32) if walkers is None else walkers
     if found < 2 * parameters or draws < 1 or tune < 0:
         raise KapitzaError(
@@ -78,6 +79,7 @@ def walk(
     with watch(monitor, "sampling the posterior", tune + draws) as watched:
         for _ in sampler.sample(emcee.State(start, random_state=random.get_state()), iterations=tune + draws):
             watched.advance()
+    # Draws of the burn-in are not samples of the posterior.
     if watched.interrupted and sampler.iteration <= tune:
         raise KeyboardInterrupt
     with warnings.catch_warnings():

@@ -25,6 +25,7 @@ def in_model_units(model: Model, parts: Sequence[Part], method: Estimator | None
     because their unit would be ambiguous.
     """
     for part in parts:
+        # Orbits were computed from samples, so they cannot be converted afterwards.
         if isinstance(part.source, OrbitSet) and part.record is not None:
             refuse_other_units(model, part.record)
     return tuple(part.change(lambda record: record_in_model_units(model, record, method)) for part in parts)

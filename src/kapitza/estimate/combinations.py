@@ -42,6 +42,7 @@ def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinati
     free = (free,) if isinstance(free, str) else free
     if free is None or set(free) <= set(model.names) or model.is_map:
         return None
+    # Only base parameters are fitted; derived ones are written out in them.
     base = derived_in_base(model)
     known = {p.name for p in model.parameters}
     if all(name.isidentifier() and name not in known for name in free if name not in model.names):
@@ -55,6 +56,7 @@ def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinati
     if not (sizes > 0).all() or not np.isfinite(sizes).all():
         raise ModelError(f"{free[int(np.argmin(sizes))]} does not change with any parameter at the starting values.")
     order, lengths = pivoted_columns(slopes * size / sizes)
+    # Rows are scaled to unit length, so that this is a relative rank test.
     rank = int((lengths > 1e-9).sum())
     if rank < len(free):
         raise IdentifiabilityError(
@@ -80,6 +82,7 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
         alone = replace(alone, covariance=carried_covariance(slopes, alone.covariance))
     known = fit.identifiability
     if known is not None and known.complete:
+        # Independent combinations of determined parameters are determined.
         known = replace(known, names=free.labels, determined=free.labels)
     return fit.with_(
         names=free.labels, values={**values, **rest}, covariance=covariance,

@@ -89,10 +89,12 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
     order = np.lexsort((table["AIC"].to_numpy(), np.where(tied, table["free"], 0), ~tied))
     table = table.iloc[order].reset_index(drop=True)
     table["dBIC"] = table["BIC"] - table["BIC"].min()
+    # Akaike weights.
     evidence = np.exp(-0.5 * table["dAIC"])
     table["weight"] = evidence / evidence.sum()
     variance = table["chi2"] / table["dof"].clip(lower=1)
     table["F"] = variance / variance.iloc[0]
     table["p"] = stats.f.sf(table["F"], table["dof"].clip(lower=1), max(int(table["dof"].iloc[0]), 1))
+    # The best fit is not compared with itself.
     table.loc[0, "p"] = np.nan
     return table.set_index("model")

@@ -61,6 +61,7 @@ class Coverage:
             found, columns = self.fits.columns[name], self.fits.columns
             inside = (columns[f"{name} low"] <= true) & (true <= columns[f"{name} high"])
             hits, count = int(inside.sum()), len(inside)
+            # Clopper-Pearson: quantiles of the beta distribution.
             low = beta.ppf(0.025, hits, count - hits + 1) if hits else 0.0
             high = beta.ppf(0.975, hits + 1, count - hits) if hits < count else 1.0
             rows[name] = {

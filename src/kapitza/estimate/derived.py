@@ -43,6 +43,7 @@ def values_at(model: Model, expressions: Sequence[sp.Expr]) -> Array:
 
     NaN where an expression has no value, for example because of a division by zero.
     """
+    # 17 digits hold a double exactly; evaluation in SymPy turns 1/0 into a symbol and not into an exception.
     at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
     found = [sp.N(e.xreplace(at)) for e in expressions]
     return np.array([float(v) if v.is_Float or v.is_Integer or v.is_Rational else np.nan for v in found])

@@ -108,7 +108,9 @@ def long_run(scores: Array) -> tuple[Array, float]:
     count = len(scores)
     power = (scores**2).sum(axis=0)
     first = (scores[1:] * scores[:-1]).sum(axis=0) / np.maximum(power, np.finfo(float).tiny)
+    # Andrews' formula diverges for a unit root.
     first = np.clip(first, -0.97, 0.97)
+    # α(1) of Andrews for an autoregression of first order; the most correlated parameter decides.
     strength = np.max(4 * first**2 / ((1 - first) ** 2 * (1 + first) ** 2), initial=0.0)
     # Andrews' bandwidth for Bartlett's kernel: 1.1447 (α N)^(1/3).
     reach = int(min(np.ceil(1.1447 * (strength * count) ** (1 / 3)), count // 4))
@@ -145,6 +147,7 @@ def trend_chance(steps: Array, covariances: Array) -> float:
     even coloured, has no trend.
     """
     pieces, free = steps.shape
+    # A line through fewer points leaves too few degrees of freedom for its scatter.
     if pieces < 5:
         return 0.0
     place, chances = np.arange(pieces) - (pieces - 1) / 2, [1.0]
@@ -179,6 +182,7 @@ def pieces_disagree(steps: Array, covariances: Array) -> tuple[Array, float]:
         excess = float(weight @ (step - mean) ** 2)
         freedom = int(known.sum()) - 1
         chances[i] = float(special.chdtrc(freedom, excess))
+        # Expected excess per unit of τ² (DerSimonian and Laird).
         room = float(weight.sum() - (weight**2).sum() / weight.sum())
         spread[i] = np.sqrt(max(excess - freedom, 0.0) / room)
     return spread, float(min(1.0, chances.min(initial=1.0) * free))
@@ -204,11 +208,13 @@ def widening(
     """
     own = np.clip(np.diag(covariance), 0.0, None)
     usable = own > 0
+    # Residuals that are not white count at least with their own size.
     least = np.full(own.size, 1.0 if white else max(level, 1.0))
     correlated, blocks = least, freedom
     if scores is not None and len(scores) >= FEWEST_BLOCKS and usable.any():
         middle, independent = long_run(scores)
         ratio = np.divide(np.diag(covariance @ middle @ covariance), own, out=np.ones_like(own), where=usable)
+        # A variance from n independent scores has the relative error √(2/n).
         beyond = 1.0 + SURELY_CORRELATED * np.sqrt(2.0 / independent) if white else 1.0
         correlated = np.where(ratio > beyond, np.maximum(ratio, correlated), correlated)
         if (correlated > 1).any():
@@ -224,6 +230,7 @@ def widening(
         spread = spread if chance < (WHITE_DISAGREE if white else DISAGREE) else np.zeros_like(spread)
     if deleted is not None and not white:
         ratio = np.divide(jackknife(deleted.steps), own, out=np.ones_like(own), where=usable)
+        # The jackknife replaces the sum of lagged scores, which covers less (see the head of this module).
         correlated, blocks = np.maximum(ratio, least), min(freedom, len(deleted.steps) - 1.0)
     base = own * correlated
     total = base + spread**2

@@ -74,6 +74,7 @@ def _recorded(signal: Signal, record: Record) -> Signal:
 
 def _covers(signal: Signal, record: Record) -> bool:
     low, high = signal.reach
+    # A periodic signal reaches everywhere; only the ends of a signal without period need a margin.
     times, near = record.time - record.excitation_start, NEAR * (high - low) if signal.period is None else 0.0
     return bool(times[0] >= low - near and times[-1] <= high + near)
 
@@ -88,5 +89,6 @@ def _gap(signal: Signal, record: Record) -> tuple[float, float]:
         return float(measured.std()) or 1.0, float(measured.std())
     stated = signal(record.time - record.excitation_start)
     gap = float(np.sqrt(((measured - stated) ** 2).mean()))
+    # Noise of the recorded drive is not a difference; two standard deviations of it are allowed.
     limit = APART * max(float(stated.std()), float(measured.std())) + 2 * record.noise.get(signal.name, 0.0)
     return (gap if gap > limit else 0.0), float(stated.std())

@@ -93,6 +93,8 @@ def candidates(channels: Sequence[str], angles: Sequence[bool], driven: bool) ->
     None per channel where there are more than MOST_CHANNELS. An angle has no gain, because its turns are counted.
     """
     if len(channels) > MOST_CHANNELS:
+        # Every channel adds two candidates, for which the probability is corrected: with many nothing would be
+        # significant.
         channels, angles = (), ()
     pairs = list(zip(channels, angles, strict=True))
     tried: list[Candidate] = []
@@ -151,6 +153,7 @@ def strongest(tried: Sequence[Candidate], scores: Scores) -> Fault | None:
     if not live:
         return None
     best = int(np.argmax(scores.gains))
+    # Bonferroni's correction for the faults that can be tested at all.
     chance = float(min(1.0, scores.chances[best] * live))
     if chance >= FAULT:
         return None

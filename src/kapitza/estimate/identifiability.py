@@ -85,6 +85,7 @@ def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: f
     """
     names = tuple(names)
     scale = np.asarray(scale, float)
+    # Relative changes make the result independent of units, and turn scaling laws into rational directions.
     relative = np.asarray(information, float) * np.outer(scale, scale)
     eigenvalues, vectors = symmetric_eigenvectors((relative + relative.T) / 2)
     eigenvalues = np.clip(eigenvalues, 0.0, None)
@@ -115,6 +116,7 @@ def echelon(basis: Array) -> Array:
         others = [c for c in range(basis.shape[1]) if c != column]
         basis[:, others] -= np.outer(basis[:, column], basis[row, others])
         pivots.append(row)
+    # Rounding of the eigenvectors would appear as spurious members of a combination.
     basis[np.abs(basis) < 1e-6] = 0.0
     return basis
 
@@ -149,6 +151,7 @@ def _times_power(text: str, name: str, exponent: float) -> str | None:
     """
     if exponent == 0:
         return text
+    # Exponents of physical laws are small fractions; denominators up to 6 cover them.
     fraction = Fraction(abs(exponent)).limit_denominator(6)
     if not fraction or abs(float(fraction) - abs(exponent)) >= 1e-3:
         return None

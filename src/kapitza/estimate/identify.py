@@ -98,6 +98,7 @@ def identify(
     found: Estimate | None = None
     with watch(monitor, f"fitting {model.name}") as task:
         found = fitter.fit(request)
+    # The monitor was cancelled, or Ctrl-C was pressed: `watch` swallowed the interrupt and kept the last iterate.
     if found is None:
         found = _stopped(request, fitter.name, task.partial)
     found = found.with_(sensors=given, warnings=without_zeros(found.warnings, given)) if given else found
@@ -105,6 +106,7 @@ def identify(
     if asked.late and found.status.ok:
         found = found.with_(warnings=(*found.warnings, *long_delays(found, asked.late)))
     found = found.with_(warnings=(*_bad_samples(parts), *_still_true(found), *energy_warnings(found)))
+    # Last, because all warnings above refer to the parameters that were fitted.
     return found if combined is None else in_combinations(found, combined)
 
 

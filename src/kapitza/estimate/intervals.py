@@ -73,6 +73,7 @@ def truncated_gaussian(mean: Array, covariance: Array, low: Array, high: Array, 
     Returns (CHAINS · STATES, k) draws of N(mean, covariance) within low ≤ θ ≤ high, by Gibbs sampling of many chains.
     """
     rng = np.random.default_rng(seed)
+    # Unit variances keep the inverse well conditioned, whatever the units.
     size = np.sqrt(np.diag(covariance))
     below, above = (low - mean) / size, (high - mean) / size
     precision = np.linalg.inv(covariance / np.outer(size, size))
@@ -83,9 +84,11 @@ def truncated_gaussian(mean: Array, covariance: Array, low: Array, high: Array, 
         for i in range(mean.size):
             pull = state @ precision[i] - state[:, i] * precision[i, i]
             centre = -pull * deviation[i] ** 2
+            # Conditional of a Gaussian: mean -Σ_j≠i P_ij x_j/P_ii, variance 1/P_ii, cut off at the bounds.
             state[:, i] = centre + deviation[i] * _quantiles(
                 (below[i] - centre) / deviation[i], (above[i] - centre) / deviation[i], rng.uniform(size=CHAINS)
             )
+        # The first half of the sweeps is burn-in.
         if sweep >= SWEEPS // 2 and (sweep + 1) % (SWEEPS // 2 // STATES) == 0:
             taken.append(state.copy())
     return mean + size * np.concatenate(taken)

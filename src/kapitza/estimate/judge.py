@@ -66,6 +66,7 @@ def whiteness(residual: Array, joined: Flags, count: int, lags: int, explained: 
         apart = apart[: residual.size - lag] & joined[lag - 1 : residual.size - 1]
         correlation = float((residual[lag:] * residual[:-lag])[apart].sum()) / power
         first = correlation if lag == 1 else first
+        # Only correlation beyond what the fit itself makes is evidence.
         total += max(abs(correlation) - explained, 0.0) ** 2 / max(count - lag, 1)
     return float(special.chdtrc(lags, count * (count + 2) * total)), first
 

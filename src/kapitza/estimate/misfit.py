@@ -121,6 +121,7 @@ def worst(found: Sequence[Misfit]) -> Misfit | None:
     if not found:
         return None
     first = min(found, key=lambda one: (one.chance, -one.size))
+    # Bonferroni's correction; the size is the largest, which may belong to another channel.
     return replace(first, chance=min(1.0, first.chance * len(found)), size=max(one.size for one in found))
 
 
@@ -132,6 +133,7 @@ def with_fault(misfit: Misfit, fault: Fault | None, level: float, excess: float)
     """
     if fault is None:
         return misfit
+    # (size/error)² is the drop of the sum of squares by this fault, in units of the level.
     if misfit.chance < ALARM and level * (fault.size / fault.error) ** 2 < MOST_OF_IT * excess:
         return misfit
     return replace(misfit, fault=fault)
@@ -162,6 +164,7 @@ def structure(residual: Array) -> float:
     if count < 16 or not np.any(residual):
         return 1.0
     power = np.abs(np.fft.rfft(residual - residual.mean())) ** 2
+    # Without the mean and the Nyquist bin, whose ordinates have another distribution.
     power = power[1 : (count - 1) // 2 + 1]
     total, bins = float(power.sum()), power.size
     best, widths, width = 1.0, 0, SMALLEST_BAND
@@ -197,6 +200,7 @@ def scores_of(columns: Array, explained: Array, residual: Array, drawn: tuple[Ar
         pull = pull - draws.mean(axis=0)
         spread = draws.var(axis=0, ddof=1) if count > 1 else draws[0] ** 2
         variance = variance + spread * (1.0 + 1.0 / count)
+    # Residuals larger than the noise also scatter the pull; smaller ones do not make it more certain.
     level = max(float(residual @ residual) / max(residual.size - explained.shape[1], 1), 1.0)
     return Scores(pull, power, whole, level * variance)
 
@@ -220,6 +224,7 @@ def place_of(squares: Array, signals: dict[str, Array]) -> str:
     "at large |x|" or "at small |x|" of one of the signals (N,), "" if nowhere. A fifth of the samples at either end of
     each signal is compared with the mean; a place is named when it holds half as much again as its share.
     """
+    # Half as much again as its share: below, random differences between samples would name a place.
     total, best, name = float(squares.mean()), 1.5, ""
     if not total > 0:
         return name

@@ -159,6 +159,7 @@ def observe_channels(
     names = {*model.states, *(p.name for p in model.parameters), "t", *(s.name for s in model.signals)}
     expressions, channels = [], []
     for channel in available:
+        # Outputs of the settings override those of the model, which override states of the same name.
         expression = outputs.get(channel, model.structure.outputs.get(channel))
         if isinstance(expression, DifferenceQuotient):
             raise DataError(f'"{channel}" is read as a difference quotient: only {By("orbits")} takes these.')
@@ -237,6 +238,7 @@ def _compile(
     matrix, evaluate, picked = None, None, None
     if linear:
         matrix = np.array(jacobian, float)
+        # Every channel is a state with gain one: the tangents can be sliced instead of multiplied.
         if ((matrix != 0).sum(axis=1) == 1).all() and (matrix.sum(axis=1) == 1).all():
             picked = matrix.argmax(axis=1)
     else:

@@ -61,6 +61,7 @@ def with_own(
         parameters += [replace(parameter, name=each) for each in several]
         total = sp.Add(*[symbol(each) * symbol(at) for each, at in zip(several, switches, strict=True)])
         parameters.append(Parameter(parameter.name, expression=total, unit=parameter.unit))
+    # The values of the model itself are those of the first recording.
     parameters += [Parameter(at, 1.0 if at == switches[0] else 0.0) for at in switches]
     parts = tuple(
         replace(part, values={**part.values, **{at: float(n == part.number) for n, at in enumerate(switches)}})

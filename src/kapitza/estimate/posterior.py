@@ -114,6 +114,7 @@ def _inside_bounds(estimate: Estimate, count: int, random: np.random.RandomState
     centre = np.array([estimate.values[n] for n in estimate.names])
     low, high = bounds_of(estimate.model, estimate.names)
     root = np.linalg.cholesky(estimate.covariance)
+    # Twenty times as many as needed: those outside the bounds are dropped.
     drawn = centre + random.standard_normal((20 * count, len(centre))) @ root.T
     inside = drawn[((drawn > low) & (drawn < high)).all(axis=1)]
     return inside[:count] if len(inside) >= count else np.asarray(np.clip(drawn[:count], low, high), np.float64)
@@ -148,6 +149,7 @@ def _density(
     else:
         model = partial(at_walkers, executor, _each, Shared(MotionDensity(estimate)))
         inside = np.clip(centre + _points(len(centre), random) @ root.T, low, high)
+        # Each point is a fit of the states with the parameters held.
         heights = model(inside)
         known = np.isfinite(heights)
         polynomial = _Polynomial(scaled(inside)[known], heights[known])
@@ -181,6 +183,7 @@ def _points(count: int, random: np.random.RandomState) -> Array:
 
 
 def _exponents(count: int) -> list[tuple[int, ...]]:
+    # The number of terms grows as count^degree, and each term needs two evaluations of the model.
     degree = DEGREE if count <= 4 else 3
     return [c for d in range(degree + 1) for c in itertools.combinations_with_replacement(range(count), d)]
 
@@ -197,6 +200,7 @@ class _Polynomial:
             raise KapitzaError(
                 "The model cannot be run in the neighbourhood of the estimate: there is no posterior to sample."
             )
+        # A Gaussian of two standard errors: the expansion must be best where the samples are.
         weight = np.exp(-0.125 * (points**2).sum(axis=1))
         rows = self._rows(points)
         found = np.linalg.lstsq(rows * weight[:, None], (heights - heights.max()) * weight, rcond=None)[0]

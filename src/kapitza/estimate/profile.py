@@ -160,6 +160,7 @@ def profile_curve(
     centre, bounds = estimate.values[name], estimate.model.parameter(name).bounds
     profile = _profile(estimate, name)
     steps = np.linspace(-reach, reach, points) * profile.width
+    # Values beyond a bound fall on it and are evaluated once.
     values = np.unique(np.clip(centre + steps, *bounds))
     rise = np.full(values.size, np.nan)
     with watch(monitor, f"profile of {name}", values.size) as task:
@@ -231,6 +232,7 @@ def _end(profile: Profile, estimate: Estimate, name: str, side: float, threshold
     """
     centre, bounds = estimate.values[name], estimate.model.parameter(name).bounds
     bound = bounds[0] if side < 0 else bounds[1]
+    # The end of the interval if the profile were a parabola.
     reach = side * profile.width * np.sqrt(threshold)
     inner, outer = centre, centre
     for _ in range(FARTHEST):
@@ -255,6 +257,7 @@ def _crossing(profile: Profile, inner: float, outer: float, centre: float, thres
     found = optimize.root_scalar(
         lambda value: (0.0 if value == centre else profile.rise(value)) - threshold,
         bracket=(inner, outer),
+        # A thousandth of the bracket is far below what an interval is reported with.
         xtol=1e-3 * abs(outer - inner),
     )
     return float(found.root)

@@ -202,6 +202,7 @@ def _check_period(model: Model, part: Part, free: tuple[str, ...] | None) -> Non
     names = model.names if free is None else free
     used = excitation.timing
     setting = model.with_values(**part.values)
+    # A free or unknown period cannot be compared.
     if used & set(names) or not all(np.isfinite(setting.values[name]) for name in used):
         return
     period = setting.period

@@ -40,6 +40,7 @@ def make_estimate(
     model = request.model
     names = tuple(request.names if names is None else names)
     if parts.get("status", Status.CONVERGED) not in (Status.CONVERGED, Status.SINGULAR):
+        # A failed fit states no errors, but what no data determine stays infinite.
         endless = np.isinf(np.diag(covariance))
         covariance = np.full((len(names), len(names)), np.nan)
         covariance[endless, endless] = np.inf

@@ -39,6 +39,7 @@ def rates_of(output: Expression, model: Model, channel: str) -> list[Expression]
     while len(found) < MOST_TERMS and (len(found) < FEWEST_TERMS or sp.count_ops(found[-1]) < LARGEST_RATE):
         last = found[-1]
         slope = sp.diff(last, time) + sp.Add(*[sp.diff(last, x) * f for x, f in rates.items()])
+        # A derivative of sign() is a pulse at single instants, which a Taylor series cannot represent.
         found.append(slope.replace(sp.DiracDelta, lambda *_: sp.Integer(0)))
     return found
 
@@ -74,6 +75,7 @@ def long_delays(found: Estimate, sensors: Mapping[str, tuple[Expression, float |
         # The next term of the series, if its rates grow by the same factor as the last ones.
         left = last * delay**order / math.factorial(order)
         left *= delay / (order + 1) * (last / before if before > 0 else 0.0)
+        # An error common to N samples shifts a mean by √N of its ratio to the noise, in standard errors.
         shift = left * np.sqrt(len(motion.measured)) / noise if noise > 0 else 0.0
         if shift > MATTERS:
             warnings.append(

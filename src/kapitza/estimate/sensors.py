@@ -132,6 +132,7 @@ def with_sensors(model: Model, parts: tuple[Part, ...], free: list[str] | None, 
         _refuse_unsupported(sensor, channel, method, parts)
         expression = _parsed(sensor.output, model, channels, channel)
         kept, taken = _apart(expression, model, channels, channel, free)
+        # Other channels are known numbers: their part is subtracted from the samples before the fit.
         if taken != 0:
             change.append(_taking(channel, taken, _value(sensor.gain), model, channels))
             if "gain" in sensor.unknown or "delay" in sensor.unknown or sensor.delay:
@@ -147,6 +148,7 @@ def with_sensors(model: Model, parts: tuple[Part, ...], free: list[str] | None, 
         parameters += new
         if "delay" in sensor.unknown or sensor.delay:
             late[channel] = sensor.gain * kept, next((p.name for p in new if p.name.endswith("_delay")), sensor.delay)
+        # Limits are marked in the records after all outputs are known.
         if sensor.limits is not None:
             limits[channel] = sensor.limits
     added = [p.name for p in parameters[len(model.parameters) :]]
@@ -289,6 +291,7 @@ def _taking(
             parts = [
                 float((s(values, parameters)[0] ** 2).mean()) * known[c] ** 2 for s, c in zip(slopes, used, strict=True)
             ]
+            # Noise of the subtracted channels adds to that of the channel.
             noise = float(np.sqrt(noise**2 + gain**2 * sum(parts)))
         return _with_readings(record, channel, record[channel] - gain * function(values, parameters)[0], noise)
 
@@ -354,6 +357,7 @@ def _prepared(
     if not used:
         return record
     if not series:
+        # Methods that need whole samples drop a sample where any channel is at its limit.
         lost = np.any([below | above for below, above in ends.values()], axis=0)
         return record.samples(np.flatnonzero(~lost)).split_at_gaps() if lost.any() else record
     for channel, (below, above) in ends.items():  # single samples can be left out of a series
@@ -376,6 +380,7 @@ def _lost_outside(record: Record, channel: str, below: Flags, above: Flags) -> t
     told = values[~(below | above)]
     if not told.size:
         raise DataError(f'All samples of "{channel}" are at the ends of its range and carry no information.')
+    # Strictly outside the valid samples, so that these are not lost themselves.
     margin = 1e-6 * (float(np.ptp(told)) or 1.0)
     low, high = float(told.min()) - margin, float(told.max()) + margin
     values[below], values[above] = low, high

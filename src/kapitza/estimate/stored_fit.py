@@ -103,6 +103,7 @@ def _together(fits: list[Estimate], failures: list[str], status: Status) -> Esti
             f"the {len(fits)} parts of the recording disagree, by {np.sqrt(spread / freedom):.3g} times their errors: "
             "the parameters drift, or the model is wrong; the intervals are widened by that factor."
         )
+        # Birge ratio: χ² per degree of freedom between the parts.
         covariance = covariance * (spread / freedom)
     if failures:
         warnings.append(f"{len(failures)} of {len(fits) + len(failures)} parts were left out; {failures[0]}")

@@ -55,6 +55,7 @@ class Distances:
         cloud = np.stack([each.ravel() for each in np.meshgrid(*[nodes] * size)], axis=1)
         around = (self.curve[self.feet][:, None] + self.noise[:, None] * cloud).reshape(-1, size)
         each = np.repeat(np.arange(count), len(cloud))
+        # Each noisy copy has its own foot, as a measured point would.
         moved = nearest(around, self.noise[each], self.curve)
         # In a plane the sign is the left of the curve at each foot, as for the points; in space the normals of the
         # true foot serve, because the Householder directions of two feet need not agree.
@@ -90,6 +91,7 @@ def nearest(points: Array, noise: Array, curve: Array) -> Indices:
     weight = noise**-2.0
     # Σ w (p - c)² without Σ w p², which does not depend on c; a matrix product avoids an (N, M, d) array.
     square = weight @ (curve**2).T - 2 * (weight * points) @ curve.T
+    # Tangents are central differences, so the first and the last point cannot be feet.
     return np.clip(square.argmin(axis=1), 1, len(curve) - 2)
 
 
@@ -128,6 +130,7 @@ def _on_the_turn(data: MeasuredBranch, curve: Array) -> Array:
     if data.phases is None:
         return points
     low, high = curve[:, -1].min(), curve[:, -1].max()
+    # All turns for which a phase can be within half a turn of the curve.
     turns = np.arange(np.floor((low - np.pi) / (2 * np.pi)), np.ceil((high + np.pi) / (2 * np.pi)) + 1)
     tried = points[None] + np.stack([np.zeros_like(turns), np.zeros_like(turns), 2 * np.pi * turns], axis=1)[:, None]
     gaps = []
@@ -154,6 +157,8 @@ def _finely(branch: Branch, data: MeasuredBranch) -> tuple[Array, float]:
         columns.append(phases_of(branch, data.state))
     points = np.stack(columns, axis=1)
     fine = np.linspace(0.0, s[-1], FINE)
+    # The spline through every other point is compared with the points left out: an error bound without more
+    # continuation.
     half = make_interp_spline(s[::2], points[::2], k=DEGREE)(np.linspace(0.0, s[::2][-1], FINE))
     left_out = points[1 : s[::2].size * 2 - 2 : 2]
     noise = np.broadcast_to(data.noises.min(axis=0), left_out.shape)
@@ -185,5 +190,6 @@ def _from_bifurcations(data: MeasuredBranch, branch: Branch) -> Array:
         raise ConvergenceError(f"The model has {len(found)} {data.kind} points where {len(data)} were measured.")
     noise = np.broadcast_to(np.asarray(data.value_noise, float), data.values.shape)
     gaps = (found[None] - data.values[:, None]) / noise[:, None]
+    # One-to-one: two measured points must not be explained by the same bifurcation.
     rows, columns = linear_sum_assignment(gaps**2)
     return gaps[rows, columns]

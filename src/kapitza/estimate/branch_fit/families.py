@@ -57,6 +57,7 @@ class Branches:
         """
         limits = self.limits(data)
         free = data.kind == "backbone"
+        # Force and damping change a backbone, not a response: these belong to the key only there.
         key = (model.vector.tobytes(), data.parameter, limits, step, (data.force, data.damping) if free else "")
         if key not in self.known:
             stepping = Stepping(rule=ByEffort(min(0.02, step), 1e-7, step, wanted=6))
@@ -92,6 +93,8 @@ class Branches:
             _not_interrupted(found)
             if not data.curve or (len(found) >= FEWEST and float(found.amplitude(data.state).max()) > 0):
                 if data.kind == "cycle":
+                    # The middle of the branch is farthest from its ends, which may vanish at the next values of the
+                    # parameters.
                     place = len(found) // 2
                     self.begun.places[number] = float(found.values[place, 0]), found.orbit(place)
                 return found

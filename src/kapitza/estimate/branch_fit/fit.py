@@ -130,6 +130,7 @@ class BranchFit(Estimator):
                 continue
             if best is None or found.cost < best.cost:
                 best = found
+            # Residuals are in units of the noise; noise_share turns them into a share of the signal.
             if best.status.ok and np.sqrt(np.mean(best.residual**2)) * trials.noise_share < POOR:
                 break
         return best
@@ -228,6 +229,7 @@ class _Trials:
         steps = [self.method.largest_step] * len(self.curves)
         for _ in range(MOST_HALVINGS):
             here = self.distances(theta, steps)
+            # Only branches that are too rough get shorter steps: continuation is the costly part of a trial.
             if all(each.roughness < ROUGH for each in here):
                 break
             steps = [s / 2 if each.roughness >= ROUGH else s for s, each in zip(steps, here, strict=True)]
@@ -241,6 +243,7 @@ class _Trials:
         values = np.concatenate([each.values for each in here])
         columns = []
         for i, value in enumerate(theta):
+            # A parameter that is zero still needs a step.
             step = self.method.step * max(abs(value), 1e-3)
             ahead = theta.copy()
             ahead[i] = value + step
@@ -277,6 +280,7 @@ def _with_signs(
             residual, jacobian = trials.evaluate(other)
         except FlowError:
             continue
+        # Equal up to the accuracy of the branches.
         if 0.5 * float(residual @ residual) <= found.cost + 1e-3 * (1 + found.cost):
             found = replace(found, x=other, residual=residual, jacobian=jacobian)
             undecided.append(request.names[i])

@@ -55,6 +55,7 @@ def misfit_of(curves: Sequence[MeasuredBranch], found: Sequence[Distances], resi
         width = rows.size // each.feet.size
         for k in range(width):
             left = residual[rows.reshape(-1, width)[:, k]]
+            # p fitted numbers correlate n residuals by up to p/n.
             share = free / max(left.size, 1)
             chances.append(whiteness(left, np.ones(left.size, bool), left.size, min(LAGS, left.size // 4), share)[0])
     chance = min(1.0, len(chances) * min(chances))

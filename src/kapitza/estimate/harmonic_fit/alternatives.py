@@ -97,6 +97,7 @@ class Alternatives:
         slopes = regressors.slopes(state, self.values, problem.noise)
         known = slopes.variable < len(regressors.noisy)
         by = list(zip(slopes.equation[known], slopes.variable[known], slopes.series[known], strict=True))
+        # Channels from coordinates: a gain acts on a channel, the equations hold coordinates.
         readings = np.linalg.pinv(measured.mixing)
         later = self._by_time(problem, state)
         made = np.zeros((len(self.faults), regressors.equations, len(state.times)))
@@ -127,6 +128,7 @@ class Alternatives:
         theta, step = linear_values(regressors, self.values), EARLIER * period / (2 * np.pi)
         sides, moved = [], [replace(state, times=state.times + shift) for shift in (step, -step)]
         for side in moved:
+            # Modes do not depend on time then: those of the first side are reused.
             if not regressors.switches_move_with_time:
                 side.modes.update(moved[0].modes)
             terms, rest = regressors.terms(side, self.values, None)

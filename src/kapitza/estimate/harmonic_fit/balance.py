@@ -166,6 +166,7 @@ class Balance(Task):
         largest = base if isinstance(chosen, str) else int(chosen * base)
         if chosen == "informative":
             largest = max(base, int(0.1 * count))
+        # Below the Nyquist frequency of the samples of one orbit.
         largest = min(largest, count // 2 - 1)
         phase = 2.0 * np.pi * np.outer(np.arange(largest + 1), np.arange(count)) / count
         waves = np.concatenate([np.cos(phase), np.sin(phase[1:])])
@@ -191,6 +192,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
     names, states = balance.regressors.linear, [balance.state(i) for i in range(len(balance.orbits))]
     theta: Numbers = np.zeros(len(names))
     weighed = theta
+    # Weights depend on θ; the solvers of the document use none.
     rounds = 1 if settings.solver in ("least squares", "exclusion") else 3
     for number in range(rounds):
         weighed, rows = theta, [balance.rows(i, state, theta) for i, state in enumerate(states)]
@@ -243,6 +245,7 @@ def _by_series(periodic: Numbers, step: float) -> Numbers:
     spectrum = np.fft.rfft(periodic, axis=0)
     rate = 2j * np.pi * np.fft.rfftfreq(count, step)[:, None]
     if count % 2 == 0:
+        # The derivative of the Nyquist component is not defined by its samples.
         rate[-1] = 0.0
     return np.stack([np.fft.irfft(spectrum * rate**order, n=count, axis=0) for order in range(3)])
 
@@ -267,6 +270,7 @@ def _whitened(rows: OrbitRows) -> tuple[Numbers, Numbers]:
     size = rows.matrix.shape[2]
     covariance = rows.response @ rows.response.T
     scale = np.diag(covariance).max()
+    # Rows of neighbouring sub-harmonics can be nearly dependent.
     factor = cholesky(covariance + 1e-9 * scale * np.eye(len(covariance)), lower=True)
     columns = np.column_stack([rows.matrix.reshape(-1, size), rows.rest.ravel()])
     solved = solve_triangular(factor, columns, lower=True)
@@ -305,6 +309,7 @@ def _exclude(balance: Balance, rows: list[OrbitRows], matrix: Numbers, rest: Num
     Separately for every equation, or set of equations that share parameters.
     """
     equation = np.concatenate([np.repeat(np.arange(r.rest.shape[0]), r.rest.shape[1]) for r in rows])
+    # Unique labels of (orbit, sub-harmonic): cosine and sine rows are dropped together.
     unit = np.concatenate([i * 10_000 + np.tile(r.order, r.rest.shape[0]) for i, r in enumerate(rows)])
     used, settings = np.ones(len(rest), bool), balance.settings
     found: list[Exclusion] = []

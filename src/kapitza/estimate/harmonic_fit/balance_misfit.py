@@ -72,6 +72,7 @@ def misfit_of(orbits: list[JudgedRows], fitted: int, source: str, freedom: float
     if dof < 1:
         return None
     level = square / dof
+    # Numerical errors may raise the level by TOLERANCE before it counts as a misfit.
     chance = chance_of_level(level / TOLERANCE, dof, freedom)
     beyond = max(level - 1.0, 0.0)
     share = float(np.sqrt(left / max(whole, np.finfo(float).tiny) * beyond / max(level, np.finfo(float).tiny)))

@@ -79,6 +79,7 @@ def combine(regressors: Regressors, free: tuple[str, ...]) -> Regressors | None:
     Of the free parameters; None where motion and parameters do not separate.
     """
     chosen = [symbol(n) for n in free]
+    # A free parameter inside a switching function moves the switches, so the rows are not linear in combinations.
     if any(not s.function.free_symbols.isdisjoint(chosen) for s in regressors.switches):
         return None
     names = [symbol(n) for n in regressors.linear]
@@ -343,6 +344,7 @@ def _search(problem: WeakProblem, terms: _Terms, squares: Squares) -> tuple[Numb
     size = np.where(np.isfinite(given) & (given != 0), given, np.clip(1.0, low, high))
     known = np.where(np.isfinite(given), given, size)
     random = np.random.default_rng(problem.settings.seed)
+    # Log-uniform: masses and lengths are positive and known to a factor.
     spread = FARTHEST ** random.uniform(-1.0, 1.0, (STARTS, known.size))
     starts = np.clip(np.vstack([known, size * np.where(squares.even, spread**2, spread)]), low, high)
     shared = Shared((terms, low, high))
@@ -370,6 +372,7 @@ def _isolated(terms: _Terms, best: OptimizeResult, ends: list[Numbers]) -> list[
     """
     kept: list[Numbers] = [best.x]
     for end in ends:
+        # Products and even powers do not determine signs.
         mirrored = (np.abs(np.abs(end) - np.abs(best.x)) <= DISTINCT * np.abs(best.x)).all()
         halfway = (0.5 * float((terms.residual((end + k) / 2) ** 2).sum()) for k in kept)
         if not mirrored and all(cost > (1 + DISTINCT) * best.cost + ROUNDING for cost in halfway):
@@ -397,6 +400,7 @@ def _settle(white: _Terms, theta: Numbers, low: Numbers, high: Numbers) -> Numbe
 
     The rows are whitened at the present values.
     """
+    # Only the triangular factor enters the sum of squares, and it has as few rows as columns.
     few = replace(white, rows=triangular_factor(white.rows))
     start, scale = np.clip(theta, low, high), np.where(theta != 0, np.abs(theta), 1.0)
     return _least_squares(few.residual, start, few.jacobian, (low, high), x_scale=scale, xtol=1e-12, ftol=1e-14).x

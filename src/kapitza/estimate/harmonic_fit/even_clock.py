@@ -37,6 +37,7 @@ def even_step(times: Sequence[Array]) -> float:
     Few grid points share a sample: it is the mean interval, or more where intervals vary much.
     """
     mean = float(np.median([(t[-1] - t[0]) / (t.size - 1) for t in times]))
+    # A wider step skips samples; too narrow a step uses the same sample twice, which correlates the noise.
     step = mean
     while step <= WIDEST * mean:
         shared = [np.mean(np.diff(_nearest(t, _grid(t, step))) == 0) if t.size > 2 else 0.0 for t in times]
@@ -87,6 +88,7 @@ def _change(times: Array, values: Array, index: Indices, grid: Array) -> Array:
         centre = times[index[here]]
         since = clocks[first[here]] - centre[:, None]
         size = np.abs(since).max(axis=1)
+        # Times are scaled to ±1, which keeps the powers well conditioned.
         columns = (since / size[:, None])[..., None] ** np.arange(DEGREE + 1)
         coefficients = np.linalg.pinv(columns) @ np.swapaxes(readings[first[here]], 1, 2)
         shift = ((grid[here] - centre) / size)[:, None] ** np.arange(1, DEGREE + 1)

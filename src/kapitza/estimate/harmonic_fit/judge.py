@@ -66,7 +66,9 @@ def misfit_of(
     scores = scores_of(whitened(tested.columns(here), factors), known, flat, drawn)
     pulled = scores.chances[:laws] if laws and not hopeless else np.ones(1)
     strength = float(np.sqrt(special.chdtri(1, max(float(pulled.min()), np.finfo(float).tiny)) / flat.size))
+    # A pull that products of noise can make is not evidence of a term.
     chances.append(float(min(1.0, pulled.min() * max(laws, 1))) if strength > curved else 1.0)
+    # Bonferroni's correction for the tests.
     chance = min(1.0, len(chances) * min(chances))
     size = float(np.sqrt(max(level - 1.0, 0.0)))
     share = size / max(_terms(here, factors, values), np.finfo(float).tiny)
@@ -191,6 +193,7 @@ def loss_of(problem: WeakProblem, solution: RowSolution, regressors: Regressors,
     """
     if regressors.factors is not None or regressors.nonlinear:
         return 1.0
+    # Shorter test functions would be below the resolution of the smoothing.
     width = max(SHORTEST_WINDOW, int(1.5 * problem.kernels.half_width))
     short = Windows(max(2, width // 4), 4, 1, problem.windows.step)
     size = np.std(np.concatenate([p.channels for p in problem.measured.pieces]), axis=0)

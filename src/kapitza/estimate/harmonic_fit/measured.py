@@ -181,6 +181,7 @@ def _coordinate_map(
             "an output to the model that is linear in the coordinates, or use a fit by shooting, which works with part "
             f"of the states.{nearest_name(lost[0], available)}"
         )
+    # Least squares where more channels than coordinates are measured.
     inverse = np.linalg.pinv(matrix)
     return tuple(used), inverse, -inverse @ np.array(constants)
 
@@ -237,6 +238,7 @@ def _evened(pieces: list[Piece]) -> tuple[list[Piece], float]:
         return pieces, step
     step, made = even_step([p.times for p in long]), []
     for piece in long:
+        # Convolutions and test functions need equal steps.
         for times, values in zip(*on_even_grid(piece.times, piece.channels, step), strict=True):
             inputs = [np.interp(times, piece.times, column) for column in piece.inputs.T]
             columns = np.stack(inputs, axis=1) if inputs else np.empty((times.size, 0))
@@ -283,6 +285,7 @@ def known_values(request: Request, linear: Sequence[str]) -> Numbers:
     """
     model = request.model
     values = np.array([model.values[n] for n in model.names])
+    # A parameter needs no common value if every recording states its own.
     given = set.intersection(*(set(part.values) for part in request.parts))
     needed = [n for n in model.names if n not in linear and n not in given and not np.isfinite(model.values[n])]
     if needed:

@@ -117,6 +117,7 @@ def choose_kernels(settings: HarmonicFit, measured: Measured) -> Kernels:
     if settings.derivatives == "spline":
         return smoothing_spline(band)
     half_width = cutoff_half_width(band, settings.degree)
+    # At most an eighth of the stretch on either side, or too few samples would be left inside.
     return local_polynomial(min(half_width, (len(longest.times) - 1) // 8), settings.degree)
 
 
@@ -127,6 +128,7 @@ def with_raw_values(kernels: Kernels) -> Kernels:
     """
     weights = kernels.weights.copy()
     weights[0] = 0.0
+    # The identity kernel: values are not smoothed.
     weights[0, kernels.half_width] = 1.0
     return replace(kernels, weights=weights)
 
@@ -163,6 +165,7 @@ def calmed(states: list[Smoothed], kernels: Kernels, measured: Measured) -> list
     """
     if kernels.weights[0].max() < 1.0:
         return smooth(measured, kernels)
+    # The kernels leave the values as they are (five-point rule, for example), so a separate smoothing is needed.
     again = local_polynomial(max(2 * kernels.half_width, 6), 5).weights[0]
     wide = (len(again) - 1) // 2
     result = []
@@ -228,6 +231,7 @@ def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
     measured = problem.measured
     if not (measured.noise > 0).all():
         size = np.concatenate([p.channels.std(axis=0, keepdims=True) for p in measured.pieces]).mean(axis=0)
+        # Exact channels get a tiny noise in proportion to their spread: the whitening needs a positive covariance.
         measured = replace(measured, noise=np.where(measured.noise > 0, measured.noise, 1e-9 * size))
         problem = replace(problem, measured=measured)
     gain = problem.kernels.weights[1]
@@ -247,6 +251,7 @@ def stack(rows: list[Rows], parts: int) -> System:
     matrix = np.concatenate([r.matrix.reshape(-1, size) for r in rows])
     rest = np.concatenate([r.rest.ravel() for r in rows])
     total = sum(len(r.rest) for r in rows)
+    # At least one window length, because overlapping windows share their noise.
     run = int(np.clip(total // (GROUPS_WANTED * max(size, 1)), parts, LONGEST_GROUP * parts))
     labels, base = [], 0
     for r in rows:

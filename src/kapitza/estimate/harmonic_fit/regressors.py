@@ -274,6 +274,7 @@ class Regressors:
         s = function(known, values)[0]
         moving = self._rate_of(switch.function)
         if moving is None:
+            # The rate of s needs a derivative that is not among the variables.
             slope = np.gradient(s) / step
         else:
             slope = compile_expressions((moving,), variables, self.parameters)(known, values)[0]
@@ -281,6 +282,7 @@ class Regressors:
             # Rounding must not decide the sign of a function that vanishes for a while.
             tiny = FLAT * (1.0 + np.abs(known).max(axis=0))
             flat = (np.abs(s) <= tiny) & (np.abs(slope * step) <= tiny)
+            # The sign of an exact zero is zero, which switches the term off.
             s, slope = np.where(flat, 0.0, s), np.where(flat, 0.0, slope)
         deviation = np.zeros_like(s)
         if noise is not None and np.any(noise):
@@ -315,6 +317,7 @@ def _cell_average(s: Numbers, change: Numbers, deviation: Numbers, unbiased: boo
         return np.sign(s)
     sign = np.sign(s)
     reach = np.abs(change) + 4.0 * deviation
+    # Elsewhere the sign is certain over the whole cell, which saves most of the work.
     near = np.flatnonzero(np.abs(s) <= 2.0 * reach + np.abs(np.gradient(s)))
     if not near.size:
         return sign
@@ -386,6 +389,7 @@ def nonlinear_names(equations: Sequence[sp.Expr], free: Sequence[str]) -> list[s
     """
     found: list[str] = []
     for name in free:
+        # Nonlinear in itself; products of two parameters are found below, where one of the two is set apart.
         if any(derivative(derivative(e, symbol(name)), symbol(name)) != 0 for e in equations):
             found.append(name)
     rest = [n for n in free if n not in found]
@@ -496,6 +500,7 @@ def _curvature(regressors: Regressors) -> _Curvature:
         parts = []
         for i, j, bend in _curved(term, regressors._noisy):
             s = spread.setdefault((i, j), sp.Symbol(f"cov:{i}:{j}", real=True))
+            # Off-diagonal pairs occur twice in the sum over p and q.
             parts.append(s * (sp.Rational(1, 2) if i == j else 1) * bend)
         if parts:
             rows.append(number)

@@ -70,6 +70,7 @@ def estimate_of(
     misfit = misfit_of(problem, solution, left, regressors, values, tested)
     weighted = problem.settings.solver not in ("least squares", "robust")
     alone = _noise_alone(solution, weighted)
+    # Whitened rows are as certain as the noise; unweighted ones estimate it from their residuals.
     freedom = problem.measured.noise_freedom if weighted else float(max(len(solution.residual) - len(names), 1))
     widened = _widening(problem, solution, alone, misfit, freedom, tested)
     theta = solution.theta[order]
@@ -128,6 +129,7 @@ def _widening(
         scores = scores - tested.pulls.by_group
     pulls = None
     if len(scores) >= FEWEST_BLOCKS:
+        # As scores of the covariance by noise alone, which `widening` expects.
         pulls = without_each(solution.information, informations, scores) @ np.linalg.inv(alone)
     steps, covariances = _pieces(solution, informations, scores, alone)
     weighted = problem.settings.solver not in ("least squares", "robust")
@@ -188,6 +190,7 @@ def _pieces(
     """
     free = len(solution.theta)
     rows = len(solution.residual)
+    # 1 for whitened rows; the residual variance for unweighted ones.
     scale = float(np.mean(np.diag(alone @ solution.information)))
     for count in PIECES:
         if len(scores) < 2 * count or rows < count * ROWS_PER_PARAMETER * free:

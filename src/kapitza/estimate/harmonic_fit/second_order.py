@@ -72,6 +72,7 @@ class Pulls:
         size = np.sqrt(np.diag(information))
         scaled = np.outer(size, size)
         try:
+            # Generalised eigenvalue: the largest ratio of noise to total information over all directions.
             return float(eigh(self.information / scaled, information / scaled, eigvals_only=True)[-1])
         except np.linalg.LinAlgError:
             return 1.0
@@ -133,6 +134,7 @@ def without_bias(solution: RowSolution, pulls: Pulls, own: bool) -> RowSolution:
     own: False where the solution has corrected the effect of its own noisy columns already.
     """
     score = (pulls.parameters if own else pulls.parameters - pulls.columns).mean(axis=0)
+    # E[θ] - θ₀ = -(Jᵀ W J)⁻¹ c: the bias is subtracted by adding (Jᵀ W J)⁻¹ c.
     step = np.linalg.solve(solution.information, score)
     residual = solution.residual + solution.matrix @ step
     return replace(solution, theta=solution.theta + step, residual=residual, chi2=float(solution.weights @ residual**2))

@@ -74,6 +74,7 @@ def fit_separable(problem: WeakProblem) -> Estimate:
     for _ in range(ROUNDS):
         rows = with_nonlinear(problem, p).rows()
         scale = np.sqrt(np.mean([np.mean(r.rest**2, axis=0) for r in rows], axis=0))
+        # Before the first weighting rows are scaled by their size, so that no equation dominates.
         scale = np.where(scale > 0, scale, 1.0)
 
         def left(trial: Numbers, factors: list[Whitener] | None = factors, scale: Numbers = scale) -> Numbers:
@@ -97,6 +98,7 @@ def fit_separable(problem: WeakProblem) -> Estimate:
             outcome,
         )
     _, theta = eliminate(problem, p, factors, np.ones(1))
+    # One linearised solution in all parameters gives the joint covariance.
     rows = _rows_of(theta, p, size)(problem)
     system = stack(rows if factors is None else whiten(rows, factors), problem.windows.parts)
     final = System(system.matrix, system.rest - system.matrix @ np.concatenate([theta, p]), system.groups)

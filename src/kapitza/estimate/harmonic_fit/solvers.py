@@ -77,6 +77,7 @@ def check_columns(system: System, names: tuple[str, ...]) -> float:
     squares = (system.matrix.T @ system.matrix) / np.outer(length, length)
     eigenvalues = np.linalg.eigvalsh(squares)
     condition = float(np.sqrt(eigenvalues[-1] / max(eigenvalues[0], np.finfo(float).tiny)))
+    # Near 1/√ε: the columns are dependent to rounding of their products.
     if condition > 1e7:
         found = analyse(squares, names, np.ones(len(names)), tolerance=1e-7)
         raise IdentifiabilityError(found.message())
@@ -104,6 +105,7 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
     weighted = left * weights[:, None]
     information = weighted.T @ system.matrix
     if kind == "total" and system.noise_matrix is not None:
+        # The part of AᵀA that is noise carries no information.
         information = information - system.noise_matrix[:-1, :-1]
     dof = max(len(system.rest) - len(theta), 1)
     chi2 = float(weights @ residual**2)
@@ -119,6 +121,7 @@ def _least_squares(system: System, condition: float) -> Numbers:
 
     By normal equations where the rows allow it (there are usually many and they are well conditioned), else by SVD.
     """
+    # Normal equations square the condition number: above 1e4 they would lose half of the digits.
     if condition > 1e4:
         return np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
     length = np.linalg.norm(system.matrix, axis=0)
@@ -135,6 +138,7 @@ def _covariance(
     """
     own, scores = by_group(left, matrix, residual, groups)
     count, size = len(scores), len(information)
+    # Too few groups: the model-based covariance, scaled by the residuals.
     if count < GROUPS_PER_PARAMETER * size:
         inverse = np.linalg.inv(information)
         return (inverse + inverse.T) / 2 * level, float(max(len(residual) - size, 1))

@@ -63,6 +63,7 @@ class Squares:
         From squares q (k,) >= 0 and their standard errors.
         """
         root = np.sqrt(np.clip(q, 0.0, None))
+        # The lower end is farthest, in units of z, where it reaches zero: at z = q/σ, within 1 to 2.
         widest = np.clip(q / deviation, 1.0, 2.0)
         below = (root - np.sqrt(np.clip(q - widest * deviation, 0.0, None))) / widest
         return np.maximum(below, np.sqrt(np.clip(q, 0.0, None) + deviation) - root)

@@ -89,6 +89,7 @@ def assemble(problem: WeakProblem) -> list[Rows]:
 def _time_derivative(series: Numbers, step: float) -> Numbers:
     result = np.gradient(series, step, axis=-1)
     inner = 8 * (series[..., 3:-1] - series[..., 1:-3]) - series[..., 4:] + series[..., :-4]
+    # Fourth-order differences inside, second-order ones at the ends.
     result[..., 2:-2] = inner / (12 * step)
     return result
 
@@ -154,6 +155,7 @@ def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: flo
     doubt = None
     if regressors.switches and noisy:
         modes = columns[-len(regressors.switches) :]
+        # A sign with mean m has the variance 1 - m², correlated over `memory` samples.
         doubt = np.sqrt(np.clip(1.0 - modes**2, 0.0, None) * memory)
         # Where a switching function vanishes for a while, its sign is exactly zero and not uncertain.
         doubt[(modes == 0.0) & np.array([[s.can_vanish] for s in regressors.switches])] = 0.0
@@ -200,6 +202,7 @@ def _quadratic_sources(
     own = np.diag(noise)
     rates = np.array([order > 0 for _, order in regressors.noisy])
     variance = own[bends.first] * own[bends.second] + noise[bends.first, bends.second] ** 2
+    # ½ n² has a quarter of the variance of n².
     variance = np.where(bends.first == bends.second, 0.25 * variance, variance)
     variance = variance * np.where(rates[bends.first] & rates[bends.second], memory, 1.0)
     count, length = regressors.equations, bends.series.shape[1]
@@ -280,6 +283,7 @@ def row_covariance(
     reach = max((max(source) - min(source) for source in sources), default=0)
     places = np.arange(count * size).reshape(count, size)
     width, order = windows.parts * size, None
+    # The cost of the Cholesky factor grows with the square of the band width.
     if not by_window and (narrow := (reach * count + windows.parts) * functions) < width:
         order = places.reshape(count, -1, functions).transpose(1, 0, 2).ravel()
         width, places = narrow, np.empty_like(order)
@@ -382,6 +386,7 @@ def whitener(covariance: RowCovariance) -> Whitener:
     variances = band[0].copy()
     if order is not None:
         variances[order] = band[0]
+    # The smallest ridge that makes the factorisation succeed.
     for ridge in (1e-10, 1e-7, 1e-4):
         trial = np.array(band, order="F")
         trial[0] *= 1.0 + ridge

@@ -79,6 +79,7 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     plain = solution
     tested = Tested(alternatives_of(problem, problem.full_values(plain.theta)))
     solution, tested = corrected(problem, factors, plain, tested, linear_rows(problem, rows, plain.theta))
+    # Below, attenuation is negligible; above, the errors-in-variables solution is not reliable.
     if factors is not None and ATTENUATED < (share := tested.share) < HOPELESS:
         plain = without_attenuation(problem, rows, plain)
         history.append(plain.theta)
@@ -86,6 +87,7 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
         solution, tested = corrected(
             problem, factors, plain, tested, linear_rows(problem, rows, plain.theta), own=False
         )
+        # The share of the uncorrected fit describes the data.
         tested = replace(tested, share=share)
     if tested.pulls is not None:
         history.append(solution.theta)
@@ -174,6 +176,7 @@ def split_halves(problem: WeakProblem, factors: list[Whitener]) -> System:
     And of odd samples with even instruments: their noise is independent.
     """
     m = problem.kernels.half_width
+    # Half of the samples must still determine a polynomial of this degree.
     wide = max(m, problem.settings.degree + 2)
     offsets = np.arange(-wide, wide + 1)
     same, other = (

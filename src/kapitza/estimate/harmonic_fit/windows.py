@@ -43,6 +43,7 @@ class Windows:
 
         (3, functions, width), by time.
         """
+        # Midpoint rule: the samples are symmetric about the middle of the window.
         x = (np.arange(self.width) + 0.5) / self.width * 2.0 - 1.0
         p, inner = self.power, 1.0 - x**2
         bump = np.stack(
@@ -68,6 +69,7 @@ class Windows:
                         ]
                     )
                 )
+        # Derivatives by x are converted to derivatives by time.
         half_length = self.width * self.step / 2.0
         return _consistent(np.stack(rows, axis=1), x) / half_length ** np.arange(3.0)[:, None, None]
 

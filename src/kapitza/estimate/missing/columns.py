@@ -75,6 +75,7 @@ def windows_of(
     model, samples = estimate.model, task.problem.samples
     names = estimate.names if free is None else tuple(free)
     wrt = (*names, *held)
+    # Columns need less precision than the fit itself.
     flow = Flow(model, wrt=wrt, tolerance=1e-11)
     sight = task.observation
     observation = observe_channels(model, sight.channels, tuple(sight.angles), task.request.outputs, wrt)
@@ -132,9 +133,11 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
         path, by_state, by_theta = flow.trajectory_tangents(state, fine, vector)
     except FlowError:
         return None
+    # Largest and smallest stretch of the tangents since the start of the window.
     stretches = np.linalg.svd(by_state, compute_uv=False)
     far = (stretches[:, 0] < GROWTH) & (stretches[:, 0] < FLATTENING * stretches[:, -1])
     over = np.flatnonzero(~far)
+    # A chaotic motion is cut where its tangents have grown too much; a window keeps at least four samples.
     last = len(fine) if not over.size else max(int(over[0]), 4 * refine + 1)
     count = (last - 1) // refine + 1
     last = (count - 1) * refine + 1
@@ -163,6 +166,7 @@ def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array,
     For terms on the left side it is -Φ(t) ∫ Φ⁻¹ b dt, by the trapezoidal rule. driven: (M, n, d) further terms, on all
     equations at once.
     """
+    # Duhamel's formula: a push at s is transported to t by Φ(t) Φ⁻¹(s).
     inverse = np.linalg.inv(by_state)
     single = [inverse[:, :, term.state] * -term.law(path, fine)[:, None] for term in terms]
     push = np.concatenate(
@@ -199,6 +203,7 @@ def _drive_faults(along: Along, path: Array, fine: Array) -> Array:
     late = (rates(path, after, vector) - rates(path, before, vector)) / (after - before)[:, None]
     period, length = along.model.period, float(fine[-1] - fine[0])
     shifts = (period or length) * np.arange(PHASES) / PHASES
+    # Without a period the mean is taken over the whole measured drive.
     lasting = period is None and bool(along.model.signals)
     shifted = (fine[0] + np.mod(fine - fine[0] + s, length) if lasting else fine + s for s in shifts)
     mean = sum(rates(path, times, vector) for times in shifted) / PHASES
@@ -222,6 +227,7 @@ def _sensor_faults(value: Array, time: Array, moving: Array) -> Array:
 def _refinement(values: Array, time: Array) -> int:
     """Return the steps of the quadrature per sample."""
     centred = values - values.mean(axis=0)
+    # Two crossings of the mean per oscillation, of the fastest channel.
     crossings = max(int(np.count_nonzero(np.diff(np.signbit(centred), axis=0), axis=0).max()), 1)
     per_cycle = 2 * len(time) / crossings
     return int(np.clip(np.ceil(PER_CYCLE / per_cycle), 1, FINEST))

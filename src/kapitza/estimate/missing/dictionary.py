@@ -63,6 +63,7 @@ def candidate_terms(model: Model, reach: Array) -> list[Term]:
 
 def friction_terms(name: str, v: int, reach: float) -> list[Term]:
     speed = f"{name}'"
+    # Two digits: the number is printed in the suggested term.
     slow = float(f"{0.1 * reach:.2g}") or 1.0
     laws: dict[str, tuple[str, Law]] = {
         "viscous friction": (speed, lambda s, t: s[:, v]),

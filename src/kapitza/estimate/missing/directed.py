@@ -86,6 +86,7 @@ class ModelTest:
 
         The probability that a right model does as badly in one of the tests.
         """
+        # Each p-value is scaled by its part of the level, so that the smallest is compared with LEVEL.
         others = [p * LEVEL / REST for p in (self.parameters, self.residuals) if np.isfinite(p)]
         return float(min(1.0, self._directed * LEVEL / DIRECTED, *others))
 
@@ -183,6 +184,7 @@ def _variance(fit: Estimate, free: Sequence[str]) -> Array:
     own = fit.covariance[np.ix_(index, index)].copy()
     endless = np.isinf(np.diag(own))
     own[np.isnan(own)] = 0.0
+    # Infinite entries are treated separately: 0 · inf is NaN.
     own[endless], own[:, endless] = 0.0, 0.0
     own[endless, endless] = np.inf
     return own
@@ -199,6 +201,7 @@ def _directed(products: Products, shift: Array, variance: Array, shifted: bool) 
     level = scale_of(alone)
     whole = products.whole / level
     change = np.eye(len(whole))
+    # Columns c = m₂ - J₂ W m₁, by a change of basis of the products.
     change[:k, k:-1] = -shift
     whole = change.T @ whole @ change
     own, pull = whole[:k, :k], whole[:k, k:]
@@ -207,6 +210,7 @@ def _directed(products: Products, shift: Array, variance: Array, shifted: bool) 
         return alone, parameters
     # (V⁻¹ + B)⁻¹ = V (1 + B V)⁻¹ needs no inverse of V, which is 0 for a parameter held by a bound.
     endless = np.isinf(np.diag(variance))
+    # A variance so large that the second record alone determines the parameter.
     size = np.where(endless, 1e12 / np.maximum(np.diag(own), 1e-300), 0.0)
     finite = np.where(np.isfinite(variance), variance, 0.0) + np.diag(size)
     inner = finite @ np.linalg.inv(np.eye(k) + own @ finite)
@@ -245,6 +249,7 @@ def _structure(left: Sequence[Array]) -> float:
     chances = []
     for c in range(channels):
         series = np.concatenate([one[:, c] for one in left])
+        # Two tests of each channel: near lags and bands of the spectrum.
         near = whiteness(series, joined, series.size, min(LAGS, series.size // 5))[0]
         chances.append(2 * min(near, structure(series)))
     return float(min(1.0, channels * min(chances)))

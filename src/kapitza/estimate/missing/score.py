@@ -75,6 +75,7 @@ class JointScores:
         gain = float(self.score[index] @ inverse @ self.score[index])
         information[index] = information[:, index] = 0.0
         score[index] = 0.0
+        # Candidates that the chosen ones reproduce would divide rounding by rounding.
         small = np.diag(information) < NOTHING_OWN * np.diag(self.information)
         information[small], information[:, small], score[small] = 0.0, 0.0, 0.0
         return JointScores(information, score, self.own, self.square - gain, self.dof - len(index), self.certainty)
@@ -131,6 +132,7 @@ def _normal_equations(windows: Sequence[Window], filters: Array) -> Products:
     raw, rows = np.zeros(count), 0
     for window in windows:
         block, initial = _whitened(window, filters)
+        # The window has no more rows than unknown initial states: it carries no information.
         if len(block) <= initial.shape[1]:
             continue
         raw += (block[:, free : free + count] ** 2).sum(axis=0)
@@ -177,6 +179,7 @@ def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
     if not filters.any() or len(both) <= 3 * ORDER:
         flat = both.reshape(-1, both.shape[2])
     else:
+        # Generalised least squares: columns and residual pass through the same filter.
         made = both[ORDER:].copy()
         for lag in range(1, ORDER + 1):
             made -= filters[None, :, lag - 1, None] * both[ORDER - lag : len(both) - lag]

@@ -363,12 +363,14 @@ def judged(scores: JointScores, labels: Sequence[Label]) -> Suggestion:
     gains = scores.gains
     scale = scale_of(scores)
     chances = log_chance(gains, scale, tests, scores.freedom)
+    # Threshold of a single test (Šidák) plus the quantile of a power of 95 %.
     reach = stats.norm.isf((1 - (1 - ALARM) ** (1 / tests)) / 2) + stats.norm.isf(0.05)
     power = np.sqrt(np.where(np.diag(scores.information) > 0, np.diag(scores.information), 1.0))
 
     def term(i: int, coefficient: float | None = None) -> MissingTerm:
         step = float(scores.steps[i]) if coefficient is None else coefficient
         error = float(np.sqrt(scale) / power[i])
+        # Friction on the left side of the equation must have a positive coefficient.
         physical = not labels[i].friction or step > 0
         return MissingTerm(
             labels[i].name, labels[i].notation, float(gains[i] / scale), float(chances[i] / np.log(10)), step, error,
@@ -408,6 +410,7 @@ def _pairs(
     for i, j in itertools.combinations(sorted(set(index)), 2):
         block = scores.information[np.ix_([i, j], [i, j])]
         shared = block[0, 1] ** 2 / max(block[0, 0] * block[1, 1], 1e-300)
+        # The two terms have the same effect on these data.
         if shared > 1 - 1e-9:
             continue
         coefficients = scores.coefficients([i, j])

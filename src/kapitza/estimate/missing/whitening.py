@@ -58,9 +58,11 @@ def whitening(windows: Sequence[Window], scores: JointScores) -> tuple[Array, fl
             for part in left
             if len(part.residual) > 3 * ORDER
         ]
+        # Ten samples per coefficient; with fewer the noise is taken as white.
         if rows and sum(len(r) for r in rows) >= 10 * ORDER:
             filters[c] = autoregression(np.concatenate(rows))
     orders = [int(np.max(np.flatnonzero(f), initial=-1)) + 1 for f in filters]
+    # The correction depends on the filters, so it is repeated once.
     for _ in range(2 if any(orders) else 0):
         filters = _corrected(left, filters, orders)
     for c, order in enumerate(orders):
@@ -110,6 +112,7 @@ def autoregression(rows: Array) -> Array:
     for order in range(1, ORDER + 1):
         found = np.asarray(np.linalg.lstsq(past[:, :order], now, rcond=None)[0], np.float64)
         left = now - past[:, :order] @ found
+        # Bayesian information criterion.
         criterion = len(now) * np.log(float(left @ left)) + order * np.log(len(now))
         if criterion < best and _is_stable(found):
             best, chosen = criterion, np.concatenate([found, np.zeros(ORDER - order)])

@@ -78,6 +78,7 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
         rows.append({"what": what, "which": which, **dict(zip(task.names, gain, strict=True)), "mean": gain.mean()})
 
     for target, reduced in zip(problem.targets, solution.reduced, strict=True):
+        # The information of the orbit counts twice.
         again = solution.information + reduced.slope.T @ reduced.slope
         consider("orbit located once more", target.label, again)
     for orbit in orbits:
@@ -139,6 +140,7 @@ def _quieter(outcome: Outcome, channel: int) -> Array:
     total = solution.information
     for target, block, weight in zip(outcome.problem.targets, solution.blocks, solution.weights, strict=True):
         factor = np.ones(len(block.residual))
+        # Half the noise doubles the weight of whitened rows.
         factor[: target.times.size][target.channel == channel] = 2.0
         sharper = weight * factor if weight.ndim == 1 else weight * factor[None, :]
         now, before = (reduce_block(block, w).slope for w in (sharper, weight))

@@ -101,6 +101,7 @@ class Block:
             along[0] = self.rate
             for j in range(count - 1):
                 along[j + 1] = self.jacobians[j] @ along[j]
+            # Phase condition: the step has no component along the motion. The column is the change by the period.
             columns, rows = np.zeros((count, n, 1)), (along / (along**2).sum())[None]
             columns[-1, :, 0] = self.rate
         try:
@@ -164,6 +165,7 @@ def _soft_dense(block: Block, weight: Array, slack: Array, damping: float) -> So
     r = np.concatenate([weight * block.residual, stiff * block.gap])
     own = a.T @ a
     own[np.diag_indices_from(own)] *= 1 + damping
+    # A free motion may slide along itself: a tiny ridge keeps the matrix regular.
     own[np.diag_indices_from(own)] += 1e-12 * np.trace(own) / len(own)
     right = np.column_stack([a.T @ r, a.T @ b])
     solved = np.asarray(np.linalg.solve(own, right), np.float64)

@@ -39,6 +39,7 @@ def residual_deviations(task: OrbitTask, problem: OrbitProblem, solution: OrbitS
     residual = np.concatenate(problem.readings(solution.blocks))
     least = 1e-12 * problem.channel_scale
     if task.estimator == "least squares":
+        # Plain least squares states one noise for all channels.
         left = max(residual.size - len(task.names) - _loose(solution), 1)
         return np.maximum(np.full(len(least), np.sqrt(float((residual**2).sum()) / left)), least)
     left = np.maximum(_left_over(problem, solution), 1.0)
@@ -116,6 +117,7 @@ def robust_covariance(task: OrbitTask, outcome: Outcome) -> tuple[Array, float]:
         if groups <= free:
             return covariance, freedom
         scores = np.array([r.slope.T @ r.residual for r in outcome.solution.reduced])
+        # Small-sample correction of the cluster-robust covariance.
         middle = scores.T @ scores * groups / (groups - free)
         return covariance @ middle @ covariance, float(groups - free)
     if task.noise_known and outcome.extra is None:
@@ -148,6 +150,7 @@ def shared_samples(outcome: Outcome) -> Array | None:
         rows.append(samples)
         pulls.append(np.einsum("km,msn->skn", pull, root))
     place = np.unique(np.concatenate(rows), return_inverse=True)[1]
+    # Pulls of one sample on all orbits add up before they are squared: this is the correlation between orbits.
     summed = np.zeros((place.max() + 1, *pulls[0].shape[1:]))
     np.add.at(summed, place, np.concatenate(pulls))
     return np.asarray(total + np.einsum("skn,sln->kl", summed, summed))
@@ -178,6 +181,7 @@ def widening_of(
     for white noise; level: mean square of the residuals in units of a noise that is known.
     """
     inside = ~outcome.solution.at_bound
+    # Scores of a parameter that is held by a bound do not sum to zero.
     if not inside.all() or not np.isfinite(covariance).all():
         return None
     pulls, steps, covariances = [], [], []

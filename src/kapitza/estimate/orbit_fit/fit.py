@@ -212,6 +212,7 @@ class OrbitFit(Estimator):
         matched: tuple[int, ...] = tuple(range(len(problem.targets)))
         reasons: dict[int, str] = {}
         returned: set[int] = set()
+        # Setting orbits aside moves the parameters, which may bring others back.
         for _ in range(4 if self.set_aside else 0):
             if hopeless(problem, solution):
                 break
@@ -264,6 +265,7 @@ class OrbitFit(Estimator):
             now = residual_deviations(task, outcome.problem, outcome.solution)
             change = np.log(now / outcome.deviations)
             outcome = self._again(task, replace(outcome, deviations=now))
+            # A common factor on all channels does not move the parameters.
             if np.ptp(change) < 1e-3:
                 break
         return outcome
@@ -280,6 +282,7 @@ class OrbitFit(Estimator):
         for _ in range(3 if told else 0):
             sizes = np.array([r.residual.size for r in outcome.solution.reduced])
             misfit = np.array([float((r.residual**2).mean()) for r in outcome.solution.reduced]) * outcome.inflation
+            # Just so much that χ² of the orbit is as large as chance allows once in a thousand.
             wanted = np.maximum(1.0, misfit * sizes / stats.chi2.isf(1e-3, sizes))
             if np.allclose(wanted, outcome.inflation, rtol=0.05):
                 break

@@ -125,6 +125,7 @@ class Outcome:
         Unmatched orbits count as residuals of one spread.
         """
         lost = len(self.reasons) / max(len(self.reasons) + len(self.matched), 1)
+        # Converged minima come before others, accepted ones before all.
         return (self.misfit + lost) * (1.0 if self.solution.status.ok else 1e3) if not self.accepted else -1.0
 
 
@@ -143,6 +144,7 @@ def acceptable(task: OrbitTask, outcome: Outcome) -> bool:
         convincing = share >= 0.5 and outcome.freedom >= 6 and plain <= CONVINCING
         fits = plain <= LARGEST_CHI2 or outcome.misfit <= CLOSE_ENOUGH
         return fits and (share >= LEAST_MATCHED or convincing)
+    # Correlated residuals are a wrong model, which must be closer to the data than pure noise has to be.
     limit = LARGEST_PATTERN if residual_pattern(outcome) else LARGEST_MISFIT
     return share >= LEAST_MATCHED and outcome.misfit <= limit
 

@@ -151,6 +151,7 @@ def shorter_period(problem: OrbitProblem, target: Target, nodes: Array) -> int:
     for q in range(1, target.repeats):
         if target.repeats % q == 0:
             apart, shown = (_apart(problem, x, q * per) for x in (nodes, target.nodes))
+            # Relative to what the data show, because orbits near a period doubling are close to each other by nature.
             if apart <= max(COLLAPSED * shown, 1e-7):
                 return q
     return 0
@@ -231,9 +232,11 @@ def _correct(one: OrbitProblem, z: Array, block: Block, theta: Array, kick: Arra
         size = float(np.abs(gap / scale).max())
         if size <= SOLVED:
             return z, block
+        # Newton's method contracts quadratically near a solution; at rounding it stops contracting.
         if size > 0.5 * before and size > 1e-8:
             return None
         move = -block.close(gap[:, None])[0][:, 0]
+        # A long step may land on another orbit.
         if np.abs(move[: scale.size] / scale).max() > 0.3:
             return None
         z, before = z + move, size

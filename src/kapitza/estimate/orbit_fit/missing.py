@@ -122,6 +122,7 @@ def _section(data: OrbitSet | None, task: OrbitTask, phase: float) -> Section | 
     record = None if data is None else data.source
     if not isinstance(record, Record) or record.period is None or not set(task.model.states) <= set(record.channels):
         return None
+    # The section is used for distances only, not for errors.
     quiet = np.zeros(len(task.model.states))
     return strobe_record(record, list(task.model.states), phase=phase / record.period, noise=quiet)
 

@@ -97,6 +97,7 @@ class NestedFit:
         def moved(trial: Array) -> Array:
             return np.concatenate(self._read([self._solved(i, orbit, trial) for i, orbit in enumerate(here)], trial))
 
+        # Large enough for the tolerance of the periodic solver, whose error would be divided by the step.
         steps = 1e-4 * np.maximum(np.abs(theta), np.maximum(1e-3 * self.solver.typical, 1e-12))
         slopes = np.split(slopes_by_differences(moved, theta, steps), np.cumsum([p.size for p in parts])[:-1])
         self.own = [
@@ -170,6 +171,7 @@ def close_orbits(
         for z, block, target in zip(unknowns, blocks, problem.targets, strict=True):
             step = block.closing_step()
             size = np.abs(step[: target.nodes.size].reshape(-1, problem.scale.size) / problem.scale).max()
+            # Far from closure a full Newton step may leave the neighbourhood of the orbit.
             moved.append(z + step * min(1.0, 0.25 / max(float(size), 1e-300)))
         unknowns = moved
         blocks = problem.evaluate(unknowns, theta)

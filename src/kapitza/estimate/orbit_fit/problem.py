@@ -289,6 +289,7 @@ class OrbitProblem:
         ends, jacobians, influence = arrival
         following = np.roll(nodes, -1, axis=0)
         gap = difference(ends, following, self.model.angles)
+        # Whole turns that the wrapped gaps leave out.
         turned = turns((ends - following - gap).sum(axis=0), self.model.angles)
         misfit, slope, by_theta = readings
         read = rate is not None and target.period_deviation is not None
@@ -322,6 +323,7 @@ def lay_out(channels: Channels, targets: tuple[Target, ...]) -> Layout:
     lengths = np.array([grid.size for grid in grids])
     base = np.zeros(len(grids), np.intp)
     runs, row = [], 0
+    # Segments of equal length are integrated as one batch.
     for length in np.unique(lengths):
         segments = np.flatnonzero(lengths == length)
         base[segments] = row + length * np.arange(segments.size)
@@ -339,6 +341,7 @@ def _merged(times: Array) -> Array:
     Those that differ by rounding alone are merged.
     """
     ordered = np.sort(times)
+    # The integrator cannot resolve, and need not resolve, instants that differ by rounding.
     apart = np.diff(ordered) > 1e-9 * max(np.ptp(ordered), 1e-300)
     return ordered[np.concatenate([[True], apart])]
 

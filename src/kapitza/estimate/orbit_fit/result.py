@@ -66,6 +66,7 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
         free = np.abs(known.directions).max(axis=1) > 0
         covariance[free], covariance[:, free] = 0.0, 0.0
         covariance[free, free] = np.inf
+    # At a bound the Gaussian interval would extend beyond it.
     draws = draws_within_bounds(task, outcome, covariance)
     if draws is not None:
         covariance = np.atleast_2d(np.cov(draws.T))

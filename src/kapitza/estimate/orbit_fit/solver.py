@@ -185,6 +185,7 @@ class Solver:
         """
         damped = hessian + damping * np.diag(np.diag(hessian))
         free = -scaled_inverse(damped, UNDETERMINED) @ gradient
+        # At most half of its size in one step: farther away the linear model is not trusted.
         reach = 0.5 * np.maximum(np.abs(theta), self.typical)
         return nearest_within(damped, free, np.maximum(self.low - theta, -reach), np.minimum(self.high - theta, reach))
 
@@ -235,6 +236,7 @@ class Solver:
             if size <= self.tolerance or self._immaterial(step, reduced, now, size):
                 status = Status.CONVERGED
                 break
+            # Eight steps without contraction: the iteration is not converging.
             trouble = trouble + 1 if size > 0.7 * smallest else 0
             smallest = min(smallest, size)
             if trouble >= 8:
@@ -368,6 +370,7 @@ def covariance_of(information: Array) -> Array:
     if not (size > 0).all():
         return np.full_like(information, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(size, size))  # any sign: V f(λ) Vᵀ and lengths of rows
+    # Unit diagonal: eigenvalues at rounding are undetermined directions.
     null = values <= 1e-14 * values.max()
     inverse = (vectors[:, ~null] / values[~null]) @ vectors[:, ~null].T / np.outer(size, size)
     touched = np.linalg.norm(vectors[:, null], axis=1) > 1e-6

@@ -52,6 +52,7 @@ def further_starts(
     if not restarts:
         return
     count = 1 << (restarts * CANDIDATES - 1).bit_length()
+    # A low-discrepancy sequence covers the box more evenly than random points; its length is a power of two.
     shape = qmc.Sobol(given.size, rng=np.random.default_rng(seed)).random(count)
     typical = np.where(given != 0, given, task.typical)
     points = typical * (1 + spread * (2 * shape - 1))

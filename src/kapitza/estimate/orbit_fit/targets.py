@@ -151,6 +151,7 @@ class Reader:
         deviation = None
         if setting.period is None:
             size = max(float(np.abs(points).max()), 1e-300)
+            # Without a stated error the period is as uncertain as the points, relative to their size.
             error = 1e-3 if known is None else float(np.sqrt(np.diag(known).max())) / size
             deviation = orbit.period_deviation or error * period
         # One point per excitation period does not determine the turns; dense records and models do.

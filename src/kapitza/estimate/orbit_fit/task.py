@@ -280,6 +280,8 @@ def identifiability(task: OrbitTask, starts: Iterable[Array]) -> Identifiability
         )
     # The smallest sensible size of a parameter is what a sample of one per cent of the spread would resolve.
     least = 1e-6 / np.sqrt(np.maximum(np.diag(information), 1e-300))
+    # Plain weights are in units of the spread. With errors of 1 % of it the information would be 1e4 times larger, so
+    # priors are scaled down by as much.
     prior = np.diag(problem.priors.weight) * 1e-4
     size = np.clip(np.abs(theta), np.minimum(least, 1e6), None) * np.where(theta < 0, -1.0, 1.0)
     return identifiable(task.request, theta, information + prior, size, problem.channels.observation.expressions)

@@ -83,6 +83,7 @@ def combine(sampled: Sampled, names: Sequence[str]) -> Combined:
         missing += wanted - len(more)
         found += more
     order = {symbol(name): i for i, name in enumerate(names)}
+    # In the order of the parameters, so that the result does not depend on the order of the groups.
     found.sort(key=lambda f: max(order[s] for s in f.free_symbols))
     return Combined(tuple(-f if str(f).startswith("-") else f for f in found), missing)
 
@@ -132,6 +133,7 @@ def _common(directions: Array) -> Array:
     """
     count, size, _ = directions.shape
     outside = np.eye(size) - np.einsum("jkd,jld->jkl", directions, directions)
+    # A direction in all spaces has no part outside any of them.
     _, values, right = np.linalg.svd(outside.reshape(count * size, size))  # any sign: its echelon form is used
     return right[values < SAME * np.sqrt(count)].T
 

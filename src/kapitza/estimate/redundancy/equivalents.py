@@ -78,6 +78,7 @@ class Twins:
         size = np.where(theta != 0, np.abs(theta), 1.0)
         unknowns = theta.size + n * n + n
         conditions = self._conditions(values, theta, size, POINTS * unknowns, rng)
+        # Points that the solver does not use: a solution must hold there too.
         check = self._conditions(values, theta, size, POINTS * unknowns, rng)
         if conditions is None or check is None:
             return ()
@@ -90,6 +91,7 @@ class Twins:
                 held = np.abs(check(one[None])[0]).max() < EXACT
                 other = one[: theta.size] * size
                 change = one[theta.size : theta.size + n * n].reshape(n, n)
+                # A singular change of the states would map motions onto fewer dimensions.
                 if not held or np.linalg.cond(change) > 1 / EXACT:
                     continue
                 if not any(_same_values(other, known, size) for known in twins):
@@ -113,6 +115,7 @@ class Twins:
             # Over decades, so that a large term (k3 = 5e6 beside c = 3) does not hide a small one everywhere.
             x[:, 1::2] *= 10.0 ** rng.uniform(-DECADES, 0.0, (moving, x[:, 1::2].shape[1]))
             if not positive:
+                # States of both signs first; only positive ones where roots or logarithms need them.
                 x[:n] *= rng.choice([-1.0, 1.0], (n, points))
             with np.errstate(all="ignore"):
                 here = self._evaluate(x, np.broadcast_to(fixed, (len(fixed), points)))
@@ -177,6 +180,7 @@ def _same_values(one: Array, other: Array, size: Array) -> bool:
     Or differ by full turns.
     """
     gap = one - other
+    # A parameter that is an angle has equal values a turn apart.
     gap -= 2 * np.pi * np.round(gap / (2 * np.pi))
     return bool((np.minimum(np.abs(gap), np.abs(one - other)) <= APART * size).all())
 
@@ -208,6 +212,7 @@ def _least_squares(residuals: Callable[[Array], Array], start: Array) -> Array:
         after = (there**2).sum(axis=1)
         lower = after < before
         now[lower], left[lower] = trial[lower], there[lower]
+        # Levenberg and Marquardt: less damping after a success, more after a failure.
         damping = np.where(lower, damping / 5.0, damping * 4.0)
         cost = np.minimum(before, after)
         solved.append(now[cost < SOLVED * left.shape[1]])

@@ -32,6 +32,7 @@ def rank_by_motions(
     if model.is_map or model.delays or model.impacts or not np.isfinite(list(model.values.values())).all():
         return None
     rng = np.random.default_rng(seed)
+    # Full precision: the rank test compares singular values over ten decades.
     flow, rows = Flow(model, wrt=tuple(free), tolerance=1e-16), []
     scale = np.array([model.values[n] or 1.0 for n in free])
     for run in range(RUNS):
@@ -54,6 +55,7 @@ def rank_by_motions(
     if len(rows) < RUNS // 2:
         return None
     values = np.linalg.svd(np.concatenate(rows), compute_uv=False)
+    # A value between the limits may be rounding or a weak dependence.
     if ((values > NULL * values[0]) & (values < CLEAR * values[0])).any():
         return None
     return int((values > CLEAR * values[0]).sum())

@@ -54,6 +54,7 @@ def _structural(
     except ModelError:
         return None
     owns = [dict(own) for own in settings]
+    # A few samples decide the rank and simple formulas; many are needed only for sums of products.
     few = conditions.sample(owns, FEW, seed=1)
     if few is None:
         return None
@@ -91,6 +92,7 @@ def refuse_redundant(request: Request, outputs: Sequence[Expression]) -> None:
     model = request.model
     if model.structure.steps or len(model.coordinates) > MOST_COORDINATES:
         return  # large linkages and chains: tested only where a fit finds a singular direction
+    # A prior determines its parameter even where the data do not.
     names = tuple(n for n in request.names if model.parameter(n).prior is None)
     found = structural(model, outputs, names, [part.values for part in request.parts])
     if found is not None and not found.complete:

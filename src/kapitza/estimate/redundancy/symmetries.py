@@ -134,6 +134,7 @@ class Conditions:
         rng = np.random.default_rng(seed)
         theta = self._parameter_sets(count, rng)
         columns = len(self.free) + self.columns * len(settings)
+        # Several times more rows than unknowns, so that the null space is that of all points.
         points = max(40, int(np.ceil(6 * columns / max(self.rows, 1))))
         blocks = []
         for number, own in enumerate(settings):
@@ -157,6 +158,7 @@ class Conditions:
             value = self.model.values[name]
             low, high = self.model.parameter(name).bounds
             if np.isfinite(value) and value != 0:
+                # Generic values: a symmetry must hold for all parameters, not for accidental ones.
                 drawn = value * np.exp(rng.uniform(-0.6, 0.6, count))
             else:
                 sign = 1.0 if low >= 0 else -1.0 if high <= 0 else rng.choice([-1.0, 1.0])
@@ -195,6 +197,7 @@ class Conditions:
         linear = np.moveaxis(self._top_function(moving, empty, parameters, spikes), 0, -1)
         matrix, rest = linear[..., : tops * tops].reshape(count, points, tops, tops), linear[..., tops * tops :]
         broken = ~np.isfinite(matrix).all(axis=(2, 3)) | (np.abs(np.linalg.det(np.nan_to_num(matrix))) < 1e-12)
+        # Singular points are replaced so that the batch can be solved, and marked as NaN below.
         matrix = np.where(broken[..., None, None], np.eye(tops), matrix)
         solution = -np.asarray(np.linalg.solve(matrix, rest[..., None])[..., 0], float)
         solution[broken] = np.nan
@@ -277,6 +280,7 @@ def _null_spaces(rows: Array, theta: Array) -> Sampled | None:
     """
     k = theta.shape[1]
     scale = np.ones((len(theta), rows.shape[2]))
+    # Relative changes of the parameters are the unknowns.
     scale[:, :k] = theta
     scaled = rows * scale[:, None, :]
     length = np.linalg.norm(scaled, axis=2, keepdims=True)
@@ -294,6 +298,7 @@ def _null_spaces(rows: Array, theta: Array) -> Sampled | None:
     for j in range(len(theta)):
         left, size, _ = np.linalg.svd(right[j][null[j]][:, :k].T, full_matrices=False)  # any sign: as a space
         found.append(left[:, size > 1e-7])
+    # The generic number of symmetries; special parameter sets may have more.
     least = min(f.shape[1] for f in found)
     kept = [j for j, f in enumerate(found) if f.shape[1] == least]
     return Sampled(theta[kept], np.array([found[j] for j in kept]).reshape(len(kept), k, least))

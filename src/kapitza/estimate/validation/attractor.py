@@ -49,6 +49,7 @@ def section_points(record: Record, channels: Sequence[str]) -> tuple[Array, tupl
     else:
         columns, pieces, kind = _maxima(record, channels)
     names = list(channels)
+    # A delay coordinate: the distribution of one coordinate alone does not depend on its order in time.
     if len(channels) == 1:
         pairs = [(columns[p][:-1], columns[p][1:]) for p in pieces if p.stop - p.start > 1]
         if not pairs:
@@ -111,6 +112,7 @@ def compare_sections(record: Record, copies: Sequence[Record], channels: Sequenc
     if len(clouds) < 4:
         raise DataError("the model's own motion has too few points on the section")
     seen = on_circles(measured, flags)
+    # Units of the measured spread make channels comparable.
     scale = seen.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     rng = np.random.default_rng(0)

@@ -85,6 +85,7 @@ def predict_stretches(
         cut = piece.start + max(SHORTEST, int(warm_up * (piece.stop - piece.start)))
         begin = float(record.time[cut - 1])
         try:
+            # The state is fitted to the beginning of the stretch only; the rest is predicted.
             warm = slice(piece.start, cut)
             path, residual = _fitted_states(model, record.samples(warm), outputs, seen)
             residual[lost[warm]] = np.nan
@@ -100,6 +101,7 @@ def predict_stretches(
         error[lost[cut : piece.stop]] = np.nan
         starts.append(begin)
         errors.append(error)
+        # In units of the noise and of the signal, as the horizons are.
         misfits.append([float(np.sqrt(np.nanmean((residual / size) ** 2))) for size in (deviations, spread)])
         states.append(Begun(piece.start, path[0], path.std(axis=0)))
         longest = max(longest, len(error))

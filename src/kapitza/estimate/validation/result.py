@@ -217,6 +217,7 @@ class Validation:
             rows.append((f"orbit {check.label}", "", text, verdict))
         if self.exponents is not None:
             pair = self.exponents
+            # Noise or a short record can hide the exponent.
             verdict = "not to be read from the record" if pair.agree is None else _said(pair.agree)
             same_way = "" if pair.modelled is None else f", read as from the record {pair.modelled}"
             measured = "" if pair.measured is None else str(pair.measured)

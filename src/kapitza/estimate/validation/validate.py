@@ -133,6 +133,7 @@ def validate(
     if isinstance(given.source, Record):
         check_reach(model, given.source, given.label)
         model = with_own_drive(model, given.source)
+    # No parameter is free: sensors are taken as the fit has them.
     asked = with_sensors(model, (replace(given.change(without_bad_samples), values={}),), [], method)
     model, outputs = asked.model, dict(asked.method.outputs)
     part = asked.parts[0].with_noise(noise_by_channel(asked.parts, noise))
@@ -175,6 +176,7 @@ def _noise_of(record: Record, seen: Observation, given: Mapping[str, float]) -> 
         known = given.get(channel, 0.0)
         values = record.unwrapped()[channel][longest]
         level = known if known > 0 else _level(values, lost_readings(record, channel)[longest])
+        # Exact data still need a unit for their errors.
         found[channel] = level if level > 0 else 1e-9 * float(np.ptp(values) or 1.0)
     return found
 
@@ -186,6 +188,7 @@ def _level(values: Array, lost: Flags) -> float:
     """
     if not lost.any():
         return float(noise_level(values[:, None])[0])
+    # A sixth difference uses seven samples, all of which must be valid.
     whole = np.convolve(~lost, np.ones(SIXTH + 1), mode="valid") > SIXTH + 0.5
     return difference_noise(np.diff(values, SIXTH)[whole], SIXTH)
 
@@ -292,6 +295,7 @@ class _Work:
         rng = np.random.default_rng(0)
         noise = np.array([self.noise[c] for c in self.seen.channels])
         signal = self.record.values(self.seen.channels).std(axis=0)
+        # The relative error of a sample, within limits: copies must differ, and a transient must stay one.
         beside = float(np.clip((noise / np.where(signal > 0, signal, np.inf)).max(), 1e-4, 0.05))
         for number in range(COPIES if "section" in self.wanted else 1):
             try:
@@ -364,6 +368,7 @@ class _Work:
         if not len(found):
             self.notes.append("orbits: none were found in the record.")
         spread = self.record.values(self.model.states).std(axis=0)
+        # Angles are compared in radians: the spread of a rotating angle has no meaning.
         spread = np.where(np.array(self.model.angles), 1.0, np.where(spread > 0, spread, 1.0))
         for number, orbit in enumerate(list(found)[:MOST_ORBITS]):
             self.orbits.append(self._check(orbit, number, spread))
@@ -400,6 +405,7 @@ def path_gap(orbit: PeriodicOrbit, own: PeriodicOrbit, model: Model, spread: Arr
     assert own.loop is not None
     columns = [orbit.crossings.channels.index(name) for name in model.states]
     path, loop = orbit.crossings.path_values[:, columns], own.loop(np.arange(LOOP) / LOOP)
+    # (points, loop): the largest coordinate difference of every pair.
     beside = np.abs(difference(path[:, None], loop[None], np.array(model.angles)) / spread).max(axis=2)
     error = orbit.period_deviation
     late = abs(orbit.period - own.period) / error if error else float("nan")
@@ -430,6 +436,7 @@ def exponent_of(model: Model, state: Array, since: float, length: float, links: 
     for number, link in enumerate(tangents[:, -1]):
         vector = link @ vector
         size = float(np.linalg.norm(vector))
+        # Renormalised after every link, before it overflows.
         vector /= size
         # The first tenth turns the vector into the most stretched direction.
         total += np.log(size) if number >= links // 10 else 0.0
