@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from kapitza.base import checks
-from kapitza.base.argument_checks import Reals
+from kapitza.base.argument_checks import Anything, Reals
 from kapitza.base.arrays import Array
 from kapitza.base.cures import Do, Give
+from kapitza.base.workers import Executor
 from kapitza.errors import ArgumentError, FlowError, ModelError
 from kapitza.model import Model
 
@@ -22,7 +22,7 @@ State = Mapping[str, float] | Reals
 """A state by name or in the order of `model.states`."""
 
 
-def state_vector(model: Model, x: Any) -> Array:
+def state_vector(model: Model, x: Anything) -> Array:
     """A state as (n,) floats: a mapping by name or a sequence in the order of `model.states`."""
     if isinstance(x, Mapping):
         x = checks.table("A state", x)
@@ -45,7 +45,7 @@ def state_vector(model: Model, x: Any) -> Array:
     return state
 
 
-def state_rows(model: Model, states: Any) -> Array:
+def state_rows(model: Model, states: Reals) -> Array:
     """States as (B, n) floats."""
     rows = numbers("States", states)
     if rows.ndim != 2 or rows.shape[1] != len(model.states):
@@ -61,7 +61,7 @@ def state_rows(model: Model, states: Any) -> Array:
     return rows
 
 
-def parameter_vector(model: Model, parameters: Any) -> Array:
+def parameter_vector(model: Model, parameters: Parameters) -> Array:
     """Parameters as (npar,) in the order of `model.names`: None, a mapping of changes, or a full vector."""
     if parameters is None:
         return model.vector
@@ -81,7 +81,7 @@ def parameter_vector(model: Model, parameters: Any) -> Array:
     return vector
 
 
-def parameter_rows(model: Model, parameters: Any, count: int) -> Array:
+def parameter_rows(model: Model, parameters: Parameters, count: int) -> Array:
     """Parameters as (B, npar): one set for all, or one row per member."""
     if parameters is not None and not isinstance(parameters, Mapping):
         rows = numbers("Parameters", parameters)
@@ -101,7 +101,7 @@ def parameter_rows(model: Model, parameters: Any, count: int) -> Array:
     return np.tile(parameter_vector(model, parameters), (count, 1))
 
 
-def instant(name: str, value: Any) -> float:
+def instant(name: str, value: float) -> float:
     """A finite time."""
     number = checks.number(name, value, finite=False)
     if not math.isfinite(number):
@@ -109,7 +109,7 @@ def instant(name: str, value: Any) -> float:
     return number
 
 
-def instants(name: str, values: Any, count: int) -> Array:
+def instants(name: str, values: Reals, count: int) -> Array:
     """Finite times (count,), from one for all or one per member."""
     given = numbers(name, values)
     if given.shape not in ((), (1,), (count,)):
@@ -119,12 +119,12 @@ def instants(name: str, values: Any, count: int) -> Array:
     return np.broadcast_to(given, (count,))
 
 
-def numbers(what: str, values: Any) -> Array:
+def numbers(what: str, values: Reals) -> Array:
     """An array of real numbers of any shape, a copy."""
     return checks.array(what, values)
 
 
-def increasing_times(times: Any) -> Array:
+def increasing_times(times: Reals) -> Array:
     """Times (N,), finite, strictly increasing."""
     grid = numbers("times", times)
     if grid.ndim != 1 or grid.size == 0:
@@ -142,7 +142,7 @@ def increasing_times(times: Any) -> Array:
     return grid
 
 
-def whole(name: str, value: Any, least: int) -> int:
+def whole(name: str, value: int, least: int) -> int:
     """A whole number that is large enough."""
     return checks.whole(name, value, least=least)
 
@@ -157,7 +157,7 @@ def failed_members(states: Array) -> FlowError:
     )
 
 
-def refuse_both(workers: Any, device: str) -> None:
+def refuse_both(workers: int | Executor | None, device: str) -> None:
     """Refuse workers beside a device: one process works with a card."""
     if workers is not None:
         raise ArgumentError(f"Give workers or {Give(device=device)}, not both: one process works with a card.")

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array, Indices
-from kapitza.base.workers import in_order, pool_of
-from kapitza.flow.core import TURN, Core, Propagation
-from kapitza.flow.engine import join_events
+from kapitza.base.workers import Executor, in_order, pool_of
+from kapitza.flow.core import TURN, Core, CoreSettings, Propagation
+from kapitza.flow.engine import Engine, Event, join_events
 from kapitza.flow.smooth import SmoothEngine
+
+Many = Propagation[Array, Sequence[Event]]
+"""The propagation of many members."""
 
 PARTS = 16
 """Parts into which many runs are cut for worker processes."""
 
 
 def advance_many(
-    core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool, processes: Any = None
-) -> Propagation:
+    core: Core,
+    states: Array,
+    t0: Array,
+    t1: Array,
+    vectors: Array,
+    tangents: bool,
+    processes: int | Executor | None = None,
+) -> Many:
     """`Core.advance` for every row; rows that fail are NaN."""
     if isinstance(processes, (int, float)):
         processes = checks.whole("processes", processes, least=1)
@@ -38,20 +46,20 @@ def advance_many(
         return _joined(list(in_order(pool, _advance_there, jobs)))
 
 
-def _advance_there(
-    settings: tuple[Any, ...], tangents: bool, states: Array, t0: Array, t1: Array, vectors: Array
-) -> Propagation:
+def _advance_there(settings: CoreSettings, tangents: bool, states: Array, t0: Array, t1: Array, vectors: Array) -> Many:
     return _advance_here(Core(*settings), states, t0, t1, vectors, tangents)
 
 
-def _joined(parts: list[Propagation]) -> Propagation:
-    def join(name: str) -> Any:
-        values = [getattr(part, name) for part in parts]
-        return None if values[0] is None else np.concatenate(values)
-
-    events = tuple(event for part in parts for event in part.events)
+def _joined(parts: list[Many]) -> Many:
+    jacobians = [part.jacobian for part in parts if part.jacobian is not None]
+    sensitivities = [part.sensitivity for part in parts if part.sensitivity is not None]
     return Propagation(
-        join("state"), join("jacobian"), join("sensitivity"), join("log_determinant"), events, join("turns")
+        np.concatenate([part.state for part in parts]),
+        np.concatenate(jacobians) if jacobians else None,
+        np.concatenate(sensitivities) if sensitivities else None,
+        np.concatenate([part.log_determinant for part in parts]),
+        tuple(event for part in parts for event in part.events),
+        np.concatenate([part.turns for part in parts]),
     )
 
 
@@ -80,10 +88,10 @@ class _Progress:
     offset: Array
     total: Array | None
     determinant: Array
-    events: dict[int, list[Any]]
+    events: dict[int, list[tuple[Sequence[Event], float, Array]]]
 
 
-def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> Propagation:
+def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> Many:
     """In rounds: in each, every member that is not done takes its next piece; equal engines share a batch."""
     count, n = states.shape
     kinds = core.engine_kinds(vectors)
@@ -108,7 +116,7 @@ def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Arra
     return Propagation(end, total[:, :, :n], total[:, :, n:], progress.determinant, events, turns)
 
 
-def _take(core: Core, engine: Any, part: _Round, progress: _Progress, vectors: Array) -> None:
+def _take(core: Core, engine: Engine, part: _Round, progress: _Progress, vectors: Array) -> None:
     """Advance the members of a round by their pieces."""
     members = part.members
     whole = core.whole_turns(progress.now[members])
@@ -118,11 +126,13 @@ def _take(core: Core, engine: Any, part: _Round, progress: _Progress, vectors: A
     unit = None if progress.total is None else np.broadcast_to(core.unit, (members.size, *core.unit.shape))
     run = engine.run_many(before, unit, part.start, part.end, runtime)
     progress.now[members] = run.state
-    for row in () if isinstance(engine, SmoothEngine) else np.flatnonzero([len(found) for found in run.events]):
+    met = () if isinstance(engine, SmoothEngine) else np.flatnonzero([len(found) for found in run.events]).tolist()
+    for row in met:
         i = int(members[row])
         progress.events.setdefault(i, []).append((run.events[row], float(part.origin[row]), progress.offset[i].copy()))
     if progress.total is not None:
         change = run.tangents
+        assert change is not None
         core.shift_origin(change, before, run.state, part.start, part.end, part.turns, runtime, run.rates)
         progress.total[members] = core.chain(change, progress.total[members])
         progress.determinant[members] += run.log_determinant

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,7 +24,7 @@ OTHER_VALUES = (1.137, 0.793)
 REMEMBERED = 4096
 """Sets of values whose comparison is remembered."""
 
-_proven: WeakKeyDictionary[Structure, set[Any]] = WeakKeyDictionary()
+_proven: WeakKeyDictionary[Structure, set[tuple[tuple[bool, ...], sp.Expr | None]]] = WeakKeyDictionary()
 """By structure: angles and law of the period with which it was found to repeat."""
 
 DIFFERENT = 1e-6

@@ -9,7 +9,6 @@ far from each other share a run, see `kapitza.flow.sharing`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import heyoka as hy
 import numpy as np
@@ -56,13 +55,13 @@ class Columns:
         self.width = min(WIDTH, self.size)
         self._shared: dict[int, SharedColumns | None] = {}
 
-    def integrator(self) -> Any:
+    def integrator(self) -> hy.taylor_adaptive_batch_dbl:
         """States and columns, row-major (n, width + k), in a batch."""
         return cached(
             ("columns", self.system, self.wrt, self.tolerance, self.width), lambda: compile_integrator(self._build)
         )
 
-    def _build(self) -> Any:
+    def _build(self) -> hy.taylor_adaptive_batch_dbl:
         written = with_some_tangents(self.system, self.wrt, self.width)
         zeros = np.zeros((len(written), LANES))
         return hy.taylor_adaptive_batch(written, zeros, tol=self.tolerance, **code_of(True))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import heyoka as hy
 import sympy as sp
 
+from kapitza.base.arrays import Array
 from kapitza.flow.engine import System
 from kapitza.model import symbolic, to_heyoka, top_slopes, translate_steps
 from kapitza.model import time as time_symbol
@@ -73,7 +74,24 @@ def compile_integrator(build: Callable[[], T]) -> T:
     return build()
 
 
-def code_of(compact: bool) -> dict[str, Any]:
+class FunctionArguments(TypedDict, total=False):
+    """Optional arguments of a compiled function.
+
+    A function takes only those that occur in its expressions.
+    """
+
+    pars: Array
+    time: float | Array
+
+
+class CodeOptions(TypedDict):
+    """How heyoka generates the code of an integrator."""
+
+    compact_mode: bool
+    opt_level: int
+
+
+def code_of(compact: bool) -> CodeOptions:
     """How code is generated; in loops the last level of optimisation doubles the compilation and gains nothing."""
     return {"compact_mode": compact, "opt_level": 2 if compact else 3}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from math import floor, pi
-from typing import Any
+from typing import Generic
 
 import numpy as np
 import sympy as sp
@@ -20,7 +20,7 @@ from kapitza.errors import FlowError
 from kapitza.flow.circles import Circles
 from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
 from kapitza.flow.compiled import cached
-from kapitza.flow.engine import Engine, Event, join_events
+from kapitza.flow.engine import D, E, Engine, Event, System, join_events
 from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.shots import Shots
 from kapitza.flow.smooth import SmoothEngine
@@ -52,7 +52,7 @@ Filled = Callable[[Array, int], None]
 
 
 @dataclass(frozen=True)
-class Propagation:
+class Propagation(Generic[D, E]):
     """State at the end of a run and its derivatives.
 
     state: (n,), angles continuous with the start. jacobian: (n, n) ∂x(t1)/∂x(t0). sensitivity: (n, k) ∂x(t1)/∂θ for
@@ -65,11 +65,17 @@ class Propagation:
     state: Array
     jacobian: Array | None
     sensitivity: Array | None
-    log_determinant: Any
-    events: Sequence[Any]
+    log_determinant: D
+    events: Sequence[E]
     turns: NDArray[np.int64]
     followed: int = 0
 
+
+CoreSettings = tuple[Model, tuple[str, ...], float, int]
+"""Arguments of a `Core`: model, names of the sensitivities, tolerance, limit of steps."""
+
+ConstantsKey = tuple[int, tuple[tuple[int, ...], bytes]]
+"""Engine, shape and values of the parameters for which hoisted constants are kept."""
 
 _WITHOUT_VALUES = tuple(f.name for f in fields(Model) if f.name != "parameters")
 
@@ -107,17 +113,17 @@ class Core:
         candidates = () if self.system.is_smooth or self.system.walls else vanishing_candidates(self.system)
         # After the parameters of the model come coefficients of measured signals, which change from piece to piece.
         self._removable = tuple(i for i in candidates if i < len(model.names) and i not in self.wrt_index)
-        self._engines: dict[Any, Engine] = {}
+        self._engines: dict[tuple[int, tuple[bool, ...], tuple[sp.Expr, ...]], Engine] = {}
         self._masses: set[bytes] = set()
         self._held = [i for i in range(len(model.names)) if i not in self.wrt_index]
-        self._constants: tuple[Any, Array] = (None, np.empty(0))
+        self._constants: tuple[ConstantsKey | None, Array] = (None, np.empty(0))
         self._clock: tuple[float | None, Clock | None] = (None, None)
         self._evaluators: dict[int, Evaluator] = {}
         self._merged: dict[float | None, tuple[Array, Array]] = {}
         self._lasting = any(signal.period is None for signal in self._signals)
 
     @property
-    def settings(self) -> tuple[Any, ...]:
+    def settings(self) -> CoreSettings:
         """What another process needs to make the same core."""
         return self._pattern, self.wrt, self.tolerance, self.max_steps
 
@@ -185,7 +191,7 @@ class Core:
             self._masses.clear()
         self._masses.add(key)
 
-    def _engine_of(self, system: Any, observe: tuple[sp.Expr, ...]) -> Engine:
+    def _engine_of(self, system: System, observe: tuple[sp.Expr, ...]) -> Engine:
         key = ("engine", system, self.wrt_index, self.tolerance, observe, self.max_steps)
         if system.is_smooth:
             return cached(key, lambda: SmoothEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
@@ -247,7 +253,7 @@ class Core:
             self._constants = (id(engine), key), numbers
         return np.concatenate((values, numbers), axis=-1)
 
-    def rates(self, states: Array, times: Any, runtime: Array) -> Array:
+    def rates(self, states: Array, times: float | Array, runtime: Array) -> Array:
         """Right-hand side at states (..., n) and local times (...); runtime: parameters and signal coefficients."""
         system, function = self.system, self._rates
         inputs = np.concatenate((states, np.asarray(times)[..., None]), axis=-1)
@@ -299,7 +305,7 @@ class Core:
         vector: Array,
         tangents: bool,
         observe: tuple[sp.Expr, ...] = (),
-    ) -> Propagation:
+    ) -> Propagation[float, Event]:
         """From one state to another, wrapped between the pieces, tangents chained over them."""
         engine, n = self.engine(vector, observe), self.size
         unit = engine.unit if tangents else None
@@ -376,9 +382,9 @@ class Core:
         change: Array,
         before: Array,
         after: Array,
-        start: Any,
-        ends: Any,
-        turns: Any,
+        start: float | Array,
+        ends: float | Array,
+        turns: int | NDArray[np.integer] | Array,
         runtime: Array,
         last: Array | None = None,
     ) -> None:

@@ -8,10 +8,9 @@ segments and cost nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 import heyoka as hy
 import numpy as np
@@ -70,7 +69,7 @@ class Past:
     def end(self) -> float:
         return self.start + self.step * len(self.coefficients)
 
-    def __call__(self, times: Any, derivative: int = 0) -> Array:
+    def __call__(self, times: Reals, derivative: int = 0) -> Array:
         """States (N, n) (or their derivatives) at times inside; one time gives (n,)."""
         wanted = np.atleast_1d(np.asarray(times, float))
         slack = 1e-9 * self.step
@@ -143,11 +142,11 @@ class DelayFlow:
         self._ta = cached(key, lambda: compile_integrator(self._build))
         self.order = self._ta.order
 
-    def _build(self) -> Any:
+    def _build(self) -> hy.taylor_adaptive_dbl:
         system = system_of(self.model)
         probe = hy.taylor_adaptive([(hy.expression("x"), hy.expression("x"))], [0.0], tol=self.tolerance)
         count = probe.order + 1
-        table: dict[Any, Any] = {s: hy.expression(f"s{i}") for i, s in enumerate(system.states)}
+        table = {s: hy.expression(f"s{i}") for i, s in enumerate(system.states)}
         names = len(self.model.names)
         table |= {symbol(name): hy.par[i] for i, name in enumerate(self.model.names)}
         table[time_symbol] = hy.time + hy.par[names]
@@ -162,7 +161,7 @@ class DelayFlow:
         equations = [(hy.expression(f"s{i}"), to_heyoka(f, table)) for i, f in enumerate(system.smooth_rates)]
         return hy.taylor_adaptive(equations, [0.0] * len(equations), tol=self.tolerance, compact_mode=True)
 
-    def trajectory(self, past: Any, t0: float, t1: float, vector: Array) -> Past:
+    def trajectory(self, past: Start, t0: float, t1: float, vector: Array) -> Past:
         """From a state (its past constant), expressions of the past in t, or an earlier trajectory, up to t1."""
         delays = self.delay_values(vector)
         if not t1 >= t0:
@@ -174,7 +173,7 @@ class DelayFlow:
         return self._advance(known, t1, vector, delays)
 
     def sample(
-        self, past: Any, times: Array, vector: Array, after: Callable[[Array, int], None] | None = None
+        self, past: Start, times: Array, vector: Array, after: Callable[[Array, int], None] | None = None
     ) -> Array:
         """States (N, n) at increasing times; only as much of the past is kept as the equation needs.
 
@@ -194,7 +193,8 @@ class DelayFlow:
             # As many samples as fit a stretch of a few thousand segments, one at least.
             step = past.step if isinstance(past, Past) else reach
             last = max(int(np.searchsorted(times, begin + STRETCH * step, side="right")), done + 1)
-            known = self.trajectory(past, float(times[done]) if done == 0 else past.end, float(times[last - 1]), vector)
+            start = past.end if done and isinstance(past, Past) else float(times[done])
+            known = self.trajectory(past, start, float(times[last - 1]), vector)
             states[done:last] = known(times[done:last])
             past, done = known.recent(max(reach, known.end - float(times[last - 1]))), last
             if after is not None:
@@ -235,7 +235,7 @@ class DelayFlow:
             )
         return past
 
-    def _history(self, past: Any, t0: float, delays: Array) -> Past:
+    def _history(self, past: Start, t0: float, delays: Array) -> Past:
         measure = _common_measure(delays)
         count = round(float(delays.max()) / measure)
         values = tuple(float(d) for d in delays)
@@ -247,7 +247,9 @@ class DelayFlow:
         step = measure * count / len(table)
         return Past(t0 - count * measure, step, table, t0, values, states=self.model.states)
 
-    def _expressions(self, past: Mapping[str, Any], t0: float, measure: float, count: int) -> Array:
+    def _expressions(
+        self, past: Mapping[str, float | str | Expression], t0: float, measure: float, count: int
+    ) -> Array:
         """Taylor coefficients of the past given as expressions in t, on `count` segments or a finer grid."""
         unknown = [name for name in past if name not in self.model.states]
         missing = [name for name in self.model.states if name not in past]
@@ -307,7 +309,7 @@ class DelayFlow:
         return past
 
     def _segments(
-        self, past: Past, lags: list[int], t1: float, ta: Any, vector: Array, names: int
+        self, past: Past, lags: list[int], t1: float, ta: hy.taylor_adaptive_dbl, vector: Array, names: int
     ) -> tuple[Array, Array, bool]:
         """New segments (K, n, P + 1) up to t1, the state after them; False when the next needs a shorter step."""
         known = len(past.coefficients)
@@ -373,5 +375,5 @@ def _common_measure(delays: Array) -> float:
     return smallest / common
 
 
-def _listed(values: Any) -> str:
+def _listed(values: Iterable[float]) -> str:
     return ", ".join(f"{v:g}" for v in values)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from kapitza.base.argument_checks import Reals
 from kapitza.base.arrays import Array
 from kapitza.flow.arguments import ArgumentError
 from kapitza.flow.core import Core
@@ -36,7 +36,7 @@ class Dense:
         times = np.linspace(t0, t1, CHECKPOINTS + 1)
         return cls(core, times, core.sample(state, times, vector, tangents=False)[0], vector)
 
-    def __call__(self, times: Any) -> Array:
+    def __call__(self, times: Reals) -> Array:
         wanted = np.atleast_1d(np.asarray(times, float))
         first, last = self.times[0], self.times[-1]
         if not ((wanted >= first) & (wanted <= last)).all():

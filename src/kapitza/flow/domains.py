@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
+import heyoka as hy
 import numpy as np
 import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.flow.engine import Edge, System
-from kapitza.model import Step, Switch, compile_derivatives, compile_expressions, vanishes
+from kapitza.model import Evaluator, Expression, Step, Switch, compile_derivatives, compile_expressions, vanishes
 from kapitza.model import time as time_symbol
+
+Condition = sp.logic.boolalg.Boolean
 
 NEAR_AN_END = 1e-6
 """A motion that fails with a margin below this, relative to what the margin is made of, fails at that end."""
@@ -64,16 +67,28 @@ def _order(edge: Edge) -> tuple[str, ...]:
     return sp.sstr(edge.term), sp.sstr(edge.margin), sp.sstr(edge.watched)
 
 
+class End(NamedTuple):
+    """An end of a term without its guards.
+
+    The fields are those of `Edge`.
+    """
+
+    margin: Expression
+    watched: Expression | None = None
+    exponent: Expression | None = None
+    pole: bool = False
+
+
 class _Search:
     """Walks through expressions; a term inside a Piecewise counts while its condition, on modes, holds."""
 
     def __init__(self, moving: set[sp.Symbol], numbers: dict[sp.Symbol, int]):
         self.moving, self.numbers = moving, numbers
         self.found: set[Edge] = set()
-        self.cut: set[Any] = set()
-        self._seen: set[tuple[Any, Any]] = set()
+        self.cut: set[sp.Basic] = set()
+        self._seen: set[tuple[sp.Basic, Condition]] = set()
 
-    def look(self, expression: Any) -> None:
+    def look(self, expression: sp.Expr) -> None:
         """Find the ends in one expression."""
         # An angle by atan2 jumps by a full turn, which its sine and cosine do not notice.
         self.cut = {
@@ -84,73 +99,83 @@ class _Search:
         self._seen.clear()
         self.walk(expression, sp.true)
 
-    def walk(self, node: Any, holds: Any) -> None:
+    def walk(self, node: Expression, holds: Condition) -> None:
         if (node, holds) in self._seen or self.moving.isdisjoint(node.free_symbols):
             return
         self._seen.add((node, holds))
         if isinstance(node, sp.Piecewise):
             before = holds
-            cases: list[Any] = list(node.args)
+            cases: list[Expression] = list(node.args)
             for case in cases:
                 self.walk(case.expr, sp.And(before, case.cond))
                 before = sp.And(before, sp.Not(case.cond))
             return
-        for margin, watched, exponent, pole in _ends(node):
-            self._keep(node, margin, watched, exponent, pole, holds)
+        if isinstance(node, sp.Expr):
+            for end in _ends(node):
+                self._keep(node, end, holds)
         if node in self.cut:
-            along, across = node.args[1], node.args[0]
-            margin = sp.sqrt(along**2 + across**2) + along
-            self._keep(node, margin, sp.sqrt(margin), None, False, holds)
+            self._keep(node, _cut_of(node), holds)
         for argument in node.args:
             self.walk(argument, holds)
 
-    def _keep(self, term: Any, margin: Any, watched: Any, exponent: Any, pole: bool, holds: Any) -> None:
+    def _keep(self, term: sp.Expr, end: End, holds: Condition) -> None:
+        margin, watched = end.margin, end.watched
         if self.moving.isdisjoint(margin.free_symbols) or margin.is_nonzero:
             return
         if holds is not sp.true:
             margin = sp.Piecewise((margin, holds), (1, True))
             watched = None if watched is None else sp.Piecewise((watched, holds), (1, True))
         watched = None if watched is None else WEIGHT * watched
-        guards = tuple(sorted(self.numbers[m] for m in holds.free_symbols if m in self.numbers))
-        self.found.add(Edge(term, margin, watched, guards, exponent, pole))
+        guards = tuple(sorted(i for mode, i in self.numbers.items() if mode in holds.free_symbols))
+        self.found.add(Edge(term, margin, watched, guards, end.exponent, end.pole))
 
 
-def _ends(node: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
+def _cut_of(angle: Expression) -> End:
+    """Return the end of atan2(y, x) at its cut.
+
+    The cut is y = 0 with x < 0, where √(x² + y²) + x = 0.
+    """
+    across, along = angle.args
+    margin = sp.sqrt(along**2 + across**2) + along
+    return End(margin, sp.sqrt(margin))
+
+
+def _ends(node: sp.Expr) -> Iterator[End]:
     """(margin, watched, exponent, pole) of the ends of one term."""
-    inside: Any = node.args[0] if node.args else None
+    inside: Expression = node.args[0] if node.args else None
     if isinstance(node, sp.Pow):
         yield from _ends_of_power(node)
     elif isinstance(node, sp.log):
-        yield inside, None, None, False
+        yield End(inside)
     elif isinstance(node, (sp.asin, sp.acos)):
         for margin in (1 - inside, 1 + inside):
-            yield margin, sp.sqrt(margin), None, False
+            yield End(margin, sp.sqrt(margin))
     elif isinstance(node, sp.acosh):
-        yield inside - 1, sp.sqrt(inside - 1), None, False
+        yield End(inside - 1, sp.sqrt(inside - 1))
     elif isinstance(node, sp.atanh):
         for margin in (1 - inside, 1 + inside):
-            yield margin, None, None, False
+            yield End(margin)
     elif isinstance(node, sp.tan):
-        yield sp.cos(inside), None, None, True
+        yield End(sp.cos(inside), pole=True)
 
 
-def _ends_of_power(node: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
+def _ends_of_power(node: sp.Pow) -> Iterator[End]:
     base, exponent = node.base, node.exp
     if base.is_number:
         return
     if exponent.is_integer:
         if not exponent.is_nonnegative:
-            yield base, None, None, True
+            yield End(base, pole=True)
         return
     if not exponent.is_number:
         # Its value may be any: both signs are watched, and let pass where it is a whole number.
-        yield base, base, exponent, False
-        yield base, node, exponent, False
+        yield End(base, base, exponent)
+        yield End(base, node, exponent)
         return
     near = Fraction(str(sp.N(exponent, 17))).limit_denominator(LARGEST_DENOMINATOR)
     # b = τⁿ has an analytic power only where n is a multiple of the denominator. An even one leaves b positive, and
     # the power changes its sign; with an odd one b does, or nothing.
-    yield base, base ** (abs(exponent) % 1) if near.denominator % 2 == 0 else base, None, False
+    yield End(base, base ** (abs(exponent) % 1) if near.denominator % 2 == 0 else base)
 
 
 class Domain:
@@ -185,22 +210,22 @@ class Domain:
         return (*self.system.states, time_symbol, *self.system.parameters, *self._modes)
 
     @cached_property
-    def _margins(self) -> Any:
+    def _margins(self) -> Evaluator:
         by, steps = (*self.system.states, time_symbol), self.system.smooth_steps
         return compile_derivatives([e.margin for e in self.system.edges], by, self._inputs, steps=steps)
 
     @cached_property
-    def _rates(self) -> Any:
+    def _rates(self) -> Evaluator:
         return compile_expressions(self.system.smooth_rates, self._inputs, steps=self.system.smooth_steps)
 
     @cached_property
-    def _exponents(self) -> Any:
+    def _exponents(self) -> Evaluator:
         exponents = [sp.Rational(1, 2) if e.exponent is None else e.exponent for e in self.system.edges]
         return compile_expressions(exponents, self._inputs, steps=self.system.smooth_steps)
 
     @cached_property
-    def _activity(self) -> Any:
-        pieces: list[Any] = [e.margin.args[0] if e.guards else None for e in self.system.edges]
+    def _activity(self) -> Evaluator:
+        pieces: list[Expression] = [e.margin.args[0] if e.guards else None for e in self.system.edges]
         active = [sp.Integer(1) if p is None else sp.Piecewise((1, p.cond), (0, True)) for p in pieces]
         return compile_expressions(active, self._modes)
 
@@ -340,7 +365,7 @@ class LastFinite:
     def __init__(self, size: int, state: Array, time: float):
         self.size, self.state, self.time = size, np.array(state), time
 
-    def __call__(self, integrator: Any) -> bool:
+    def __call__(self, integrator: hy.taylor_adaptive_dbl) -> bool:
         if np.isfinite(integrator.time) and np.isfinite(integrator.state[: self.size]).all():
             self.state, self.time = integrator.state[: self.size].copy(), integrator.time
         return True

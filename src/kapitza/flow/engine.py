@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar, overload
 
 import sympy as sp
 
@@ -77,7 +77,7 @@ class System:
     flags: tuple[sp.Symbol, ...] = ()
 
     @property
-    def smooth_expressions(self) -> tuple[Any, ...]:
+    def smooth_expressions(self) -> tuple[sp.Expr, ...]:
         """Everything the smooth rates are made of: the steps, then the rates."""
         return (*(e for _, e in self.smooth_steps), *self.smooth_rates)
 
@@ -131,7 +131,11 @@ class Events(Sequence[Event]):
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Event, ...]: ...
+    def __getitem__(self, index: int | slice) -> Event | tuple[Event, ...]:
         return self._all[index]
 
     def __iter__(self) -> Iterator[Event]:
@@ -140,7 +144,7 @@ class Events(Sequence[Event]):
     def __repr__(self) -> str:
         return repr(self._all)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[tuple[Event, ...]], tuple[tuple[Event, ...]]]:
         return tuple, (self._all,)
 
 
@@ -160,7 +164,44 @@ def join_events(parts: Sequence[tuple[Sequence[Event], float, Array]]) -> Sequen
 
 
 @dataclass(frozen=True)
-class Run:
+class Regime:
+    """Switches that slide and walls in lasting contact.
+
+    stuck: switches whose surface holds the motion; contact: walls that hold it.
+    """
+
+    stuck: tuple[int, ...] = ()
+    contact: tuple[int, ...] = ()
+
+    @property
+    def collapses(self) -> bool:
+        """Return whether the motion is confined to a surface.
+
+        The tangent map is then singular.
+        """
+        return bool(self.stuck or self.contact)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Where a run has ended.
+
+    Modes and regime hold for a run that continues from there with the same parameters.
+    sides: of the observed surfaces, 0 where not known.
+    """
+
+    parameters: Array
+    modes: Array
+    regime: Regime
+    sides: Array
+
+
+D = TypeVar("D", float, Array)
+E = TypeVar("E", Event, Sequence[Event])
+
+
+@dataclass(frozen=True)
+class Run(Generic[D, E]):
     """What one call of an engine gives; with `run_many` every array has a leading batch axis.
 
     state: (n,); tangents: (n, n + k) or None; grid_states: (N, n) or None; grid_tangents: (N, n, n + k) or None.
@@ -175,9 +216,9 @@ class Run:
     tangents: Array | None = None
     grid_states: Array | None = None
     grid_tangents: Array | None = None
-    events: Sequence[Any] = ()
-    log_determinant: Any = float("nan")
-    memory: Any = field(default=None, repr=False)
+    events: Sequence[E] = ()
+    log_determinant: D | float = float("nan")
+    memory: Memory | None = field(default=None, repr=False)
     rates: Array | None = None
     grid_rates: Array | None = None
 
@@ -208,8 +249,8 @@ class Engine(Protocol):
         t1: float,
         parameters: Array,
         grid: Array | None = None,
-        memory: Any = None,
-    ) -> Run:
+        memory: Memory | None = None,
+    ) -> Run[float, Event]:
         """From state (n,) at t0 to t1; grid (N,) are times from t0 on in the direction of t1, samples come back."""
         ...
 
@@ -222,6 +263,6 @@ class Engine(Protocol):
         t0: Array,
         t1: Array,
         parameters: Array,
-    ) -> Run:
+    ) -> Run[Array, Sequence[Event]]:
         """B runs at once: states (B, n), tangents (B, n, n + k), t0 and t1 (B,), parameters (B, npar)."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import sympy as sp
@@ -16,7 +16,7 @@ from kapitza.base.workers import Executor
 from kapitza.errors import ModelError
 from kapitza.flow import arguments
 from kapitza.flow.arguments import Parameters, State
-from kapitza.flow.batch import advance_many
+from kapitza.flow.batch import Many, advance_many
 from kapitza.flow.clock import PeriodLaw
 from kapitza.flow.columns import Blocks
 from kapitza.flow.compiled import count_builds
@@ -24,6 +24,7 @@ from kapitza.flow.core import Core, Propagation, core_of
 from kapitza.flow.delayed import DelayFlow, Past, Start
 from kapitza.flow.dense import Dense
 from kapitza.flow.device import propagate_on_device, strobe_on_device
+from kapitza.flow.engine import Event
 from kapitza.flow.lanes import sample_lanes
 from kapitza.flow.projection import projected_samples
 from kapitza.flow.section import Crossings, find_crossings
@@ -89,7 +90,7 @@ class Flow:
             "tangents."
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Flow], tuple[Model, tuple[str, ...], float, int]]:
         # Compiled code does not travel to other processes; there it is compiled again, or found compiled.
         return Flow, (self.model, self.wrt, self.tolerance, self._steps)
 
@@ -105,7 +106,7 @@ class Flow:
 
     def propagate(
         self, x: Start, t0: float, t1: float, parameters: Parameters = None, tangents: bool = True
-    ) -> Propagation:
+    ) -> Propagation[float, Event]:
         """From x at t0 to t1 (earlier or later), with tangents unless they are not wanted."""
         vector = arguments.parameter_vector(self.model, parameters)
         t0, t1 = arguments.instant("t0", t0), arguments.instant("t1", t1)
@@ -127,7 +128,7 @@ class Flow:
         processes: int | Executor | None = None,
         throw: bool = True,
         device: Literal["cuda"] | None = None,
-    ) -> Propagation:
+    ) -> Many:
         """Many runs at once: X (B, n), t0 and t1 scalars or (B,), parameters one set or (B, npar).
 
         processes: how many work, this one included, or a concurrent.futures.Executor whose workers can import kapitza.
@@ -142,7 +143,7 @@ class Flow:
         if device is not None and count:
             arguments.refuse_both(processes, device)
 
-            def follow(rows: NDArray[np.intp]) -> Propagation:
+            def follow(rows: NDArray[np.intp]) -> Many:
                 return advance_many(self.core, states[rows], begin[rows], end[rows], vectors[rows], tangents)
 
             result = propagate_on_device(self.core, self.model, states, begin, end, vectors, tangents, follow)
@@ -175,7 +176,7 @@ class Flow:
         """States (B, m, n) of `trajectories` alone: a fraction of the work where nothing is differentiated."""
         return sample_lanes(self.core, *self._many_times(X, times, parameters), refuse=refuse, bare=True)[0]
 
-    def _many_times(self, X: Any, times: Any, parameters: Any) -> tuple[Array, Array, Array]:
+    def _many_times(self, X: Reals, times: Reals, parameters: Parameters) -> tuple[Array, Array, Array]:
         states = arguments.state_rows(self.model, X)
         vectors = arguments.parameter_rows(self.model, parameters, len(states))
         instants = np.asarray(times, float)
@@ -276,8 +277,9 @@ class Flow:
         """
         if self._delayed is not None:
             raise self._no_state("rates")
-        one = isinstance(X, Mapping) or arguments.numbers("States", X).ndim == 1
-        rows = arguments.state_vector(self.model, X)[None] if one else arguments.state_rows(self.model, X)
+        given = arguments.state_vector(self.model, X) if isinstance(X, Mapping) else arguments.numbers("States", X)
+        one = given.ndim == 1
+        rows = arguments.state_vector(self.model, given)[None] if one else arguments.state_rows(self.model, given)
         if isinstance(parameters, np.ndarray) and parameters.ndim == 2:
             sets = arguments.parameter_rows(self.model, parameters, len(rows)).T
         else:

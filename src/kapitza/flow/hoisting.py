@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import sympy as sp
 
 from kapitza.flow.engine import System
-from kapitza.model import Evaluator, compile_expressions, symbol
+from kapitza.model import Evaluator, Expression, compile_expressions, symbol
 
 
 @lru_cache(maxsize=256)
@@ -59,14 +58,14 @@ class _Hoist:
         self.known: dict[sp.Basic, sp.Basic] = {}
         self.steps: dict[sp.Basic, sp.Basic] = {}
         """Steps that turned out to be constants."""
-        self._symbols: dict[Any, frozenset[Any]] = {}
+        self._symbols: dict[sp.Basic, frozenset[sp.Symbol]] = {}
 
-    def __call__(self, node: Any) -> Any:
+    def __call__(self, node: Expression) -> Expression:
         if node not in self.known:
             self.known[node] = self.rewrite(node)
         return self.known[node]
 
-    def rewrite(self, node: Any) -> Any:
+    def rewrite(self, node: Expression) -> Expression:
         if not node.args or not self.symbols(node):
             return node
         if self.is_constant(node):
@@ -83,7 +82,7 @@ class _Hoist:
     def is_constant(self, node: sp.Basic) -> bool:
         return bool(self.symbols(node)) and self.symbols(node) <= self.constant
 
-    def symbols(self, node: Any) -> frozenset[Any]:
+    def symbols(self, node: sp.Basic) -> frozenset[sp.Symbol]:
         """The symbols in a node; SymPy would gather them anew at every level."""
         found = self._symbols.get(node)
         if found is None:

@@ -6,7 +6,6 @@ import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import heyoka as hy
 import numpy as np
@@ -137,7 +136,7 @@ def _run(
         np.zeros((len(starts), LANES), bool),
     )
 
-    def go(start: Array, instants: Array, out: Array) -> Any:
+    def go(start: Array, instants: Array, out: Array) -> bool | NDArray[np.bool_]:
         """Write the samples (m, q, lanes) of one batch; which members arrived."""
         state[:] = start
         integrator.set_time(instants[0])
@@ -246,10 +245,10 @@ def _one_by_one(
     return result, arrived
 
 
-def _integrator(engine: SmoothEngine, columns: int) -> Any:
+def _integrator(engine: SmoothEngine, columns: int) -> hy.taylor_adaptive_batch_dbl:
     wrt = engine.wrt if columns else None
 
-    def build() -> Any:
+    def build() -> hy.taylor_adaptive_batch_dbl:
         written = equations(engine.system) if wrt is None else with_tangents(engine.system, wrt)
         return hy.taylor_adaptive_batch(
             written,

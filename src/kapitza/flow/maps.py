@@ -16,7 +16,7 @@ from kapitza.errors import FlowError, ModelError, shown
 from kapitza.flow import arguments
 from kapitza.flow.arguments import ArgumentError, Parameters, State
 from kapitza.flow.core import Filled
-from kapitza.model import Model, compile_expressions, symbol
+from kapitza.model import Evaluator, Model, compile_expressions, symbol
 
 QUAD_DIGITS = 34
 """Decimal digits of quadruple precision (IEEE 754 binary128)."""
@@ -90,7 +90,7 @@ class Map:
         """∂x_steps/∂θ for the names in `wrt`, (n, k)."""
         return self._tangents(x, steps, parameters)[:, self.size :]
 
-    def _tangents(self, x: Any, steps: int, parameters: Parameters) -> Array:
+    def _tangents(self, x: State, steps: int, parameters: Parameters) -> Array:
         """[J S] as the product of the matrices [[J_i, B_i], [0, 1]] of single steps, multiplied pairwise."""
         steps = arguments.whole("steps", steps, 0)
         n, k = self.size, len(self.wrt)
@@ -110,12 +110,12 @@ class Map:
         return [symbol(s) for s in self.model.states]
 
     @cached_property
-    def _unrolled(self) -> Any:
+    def _unrolled(self) -> _Unrolled:
         """The next UNROLLED states at once."""
         return _Unrolled(self.model)
 
     @cached_property
-    def _derivatives(self) -> Any:
+    def _derivatives(self) -> Evaluator:
         by = [*self._symbols, *(symbol(name) for name in self.wrt)]
         entries = [sp.diff(f, s) for f in self.model.structure.rates for s in by]
         return compile_expressions(entries, self.model.states, self.model.names)
@@ -131,7 +131,7 @@ class Map:
                 "check the start and the parameters."
             )
 
-    def _iterate_precisely(self, x: Any, steps: int, parameters: Any, precision: str | int) -> Array:
+    def _iterate_precisely(self, x: Anything, steps: int, parameters: Anything, precision: str | int) -> Array:
         if precision == "quad":
             digits = QUAD_DIGITS
         elif isinstance(precision, int) and precision >= 1:
@@ -163,7 +163,7 @@ class Map:
         return result
 
 
-def _precise(name: str, values: Any) -> list[Any]:
+def _precise(name: str, values: Anything) -> list[Any]:
     """Return numbers with all their digits, from numbers, decimal strings or mpmath numbers."""
     try:
         if isinstance(values, str):

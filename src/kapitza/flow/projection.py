@@ -7,17 +7,18 @@ steps along the gradients: δ = -Gᵀ (G Gᵀ)⁻¹ (Θ(y) - c) with G = ∂Θ/�
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from kapitza.base.argument_checks import Reals
 from kapitza.base.arrays import Array
 from kapitza.base.cures import Fit, Give
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
+from kapitza.flow.arguments import Parameters
 from kapitza.flow.core import TURN, Core, Filled
-from kapitza.model import Model, Structure, compile_expressions, symbol, time
+from kapitza.model import Evaluator, Model, Structure, compile_expressions, symbol, time
 
 ITERATIONS = 8
 """Newton steps onto the invariants: integrated states are so near that two or three suffice."""
@@ -33,7 +34,7 @@ LARGEST_DRIFT = 1e-8
 """Drift between two restarts, relative to the largest term of Θ, that no rounding explains (say, a lossy impact)."""
 
 
-def invariants(model: Model, X: Any, parameters: Any = None) -> Array:
+def invariants(model: Model, X: Reals, parameters: Parameters = None) -> Array:
     """Values (N, m) of the model's invariants at states X (N, n)."""
     _require_invariants(model)
     vector = arguments.parameter_vector(model, parameters)
@@ -41,7 +42,7 @@ def invariants(model: Model, X: Any, parameters: Any = None) -> Array:
     return _compiled(model.structure)[0](np.ascontiguousarray(rows.T), vector).T
 
 
-def project(model: Model, X: Any, values: Any, parameters: Any = None) -> Array:
+def project(model: Model, X: Reals, values: Reals, parameters: Parameters = None) -> Array:
     """States (N, n) (or one, (n,)) moved to the nearest point where the invariants have these values (m,)."""
     _require_invariants(model)
     vector = arguments.parameter_vector(model, parameters)
@@ -106,7 +107,7 @@ def projected_samples(
 
 
 @lru_cache(maxsize=64)
-def _compiled(structure: Structure) -> tuple[Any, Any, Any]:
+def _compiled(structure: Structure) -> tuple[Evaluator, Evaluator, Evaluator]:
     """Invariants, their gradients (row-major), and the size of the largest term of each."""
     expressions = list(structure.invariants.values())
     gradients = [sp.diff(e, symbol(s)) for e in expressions for s in structure.states]
@@ -120,7 +121,7 @@ def _compiled(structure: Structure) -> tuple[Any, Any, Any]:
 
 
 @lru_cache(maxsize=64)
-def _powers(structure: Structure) -> Any:
+def _powers(structure: Structure) -> Evaluator:
     """dΘ/dt of every invariant along the equations, then the sum of the moduli of its terms."""
     totals, sizes = [], []
     for expression in structure.invariants.values():

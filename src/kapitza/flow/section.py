@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -14,6 +13,7 @@ from kapitza.base import checks
 from kapitza.base.arrays import Array
 from kapitza.errors import EventError, FlowError, ModelError, nearest_name
 from kapitza.flow import arguments
+from kapitza.flow.arguments import State
 from kapitza.flow.core import Core
 from kapitza.flow.engine import Event
 from kapitza.model import compile_expressions, parse_expression, symbol
@@ -48,7 +48,7 @@ class Crossings:
 
 def find_crossings(
     core: Core,
-    x: Any,
+    x: State,
     surface: sp.Expr | str,
     crossings: int,
     direction: int,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import floor, pi
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class Shots:
         self._core, self._engine = core, engine
         self._runtime = core.runtime(engine, vector, None).copy()
         # One parameter, the usual case, is reached by its number: several times faster than by a list.
-        self._places: Any = core.wrt_index[0] if len(core.wrt_index) == 1 else list(core.wrt_index)
+        self._places: int | list[int] = core.wrt_index[0] if len(core.wrt_index) == 1 else list(core.wrt_index)
         self._turning = np.flatnonzero(core.angles).tolist()
         local = t0 - floor(t0 / period) * period
         self._whole = local, local + (t1 - t0)

@@ -6,8 +6,7 @@ out, at every start and at every crossing anew: nothing of an earlier run is use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import heyoka as hy
 import numpy as np
@@ -16,10 +15,10 @@ from numpy.typing import NDArray
 
 from kapitza.base.arrays import Array, Flags
 from kapitza.errors import EventError
-from kapitza.flow.compiled import full_table
+from kapitza.flow.compiled import FunctionArguments, full_table
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import Edge, System, described
-from kapitza.model import FLAT, to_heyoka
+from kapitza.model import FLAT, Expression, to_heyoka
 from kapitza.model import time as time_symbol
 
 ON_SURFACE = 1e-13
@@ -56,7 +55,7 @@ class Sides:
         rates = [row[-1] + sum(d * f for d, f in zip(row, system.smooth_rates, strict=False)) for row in slopes]
         inputs = [table[s] for s in system.states]
 
-        def compiled(expressions: Any) -> Any:
+        def compiled(expressions: Iterable[Expression]) -> hy.cfunc_dbl:
             return hy.cfunc([to_heyoka(e, table) for e in expressions], vars=inputs)
 
         self._functions = compiled(s.function for s in system.switches)
@@ -303,8 +302,8 @@ class Sides:
                 "Tighten the tolerance of the flow."
             )
 
-    def _evaluate(self, function: Any, states: Array, times: Array, runtime: Array) -> Array:
-        arguments = {}
+    def _evaluate(self, function: hy.cfunc_dbl, states: Array, times: Array, runtime: Array) -> Array:
+        arguments: FunctionArguments = {}
         if function.nparams:
             arguments["pars"] = np.ascontiguousarray(runtime[: function.nparams])
         if function.is_time_dependent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from kapitza.model import Model
 
 if TYPE_CHECKING:
     from kapitza.data import Record
+
+
+Noise = float | Mapping[str, float]
 
 
 def simulate(
@@ -106,7 +109,7 @@ def simulate(
     return record.with_attributes(status=task.status.name) if task.interrupted else record
 
 
-def _unit_record(unit: Unit, x0: Any, t: Any, noise: Any, seed: int | None) -> Record:
+def _unit_record(unit: Unit, x0: Start | None, t: Reals | None, noise: Noise, seed: int | None) -> Record:
     from kapitza.data import Record, measure
 
     if t is None:
@@ -116,16 +119,17 @@ def _unit_record(unit: Unit, x0: Any, t: Any, noise: Any, seed: int | None) -> R
     found = unit.run(times, {name: checks.number(f'"{name}"', value) for name, value in values.items()})
     units = {name: unit.units.get(name, "") for name in found}
     record = Record.from_arrays(times, found, units=units, name=unit.name, source="unit")
-    if np.ndim(noise) == 0 and not isinstance(noise, dict) and not noise:
+    if _is_quiet(noise):
         return record
     return measure(record, noise=noise, seed=seed)
 
 
 def _work(
-    model: Model, start: Any, t: Any, periods: int | None, samples_per_period: int
+    model: Model, start: Start, t: Reals | None, periods: int | None, samples_per_period: int
 ) -> tuple[Array, float | None, Callable[[Filled], Array]]:
     """Times of the samples, the excitation period, and the run that gives the states there."""
     if model.is_map:
+        assert periods is not None
         steps = whole("periods", periods, 1)
         return np.arange(steps + 1, dtype=float), None, lambda after: Map(model).iterate(start, steps, after=after)
     flow = Flow(model)
@@ -139,6 +143,7 @@ def _work(
             raise unforced(model)
         times = instants(0.0, period, each, count)
         return times, period, lambda after: strobe(core, start, count, each, model.vector, 0.0, after).states
+    assert t is not None
     times = increasing_times(t)
     state = state_vector(model, start)
     if model.invariants:
@@ -147,10 +152,11 @@ def _work(
 
 
 def _with_delays(
-    model: Model, flow: Flow, past: Any, t: Any, periods: int | None, samples_per_period: int
+    model: Model, flow: Flow, past: Start, t: Reals | None, periods: int | None, samples_per_period: int
 ) -> tuple[Array, float | None, Callable[[Filled], Array]]:
     period = flow.period()
     if periods is None:
+        assert t is not None
         times = increasing_times(t)
     elif period is None:
         raise unforced(model)
@@ -171,7 +177,11 @@ def start_of(model: Model) -> Array:
     return np.array([float(model.start[name]) for name in model.states])
 
 
-def _record(model: Model, times: Array, states: Array, period: float | None, noise: Any, seed: int | None) -> Record:
+def _is_quiet(noise: Noise) -> bool:
+    return not isinstance(noise, Mapping) and np.ndim(noise) == 0 and not noise
+
+
+def _record(model: Model, times: Array, states: Array, period: float | None, noise: Noise, seed: int | None) -> Record:
     # Loaded here: a flow alone should not pay the memory of labelled arrays.
     from kapitza.data import Record, measure
 
@@ -187,6 +197,6 @@ def _record(model: Model, times: Array, states: Array, period: float | None, noi
         name=model.name,
         source="simulated",
     )
-    if np.ndim(noise) == 0 and not isinstance(noise, dict) and not noise:
+    if _is_quiet(noise):
         return record
     return measure(record, noise=noise, seed=seed)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import heyoka as hy
 import numpy as np
@@ -22,6 +22,7 @@ from kapitza.errors import EventError, FlowError
 from kapitza.flow.columns import MOST_TANGENTS, Columns
 from kapitza.flow.compiled import (
     LARGEST_UNROLLED_LANES,
+    Equations,
     cached,
     code_of,
     compile_integrator,
@@ -32,11 +33,13 @@ from kapitza.flow.compiled import (
     with_tangents,
 )
 from kapitza.flow.domains import Domain, LastFinite
-from kapitza.flow.engine import Edge, Event, Run, System, described
+from kapitza.flow.engine import Edge, Event, Memory, Run, System, described
 from kapitza.flow.sides import Sides
 from kapitza.model import to_heyoka
 
-(_getrf,) = cast(Sequence[Any], get_lapack_funcs(("getrf",), dtype=np.float64))
+Factorise = Callable[[Array], tuple[Array, NDArray[np.int32], int]]
+
+(_getrf,) = cast(Sequence[Factorise], get_lapack_funcs(("getrf",), dtype=np.float64))
 
 STEP_LIMIT = 100_000
 """Taylor steps after which a run is given up; a smooth motion takes a few in each oscillation."""
@@ -69,7 +72,7 @@ class _SetMode:
     def __init__(self, switch: int, sides: Sides):
         self.switch, self.sides = switch, sides
 
-    def __call__(self, integrator: Any, sign: int) -> bool:
+    def __call__(self, integrator: hy.taylor_adaptive_dbl, sign: int) -> bool:
         step = integrator.last_h
         _standing.events = _standing.events + 1 if step == 0.0 else 0
         if _standing.events > EVENTS_AT_ONCE:
@@ -88,7 +91,7 @@ class _SetModeOfLane:
     def __init__(self, switch: int, sides: Sides):
         self.switch, self.sides = switch, sides
 
-    def __call__(self, integrator: Any, sign: int, lane: int) -> bool:
+    def __call__(self, integrator: hy.taylor_adaptive_batch_dbl, sign: int, lane: int) -> bool:
         step = integrator.last_h[lane]
         _standing.lanes[lane] = _standing.lanes[lane] + 1 if step == 0.0 else 0
         if _standing.lanes[lane] > EVENTS_AT_ONCE:
@@ -108,7 +111,7 @@ class _PassEdge:
     def __init__(self, edge: Edge, sides: Sides | None, domain: Domain):
         self.edge, self.sides, self.domain = edge, sides, domain
 
-    def __call__(self, integrator: Any, sign: int) -> bool:
+    def __call__(self, integrator: hy.taylor_adaptive_dbl, sign: int) -> bool:
         forward = 1.0 if integrator.last_h >= 0 else -1.0
         state, runtime = integrator.state[: self.domain.size], integrator.pars
         if self.sides is None:
@@ -119,7 +122,7 @@ class _PassEdge:
         return goes_on
 
 
-def _enter(sides: Sides, integrator: Any) -> None:
+def _enter(sides: Sides, integrator: hy.taylor_adaptive_dbl) -> None:
     if not sides.has_entries:
         return
     time = integrator.time
@@ -134,7 +137,7 @@ class _NoteCrossing:
     def __init__(self, index: int, size: int):
         self.index, self.size = index, size
 
-    def __call__(self, integrator: Any, time: float, sign: int) -> None:
+    def __call__(self, integrator: hy.taylor_adaptive_dbl, time: float, sign: int) -> None:
         integrator.update_d_output(time)
         state = integrator.d_output[: self.size].copy()
         _crossings.events.append(Event(float(time), "crossing", self.index, int(sign), state))
@@ -163,9 +166,9 @@ class SmoothEngine:
         """Tangents of a system that is too large to have them all in one program."""
         if self.size * self.columns > MOST_TANGENTS and self.is_plain:
             self.by_columns = Columns(system, self.wrt, tolerance, max_steps)
-        self._scalar: dict[tuple[int, bool, bool], Any] = {}
-        self._views: dict[tuple[int, bool], tuple[Any, Array, Array]] = {}
-        self._lanes: dict[tuple[int, bool], Any] = {}
+        self._scalar: dict[tuple[int, bool, bool], hy.taylor_adaptive_dbl] = {}
+        self._views: dict[tuple[int, bool], tuple[hy.taylor_adaptive_dbl, Array, Array]] = {}
+        self._lanes: dict[tuple[int, bool], hy.taylor_adaptive_batch_dbl] = {}
 
     def run(
         self,
@@ -175,8 +178,8 @@ class SmoothEngine:
         t1: float,
         parameters: Array,
         grid: Array | None = None,
-        memory: Any = None,
-    ) -> Run:
+        memory: Memory | None = None,
+    ) -> Run[float, Event]:
         n = self.size
         if tangents is not None and self.by_columns is not None and t1 != t0:
             return self._run_by_columns(self.by_columns, state, tangents, t0, t1, parameters, grid)
@@ -218,7 +221,7 @@ class SmoothEngine:
         t1: float,
         parameters: Array,
         grid: Array | None,
-    ) -> Run:
+    ) -> Run[float, Event]:
         given = np.empty(0) if grid is None else np.asarray(grid, float)
         # Times of the run: the start, those of the grid behind it, the end; `places` says where those of the grid are.
         times, places = np.unique(np.concatenate(([t0], given, [t1])), return_inverse=True)
@@ -263,7 +266,7 @@ class SmoothEngine:
         end = now.copy()
         return end[:n], end[n:].reshape(n, self.columns)
 
-    def _memory(self, tangents: bool) -> tuple[Any, Array, Array]:
+    def _memory(self, tangents: bool) -> tuple[hy.taylor_adaptive_dbl, Array, Array]:
         """The integrator of this thread with views of its state and parameters, which stay where they are."""
         place = threading.get_ident(), tangents
         found = self._views.get(place)
@@ -281,7 +284,9 @@ class SmoothEngine:
         """Errors are relative to the largest number, be it a state or a tangent."""
         return False
 
-    def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
+    def run_many(
+        self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array
+    ) -> Run[Array, Sequence[Event]]:
         count = len(states)
         if tangents is not None and self.by_columns is not None:
             return self._run_many_by_columns(self.by_columns, states, tangents, t0, t1, parameters)
@@ -301,7 +306,13 @@ class SmoothEngine:
         return self._ended(ends, tangents)
 
     def _run_packed(
-        self, integrator: Any, states: Array, tangents: bool, t0: Array, t1: Array, parameters: Array
+        self,
+        integrator: hy.taylor_adaptive_batch_dbl,
+        states: Array,
+        tangents: bool,
+        t0: Array,
+        t1: Array,
+        parameters: Array,
     ) -> Array:
         """Ends (B, n) or (B, n (1 + columns)) of a system that `is_plain`.
 
@@ -340,7 +351,7 @@ class SmoothEngine:
 
     def _run_many_by_columns(
         self, by_columns: Columns, states: Array, tangents: Array, t0: Array, t1: Array, parameters: Array
-    ) -> Run:
+    ) -> Run[Array, Sequence[Event]]:
         count, n = states.shape
         ends = np.full((count, n * (1 + self.columns)), np.nan)
         for first in range(0, count, LANES):
@@ -355,7 +366,7 @@ class SmoothEngine:
                 ends[first:last] = self._one_by_one(states, True, t0, t1, parameters, members[: last - first])
         return self._ended(ends, tangents)
 
-    def _ended(self, ends: Array, tangents: Array | None) -> Run:
+    def _ended(self, ends: Array, tangents: Array | None) -> Run[Array, Sequence[Event]]:
         """Runs that end in the rows (B, n) or (B, n (1 + columns))."""
         count, n = len(ends), self.size
         nothing = ((),) * count
@@ -374,7 +385,7 @@ class SmoothEngine:
         return result
 
     def _start(
-        self, integrator: Any, state: Array, t0: float, t1: float, parameters: Array
+        self, integrator: hy.taylor_adaptive_dbl, state: Array, t0: float, t1: float, parameters: Array
     ) -> NDArray[np.bool_] | None:
         """Load a start; which switches (switches,) it rests on, None when on none."""
         n = self.size
@@ -406,7 +417,7 @@ class SmoothEngine:
         t1: float,
         parameters: Array,
         resting: NDArray[np.bool_],
-    ) -> Any:
+    ) -> hy.taylor_adaptive_dbl:
         """An integrator loaded with a start that rests on switching surfaces; ahead: the first time of interest.
 
         Where a surface holds the motion (an equilibrium, a symmetric motion) its crossing is not looked for, as it
@@ -448,7 +459,9 @@ class SmoothEngine:
         watched[:] = 1.0
         return chosen
 
-    def _sample(self, integrator: Any, t0: float, state: Array, grid: Array) -> tuple[Array, Any]:
+    def _sample(
+        self, integrator: hy.taylor_adaptive_dbl, t0: float, state: Array, grid: Array
+    ) -> tuple[Array, hy.taylor_outcome]:
         """States (with tangents) at the times of the grid, those at t0 the start itself; and how the run ended."""
         given = int(grid[0] == t0)
         times = np.concatenate(([integrator.time], grid[given:]))
@@ -461,7 +474,9 @@ class SmoothEngine:
         samples[0, self.size :] = self._unit[: samples.shape[1] - self.size]
         return samples, result[0]
 
-    def _run_lanes(self, integrator: Any, states: Array, t0: Array, t1: Array, parameters: Array) -> Array | None:
+    def _run_lanes(
+        self, integrator: hy.taylor_adaptive_batch_dbl, states: Array, t0: Array, t1: Array, parameters: Array
+    ) -> Array | None:
         """One batch; None when a member stopped early, which stops the others as well, or lost a crossing."""
         n = self.size
         now, runtime = integrator.state, integrator.pars
@@ -507,7 +522,13 @@ class SmoothEngine:
         return rows
 
     def _require_finish(
-        self, integrator: Any, outcome: Any, start: Array, t0: float, t1: float, parameters: Array
+        self,
+        integrator: hy.taylor_adaptive_dbl,
+        outcome: hy.taylor_outcome,
+        start: Array,
+        t0: float,
+        t1: float,
+        parameters: Array,
     ) -> None:
         if outcome == _finished:
             return
@@ -537,7 +558,7 @@ class SmoothEngine:
             "check the parameters and the start."
         )
 
-    def _integrator(self, tangents: bool, selective: bool = False) -> Any:
+    def _integrator(self, tangents: bool, selective: bool = False) -> hy.taylor_adaptive_dbl:
         """The scalar integrator; a selective one looks only for the switches whose flags, after the modes, are 1."""
         place = threading.get_ident(), tangents, selective
         found = self._scalar.get(place)
@@ -547,17 +568,17 @@ class SmoothEngine:
             self._scalar[place] = found
         return found
 
-    def _batch(self, tangents: bool) -> Any:
+    def _batch(self, tangents: bool) -> hy.taylor_adaptive_batch_dbl:
         place = threading.get_ident(), tangents
         if place not in self._lanes:
             key = ("smooth batch", self.system, self.wrt if tangents else None, self.tolerance)
             self._lanes[place] = cached(key, lambda: compile_integrator(lambda: self._build_batch(tangents)))
         return self._lanes[place]
 
-    def _equations(self, tangents: bool) -> Any:
+    def _equations(self, tangents: bool) -> Equations:
         return with_tangents(self.system, self.wrt) if tangents else equations(self.system)
 
-    def _surfaces(self, selective: bool = False) -> list[Any]:
+    def _surfaces(self, selective: bool = False) -> list[hy.expression]:
         """The switching functions; one that is not watched, or vanishes altogether (mode 0), is 1."""
         table = symbol_table(self.system)
         modes = {switch.mode for switch in self.system.switches}
@@ -573,12 +594,12 @@ class SmoothEngine:
         flags = [hy.par[self.parameters + len(surfaces) + i] for i in range(len(surfaces))]
         return [flag * s + (1.0 - flag) for flag, s in zip(flags, surfaces, strict=True)]
 
-    def ends(self) -> list[Any]:
+    def ends(self) -> list[hy.expression]:
         """What is watched at the ends of terms. These events come after the switches."""
         table = full_table(self.system)
         return [to_heyoka(edge.watched, table) for edge in self._domain.watched]
 
-    def _build(self, tangents: bool, selective: bool) -> Any:
+    def _build(self, tangents: bool, selective: bool) -> hy.taylor_adaptive_dbl:
         table = symbol_table(self.system)
         functions = self._surfaces(selective)
         switches = [
@@ -599,7 +620,7 @@ class SmoothEngine:
             nt_events=surfaces,
         )
 
-    def _build_batch(self, tangents: bool) -> Any:
+    def _build_batch(self, tangents: bool) -> hy.taylor_adaptive_batch_dbl:
         functions = self._surfaces()
         switches = [
             hy.t_event_batch(s, callback=_SetModeOfLane(i, self._sides))

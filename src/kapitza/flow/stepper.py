@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import heyoka as hy
 import numpy as np
@@ -13,7 +13,7 @@ import sympy as sp
 from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.errors import FlowError, ModelError
-from kapitza.flow.compiled import cached, compile_integrator, equations, full_table, is_short
+from kapitza.flow.compiled import FunctionArguments, cached, compile_integrator, equations, full_table, is_short
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import Engine, System, described
 from kapitza.flow.events import EventEngine
@@ -25,6 +25,9 @@ from kapitza.model import Model, symbol, to_heyoka
 from kapitza.model import time as time_symbol
 
 _whole = hy.taylor_outcome.time_limit
+
+Numbers: TypeAlias = "memoryview[Any]"
+"""Numbers of an array, each read and written without the cost of an array."""
 
 Looked = tuple[list[float], list[float]]
 """Values of the switching functions and margins at a state, and their rates."""
@@ -77,7 +80,7 @@ class Stepper:
         self._state = np.zeros(self.size)
         self.load(model.vector)
 
-    def _build(self) -> Any:
+    def _build(self) -> hy.taylor_adaptive_dbl:
         written = equations(self.system)
         compact = not is_short(self.system, written)
         return hy.taylor_adaptive(written, [0.0] * self.size, tol=self.tolerance, compact_mode=compact)
@@ -94,7 +97,7 @@ class Stepper:
         return self._state
 
     @property
-    def view(self) -> memoryview[Any]:
+    def view(self) -> Numbers:
         """The current state between `begin` and `release`; for a few numbers much quicker to read than an array."""
         return self._view
 
@@ -116,7 +119,7 @@ class Stepper:
         if self._near is not None and not self.system.walls:
             self._planes = self._near.planes(ta.pars)
 
-    def step(self, values: Array | memoryview[Any], length: float) -> None:
+    def step(self, values: Array | Numbers, length: float) -> None:
         """Advance by `length` seconds with these held values."""
         self._window[:] = values[: len(self._window)] if self._partial else values
         if self._engine is not None:
@@ -129,7 +132,7 @@ class Stepper:
         if done != length and outcome != _whole:
             self._finish(outcome, length, done)
 
-    def _beside_planes(self, planes: _Planes, values: Array | memoryview[Any], length: float) -> None:
+    def _beside_planes(self, planes: _Planes, values: Array | Numbers, length: float) -> None:
         """A step of a model whose switching functions and margins are linear in the states."""
         start, near, known = self._view.tolist(), self._near, self._known
         time = self._now
@@ -196,7 +199,7 @@ class Stepper:
             self._view[i] = value
         self._ta.time = time
 
-    def _careful(self, values: Array | memoryview[Any], length: float) -> None:
+    def _careful(self, values: Array | Numbers, length: float) -> None:
         near, pars, state = self._near, self._pars, self._state
         start, time = state.copy(), self._ta.time
         if near is not None and not self.system.walls:
@@ -212,7 +215,7 @@ class Stepper:
                     return
         self._located(start, time, values, length)
 
-    def _located(self, start: Array, time: float, values: Array | memoryview[Any], length: float) -> None:
+    def _located(self, start: Array, time: float, values: Array | Numbers, length: float) -> None:
         """The step by the engine that locates events."""
         assert self._engine is not None
         self._runtime[self._first : self._last] = values
@@ -229,7 +232,7 @@ class Stepper:
             whole = self._ta.propagate_for(length - done, max_steps=1000)[0] == _whole
         return whole and bool(np.isfinite(self._state).all())
 
-    def _finish(self, outcome: Any, length: float, done: float) -> None:
+    def _finish(self, outcome: hy.taylor_outcome, length: float, done: float) -> None:
         """The rest of a step that was too long for one Taylor polynomial."""
         ta = self._ta
         if outcome == hy.taylor_outcome.success:
@@ -278,7 +281,7 @@ class _Near:
         self._evaluate = hy.cfunc(expressions, vars=[table[s] for s in system.states])
 
     def __call__(self, state: Array, time: float, pars: Array) -> Looked:
-        arguments: dict[str, Any] = {}
+        arguments: FunctionArguments = {}
         if self._evaluate.nparams:
             arguments["pars"] = pars[: self._evaluate.nparams]
         if self._evaluate.is_time_dependent:

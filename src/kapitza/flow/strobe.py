@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from kapitza.base.angles import split_turns
+from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
 from kapitza.flow import arguments
 from kapitza.flow.batch import advance_many
@@ -28,7 +29,7 @@ class Strobe:
     turns: NDArray[np.int32]
     followed: int = 0
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.states, dtype=dtype, copy=copy)
 
     def __len__(self) -> int:
@@ -42,7 +43,7 @@ class Strobe:
 
 def strobe(
     core: Core,
-    x: Any,
+    x: Anything,
     periods: int,
     samples_per_period: int,
     vector: Array,
@@ -76,7 +77,7 @@ def instants(phase: float, period: float, per_period: int, periods: int) -> Arra
 
 
 def _strobe_blocks(
-    core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int,
+    core: Core, states: Array, turns: NDArray[np.int32], vector: Array, period: float, phase: float, per_period: int,
     after: Filled | None,
 ) -> None:  # fmt: skip
     """Blocks of periods, each from the same wrapped time on and with wrapped angles, in compiled code."""
@@ -98,7 +99,7 @@ def _strobe_blocks(
 
 
 def _strobe_between_knots(
-    core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int,
+    core: Core, states: Array, turns: NDArray[np.int32], vector: Array, period: float, phase: float, per_period: int,
     after: Filled | None,
 ) -> None:  # fmt: skip
     """One period at a time, cut at the knots of the measured signals."""

@@ -61,7 +61,7 @@ class Work:
         """Whether every trajectory has its own times."""
         return int(max(a.size for a in (self.begins, self.lengths, self.wholes, self.rests)) > 1)
 
-    def arrays(self) -> list[NDArray[Any]]:
+    def arrays(self) -> list[NDArray[np.generic]]:
         """Inputs in the order of the kernel's arguments, laid out as it reads them."""
         times = (self.begins, self.lengths, self.wholes, self.rests)
         if self.each:
@@ -198,7 +198,7 @@ class Card:
         for buffer in buffers:
             buffer.close(self._stream)
 
-    def _down(self, array: NDArray[Any], place: int) -> None:
+    def _down(self, array: NDArray[np.generic], place: int) -> None:
         """Copy results into an array whose last axis may be part of a longer one: row by row, without a second copy."""
         size = array.shape[-1] * array.itemsize
         for k, index in enumerate(np.ndindex(array.shape[:-1])):
@@ -210,7 +210,7 @@ class Card:
         self._check(self._driver.cuMemsetD8(int(buffer.handle), 0, max(size, 8)))
         return buffer
 
-    def _up(self, array: NDArray[Any]) -> Any:
+    def _up(self, array: NDArray[np.generic]) -> Any:
         buffer = self._device.allocate(max(array.nbytes, 8), stream=self._stream)
         self._stream.sync()
         if array.nbytes:

@@ -6,9 +6,10 @@ are handed back to the processor, which follows them as it does without a device
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from kapitza.base.angles import split_turns
 from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.errors import ModelError
+from kapitza.flow.batch import Many
 from kapitza.flow.core import TURN, Core, Propagation
 from kapitza.flow.device import card
 from kapitza.flow.device.card import Found, Work, in_parts
@@ -37,6 +39,21 @@ TOLERANCES = (1e-13, 1e-6)
 
 SAME = 1e-12
 """Share of a period that is not followed at its end: rounding of times."""
+
+
+class Settings(TypedDict, total=False):
+    """Fields of `Work` that a job sets.
+
+    The others have defaults.
+    """
+
+    begins: Array
+    lengths: Array
+    wholes: Required[NDArray[np.int32]]
+    rests: Array
+    setup: NDArray[np.int32]
+    nets: Array
+    turns: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -74,7 +91,7 @@ class Task:
     def size(self) -> int:
         return len(self.system.states)
 
-    def run(self, program: Program, states: Array, out: tuple[int, ...], **settings: Any) -> Found:
+    def run(self, program: Program, states: Array, out: tuple[int, ...], **settings: Unpack[Settings]) -> Found:
         """Launch a job from states (B, n); settings: fields of `Work`."""
         n = self.size
         refuse(self.system, n + n * program.columns + int(program.volume), self.model.name)
@@ -82,12 +99,11 @@ class Task:
         shared = len(self.vectors) < 2 or self.vectors.strides[0] == 0
         different = () if shared else tuple(np.flatnonzero((self.vectors != self.vectors[:1]).any(axis=0)).tolist())
         program = replace(program, own=different, is_map=self.is_map)
-        defaults = {
+        given: Settings = {
             "begins": np.zeros(1), "rests": np.zeros(1), "lengths": np.ones(1), "setup": np.array([1], np.int32),
-            "nets": np.zeros(1),
+            "nets": np.zeros(1), **settings,
         }  # fmt: skip
-        given = {**defaults, **settings}
-        stretches = int((np.max(given["wholes"]) + 1) * given["setup"][0])
+        stretches = int((np.max(settings["wholes"]) + 1) * given["setup"][0])
         work = Work(
             states.T, self.vectors[0], self.vectors[:, list(different)].T, tolerance=self.tolerance, out=out,
             max_steps=min(FEWEST_STEPS + STEPS_PER_STRETCH * stretches, 2**31 - 1), **given,
@@ -109,8 +125,15 @@ def _program(task: Task, job: str, columns: int = 0, volume: bool = False) -> Pr
 
 
 def propagate_on_device(
-    core: Core, model: Model, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool, follow: Any
-) -> Propagation:
+    core: Core,
+    model: Model,
+    states: Array,
+    t0: Array,
+    t1: Array,
+    vectors: Array,
+    tangents: bool,
+    follow: Callable[[NDArray[np.intp]], Many],
+) -> Many:
     """`advance_many` on the device; follow(rows) does some rows on the processor."""
     if tangents and core.wrt:
         raise ModelError(

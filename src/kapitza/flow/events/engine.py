@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.errors import EventError, FlowError
-from kapitza.flow.engine import Event, Run, System
+from kapitza.flow.engine import Event, Memory, Run, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -61,8 +61,8 @@ class EventEngine:
         t1: float,
         parameters: Array,
         grid: Array | None = None,
-        memory: Any = None,
-    ) -> Run:
+        memory: Memory | None = None,
+    ) -> Run[float, Event]:
         """From state (n,) at t0 to t1 > t0; the tangents returned are those of the run times the ones given."""
         if self.geometry.is_smooth_at(parameters):
             return self.smooth.run(state, tangents, t0, t1, parameters, grid, memory)
@@ -114,8 +114,8 @@ class EventEngine:
         t1: float,
         parameters: Array,
         grid: Array | None,
-        memory: Any,
-    ) -> Run:
+        memory: Memory | None,
+    ) -> Run[float, Event]:
         trip, rates = run_one(kernel, settings, state, t0, t1, parameters, grid, memory)
         samples = trip.samples
         grid_states = None if samples is None else samples.states
@@ -144,7 +144,9 @@ class EventEngine:
             return self.geometry.is_smooth_at(parameters[0])
         return all(self.geometry.is_smooth_at(row) for row in parameters)
 
-    def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
+    def run_many(
+        self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array
+    ) -> Run[Array, Sequence[Event]]:
         """B runs at once: states (B, n), tangents (B, n, n + k), t0 and t1 (B,), parameters (B, npar).
 
         Members that fail come back as NaN.
@@ -173,7 +175,9 @@ class EventEngine:
         changes = chain(np.array([r.tangents for r in runs]), tangents)
         return Run(ends, changes, events=events, log_determinant=determinants, rates=rates)
 
-    def _journey_or_nan(self, settings: Settings, state: Array, t0: float, t1: float, parameters: Array) -> Run:
+    def _journey_or_nan(
+        self, settings: Settings, state: Array, t0: float, t1: float, parameters: Array
+    ) -> Run[float, Event]:
         """One run without the compiled stepper; NaN where it fails."""
         try:
             journey = Journey(self.geometry, settings, state, t0, parameters)

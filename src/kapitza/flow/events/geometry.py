@@ -7,9 +7,8 @@ speed w_j = dg_j/dt and a reset x⁺ = R_j(x, t, θ). Everything the event logic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import sympy as sp
@@ -18,11 +17,12 @@ from numpy.typing import NDArray
 from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.flow.domains import Domain
-from kapitza.flow.engine import System
+from kapitza.flow.engine import Regime, System
 from kapitza.flow.events.joints import JointForm, Joints, joint_form
 from kapitza.flow.sides import Probes, levels
 from kapitza.model import (
     FLAT,
+    Expression,
     Step,
     compile_derivatives,
     compile_expressions,
@@ -31,6 +31,10 @@ from kapitza.model import (
     symbol,
     time,
 )
+
+if TYPE_CHECKING:
+    from kapitza.flow.events.regimes import CompiledRegime, RegimeKey
+    from kapitza.flow.events.settle import Motion, MotionKey
 
 ROUNDING = 1e-13
 """A surface closer than this times its natural size counts as reached."""
@@ -58,19 +62,6 @@ class Recent(Generic[K, V]):
         self.answers[key] = answer
 
 
-@dataclass(frozen=True)
-class Regime:
-    """Which switches slide on their surface and which walls are in lasting contact."""
-
-    stuck: tuple[int, ...] = ()
-    contact: tuple[int, ...] = ()
-
-    @property
-    def collapses(self) -> bool:
-        """True when the motion is confined to a surface, so that the tangent map is singular."""
-        return bool(self.stuck or self.contact)
-
-
 class PointFunction:
     """A compiled function of (x, t, θ, m) at one point, with its result in a given shape.
 
@@ -79,7 +70,7 @@ class PointFunction:
 
     def __init__(
         self,
-        expressions: Sequence[Any],
+        expressions: Sequence[Expression],
         inputs: tuple[sp.Symbol, ...],
         shape: tuple[int, ...],
         steps: tuple[Step, ...] = (),
@@ -145,8 +136,8 @@ class Geometry:
         self.differentiate = (*system.states, time, *(system.parameters[i] for i in wrt))
         self.modes = tuple(s.mode for s in system.switches)
         self.inputs = (*system.states, time, *system.parameters, *self.modes)
-        self.compiled: dict[Any, Any] = {}
-        self.motions: Recent[Any, Any] = Recent()
+        self.compiled: dict[RegimeKey, CompiledRegime] = {}
+        self.motions: Recent[MotionKey, Motion] = Recent()
         self.domain = Domain(system)
         self._smooth_when_zero: dict[bytes, bool] = {}
         self._flags: dict[tuple[tuple[int, ...], tuple[int, ...]], Array] = {}
@@ -354,7 +345,7 @@ class Geometry:
         """Jump of the rates times sign(s) has a continuous switch exactly when the jump vanishes on s = 0."""
         gone = {p: sp.Integer(0) for p, is_zero in zip(self.system.parameters, zero, strict=True) if is_zero}
         moving = (*self.system.states, time)
-        rates: tuple[Any, ...] = self.system.smooth_expressions
+        rates = self.system.smooth_expressions
         for switch in self.system.switches:
             if switch.continuous:
                 continue

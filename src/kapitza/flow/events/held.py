@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
 from kapitza.flow.engine import System
-from kapitza.model import Step, derivative, symbol
+from kapitza.model import Expression, Step, derivative, symbol
 
 ABOVE_ZERO = sp.Float("1e-100")
 """heyoka loses the next root of an event function that is exactly zero at the start of a step: keep off zero."""
@@ -29,7 +28,7 @@ class HeldSteps:
 
     steps: list[Step]
 
-    def name(self, expression: Any) -> Any:
+    def name(self, expression: sp.Expr) -> sp.Expr:
         """The expression as one more step, unless it is a number or a symbol."""
         if expression.is_number or isinstance(expression, sp.Symbol):
             return expression
@@ -40,7 +39,7 @@ class HeldSteps:
 
 def split_steps(
     system: System, modes: Sequence[sp.Symbol]
-) -> tuple[tuple[Step, ...], tuple[Any, ...], tuple[list[Any], ...]]:
+) -> tuple[tuple[Step, ...], tuple[sp.Expr, ...], tuple[list[sp.Expr], ...]]:
     """Steps, the mean f0 of each rate over both values of the modes, and half of its jump by each mode.
 
     Modes that occur in the forces alone, as those of friction do, and linearly: the jumps are solved for with the
@@ -52,7 +51,7 @@ def split_steps(
         touched = {name: e for name, e in system.smooth_steps if e.has(*modes)}
         gone = dict.fromkeys(modes, sp.Integer(0))
         held = HeldSteps([(name, e.xreplace(gone)) for name, e in system.smooth_steps])
-        halves: list[list[Any]] = [[] for _ in system.smooth_rates]
+        halves: list[list[sp.Expr]] = [[] for _ in system.smooth_rates]
         for mode in modes:
             slopes = {name: held.name(derivative(e, mode)) for name, e in touched.items()}
             given = [-slopes.get(h, sp.Integer(0)) for h in elimination.rest]
@@ -80,15 +79,15 @@ def forces_alone_are_affine(system: System, modes: Sequence[sp.Symbol]) -> bool:
     return touched.keys() <= forces and all(is_affine(e, modes) for e in touched.values())
 
 
-def is_affine(expression: Any, modes: Sequence[sp.Symbol]) -> bool:
+def is_affine(expression: sp.Expr, modes: Sequence[sp.Symbol]) -> bool:
     if any(p.has(*modes) for p in expression.atoms(sp.Piecewise)):
         return False
     return all(derivative(expression, m).free_symbols.isdisjoint(modes) for m in modes if expression.has(m))
 
 
-def _program_at(system: System, held: HeldSteps, values: dict[Any, Any], mark: str) -> list[Any]:
+def _program_at(system: System, held: HeldSteps, values: Mapping[sp.Symbol, sp.Expr], mark: str) -> list[Expression]:
     """The rates with these values of modes, their steps added under names of their own."""
-    renamed: dict[Any, Any] = dict(values)
+    renamed = dict(values)
     for name, expression in system.smooth_steps:
         own = symbol(f"{name.name}:{mark}")
         held.steps.append((own, expression.xreplace(renamed)))

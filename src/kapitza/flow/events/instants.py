@@ -9,12 +9,12 @@ import numpy as np
 
 from kapitza.base.arrays import Array
 from kapitza.errors import EventError
-from kapitza.flow.engine import Edge
+from kapitza.flow.engine import Edge, Regime
 from kapitza.flow.events.geometry import Gradients
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
 from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
-from kapitza.flow.events.settle import CLEAR, FREE, HOLD, STICK, Question, Regime, complete, is_touched, motion, settle
+from kapitza.flow.events.settle import CLEAR, FREE, HOLD, STICK, Question, complete, is_touched, motion, settle
 from kapitza.flow.events.slipping import settle_joint, take
 
 LOST_FLIGHT = 1e-6

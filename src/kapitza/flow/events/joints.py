@@ -12,9 +12,8 @@ exactly one answer to which joints stick and which slip.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -22,7 +21,7 @@ import sympy as sp
 from kapitza.base.arrays import Array
 from kapitza.flow.engine import System
 from kapitza.flow.events.held import ABOVE_ZERO, HeldSteps, forces_alone_are_affine, offset
-from kapitza.model import Step, compile_expressions, derivative, solve_definite, vanishes
+from kapitza.model import Expression, Step, compile_expressions, derivative, solve_definite, vanishes
 from kapitza.model import time as time_symbol
 
 MANY_SURFACES = 3
@@ -41,7 +40,7 @@ class JointForm:
     switches: tuple[int, ...]
     inverse: tuple[tuple[sp.Rational, ...], ...]
     signs: tuple[int, ...]
-    laws: tuple[Any, ...]
+    laws: tuple[sp.Expr, ...]
     slopes: tuple[tuple[sp.Rational, ...], ...]
 
 
@@ -89,7 +88,7 @@ def joint_form(system: System) -> JointForm | None:
     return JointForm(chosen, inverse, signs, tuple(laws), tuple(map(tuple, rows)))
 
 
-def _without_constants(system: System, expression: Any) -> Any:
+def _without_constants(system: System, expression: Expression) -> Expression:
     """In the parameters of the model: -c and c may be constants of their own."""
     first = len(system.parameters) - len(system.constants)
     for name, value in reversed(list(zip(system.parameters[first:], system.constants, strict=True))):
@@ -97,7 +96,7 @@ def _without_constants(system: System, expression: Any) -> Any:
     return expression
 
 
-def _completed_inverse(rows: Any) -> tuple[tuple[tuple[sp.Rational, ...], ...], tuple[int, ...]] | None:
+def _completed_inverse(rows: sp.Matrix) -> tuple[tuple[tuple[sp.Rational, ...], ...], tuple[int, ...]] | None:
     """T⁻¹ with the given rows of T, each times its sign, completed by single speeds, and the signs.
 
     None where the rows depend on each other.
@@ -107,7 +106,7 @@ def _completed_inverse(rows: Any) -> tuple[tuple[tuple[sp.Rational, ...], ...], 
         return None
     unit = sp.eye(rows.cols)
     others = [unit.row(a) for a in range(rows.cols) if a not in pivots]
-    inverse: Any = sp.Matrix.vstack(rows, *others).inv()
+    inverse = sp.Matrix.vstack(rows, *others).inv()
     signs = [-1 if sum(inverse.col(j)) < 0 else 1 for j in range(rows.rows)]
     for j, sign in enumerate(signs):
         inverse[:, j] *= sign
@@ -119,8 +118,8 @@ class RelativeSystem:
     """M_r (entries on and below the diagonal) and h_r without the torques of the joints, as steps or numbers."""
 
     held: HeldSteps
-    mass: list[list[Any]]
-    rest: list[Any]
+    mass: list[list[sp.Expr]]
+    rest: list[sp.Expr]
 
 
 def relative_system(system: System, form: JointForm) -> RelativeSystem:
@@ -132,14 +131,14 @@ def relative_system(system: System, form: JointForm) -> RelativeSystem:
     sums = _Sums(form.inverse, held)
     entries, forces = elimination.mass, elimination.rest
     size = len(forces)
-    rows: list[dict[int, Any]] = [{} for _ in range(size)]
-    columns: list[dict[int, Any]] = [{} for _ in range(size)]
+    rows: list[dict[int, sp.Expr]] = [{} for _ in range(size)]
+    columns: list[dict[int, sp.Expr]] = [{} for _ in range(size)]
 
-    def half(j: int) -> Callable[[int], Any]:
+    def half(j: int) -> Callable[[int], sp.Expr]:
         return lambda a: sums(j, lambda b: entries[a][b], rows[a])
 
     mass = [[sums(i, half(j), columns[j]) for j in range(i + 1)] for i in range(size)]
-    known: dict[int, Any] = {}
+    known: dict[int, sp.Expr] = {}
     return RelativeSystem(held, mass, [sums(i, lambda a: forces[a], known) for i in range(size)])
 
 
@@ -151,16 +150,16 @@ class _Sums:
         size = len(inverse)
         columns = [[inverse[a][j] for a in range(size)] for j in range(size)]
         order = sorted(range(size), key=lambda j: _count(columns[j]))
-        self.plan: dict[int, tuple[int | None, list[Any]]] = {}
+        self.plan: dict[int, tuple[int | None, Sequence[sp.Expr]]] = {}
         for j in order:
-            best: tuple[int | None, list[Any]] = None, columns[j]
+            best: tuple[int | None, Sequence[sp.Expr]] = None, columns[j]
             for i in self.plan:
                 left = [own - other for own, other in zip(columns[j], columns[i], strict=True)]
                 if _count(left) + 1 < _count(best[1]) + (best[0] is not None):
                     best = i, left
             self.plan[j] = best
 
-    def __call__(self, j: int, entry: Callable[[int], Any], known: dict[int, Any]) -> Any:
+    def __call__(self, j: int, entry: Callable[[int], sp.Expr], known: dict[int, sp.Expr]) -> sp.Expr:
         """The sum j of the entries; known: sums of the same entries."""
         if j not in known:
             base, weights = self.plan[j]
@@ -170,11 +169,11 @@ class _Sums:
         return known[j]
 
 
-def _count(column: list[Any]) -> int:
+def _count(column: Sequence[sp.Expr]) -> int:
     return sum(entry != 0 for entry in column)
 
 
-Flags = dict[tuple[int, int], Any]
+Flags = dict[tuple[int, int], sp.Symbol]
 """Of pairs of joints, the smaller one first: 1 while both slip, 0 otherwise."""
 
 
@@ -185,24 +184,24 @@ class JointProgram:
     """
 
     steps: tuple[Step, ...]
-    accelerations: tuple[Any, ...]
-    rates: list[Any]
-    shares: list[Any]
-    brakes: list[Any]
-    ends: list[Any]
+    accelerations: tuple[sp.Expr, ...]
+    rates: list[sp.Expr]
+    shares: list[sp.Expr]
+    brakes: list[sp.Expr]
+    ends: list[sp.Expr]
 
 
-def joint_program(system: System, form: JointForm, flags: tuple[Any, ...], slipping: Flags) -> JointProgram:
+def joint_program(system: System, form: JointForm, flags: tuple[sp.Symbol, ...], slipping: Flags) -> JointProgram:
     """The motion whatever sticks; flags: 1 for the switches that do; slipping: symbols of pairs of joints."""
     relative = relative_system(system, form)
     held, size, count = relative.held, len(relative.rest), len(form.switches)
     sticks = [flags[i] for i in form.switches]
     modes = [system.switches[i].mode for i in form.switches]
 
-    def whole(i: int, j: int) -> Any:
+    def whole(i: int, j: int) -> sp.Expr:
         return relative.mass[i][j] if j <= i else relative.mass[j][i]
 
-    def both(i: int, j: int) -> Any:
+    def both(i: int, j: int) -> sp.Expr:
         joints = [k for k in (j, i) if k < count]
         return slipping[joints[0], joints[-1]] if joints else sp.Integer(1)
 
@@ -218,7 +217,7 @@ def joint_program(system: System, form: JointForm, flags: tuple[Any, ...], slipp
     torques = [
         held.name(sp.Add(relative.rest[i], *[whole(i, j) * rates[j] for j in range(size)])) for i in range(count)
     ]
-    known: dict[int, Any] = {}
+    known: dict[int, sp.Expr] = {}
     sums = _Sums(tuple(zip(*form.inverse, strict=True)), held)
     speeds = tuple(sums(a, lambda j: rates[j], known) for a in range(size))
     ends = []
@@ -258,7 +257,12 @@ class Joints:
     """
 
     def __init__(
-        self, system: System, form: JointForm, inputs: tuple[sp.Symbol, ...], flags: tuple[Any, ...], slipping: Flags
+        self,
+        system: System,
+        form: JointForm,
+        inputs: tuple[sp.Symbol, ...],
+        flags: tuple[sp.Symbol, ...],
+        slipping: Flags,
     ):
         self.size, self.count, self.walls = len(system.states) // 2, len(form.switches), len(system.walls)
         program = joint_program(system, form, flags, slipping)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import heyoka as hy
 import numpy as np
@@ -13,11 +12,11 @@ import sympy as sp
 from kapitza.base.arrays import Array
 from kapitza.errors import EventError, FlowError
 from kapitza.flow.domains import LastFinite
-from kapitza.flow.engine import Event, described
+from kapitza.flow.engine import Event, Regime, described
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.joints import JointMotion
 from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, flow_of
-from kapitza.flow.events.settle import Place, Regime
+from kapitza.flow.events.settle import Place
 from kapitza.model import compile_expressions
 
 WRONG_SIDE = 1e-9
@@ -163,7 +162,7 @@ class Journey:
             self.limit_events()
         return ending, samples
 
-    def _go_to_the_last_finite(self, integrator: Any, t1: float) -> None:
+    def _go_to_the_last_finite(self, integrator: hy.taylor_adaptive_dbl, t1: float) -> None:
         """Once more, to see where a run fails; a failure at the end of a term is named."""
         found = LastFinite(self.geometry.size, self.state, self.t)
         integrator.state[:], runtime = self.packed()
@@ -242,7 +241,7 @@ class Journey:
         reached = np.abs(motion.wall_slopes) @ np.concatenate((places, speeds, (stretch,)))
         return np.concatenate((offsets, ROUNDING * reached + 1e-100))
 
-    def ending_of(self, endings: tuple[Ending, ...], outcome: Any) -> Ending | None:
+    def ending_of(self, endings: tuple[Ending, ...], outcome: hy.taylor_outcome) -> Ending | None:
         """Which ending an integrator stopped at, None at the end of the time; anything else is a failure."""
         if outcome == hy.taylor_outcome.time_limit:
             return None

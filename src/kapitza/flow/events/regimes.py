@@ -15,7 +15,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import heyoka as hy
 import numpy as np
@@ -23,6 +22,7 @@ import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.flow.compiled import (
+    Equations,
     cached,
     code_of,
     compile_integrator,
@@ -32,12 +32,11 @@ from kapitza.flow.compiled import (
     is_short,
     with_tangents,
 )
-from kapitza.flow.engine import Event, System
+from kapitza.flow.engine import Event, Regime, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.held import ABOVE_ZERO, HeldSteps, offset, split_steps
 from kapitza.flow.events.joints import joint_program
-from kapitza.flow.events.settle import Regime
-from kapitza.model import derivative, solve_named, to_heyoka
+from kapitza.model import Expression, Step, derivative, solve_named, to_heyoka
 
 COOLDOWN = 1e-10
 """Time in which an event that changed nothing is not met again. heyoka's own estimate grows without bound where the
@@ -71,7 +70,7 @@ class NoteCrossing:
         self.index, self.size = index, size
         self.found: list[Event] = []
 
-    def __call__(self, integrator: Any, time: float, sign: int) -> None:
+    def __call__(self, integrator: hy.taylor_adaptive_dbl, time: float, sign: int) -> None:
         integrator.update_d_output(time)
         state = integrator.d_output[: self.size].copy()
         self.found.append(Event(float(time), "crossing", self.index, int(sign), state))
@@ -84,9 +83,13 @@ class NoteApproach:
         self.index, self.size = index, size
         self.found: list[tuple[float, Array]] = []
 
-    def __call__(self, integrator: Any, time: float, sign: int) -> None:
+    def __call__(self, integrator: hy.taylor_adaptive_dbl, time: float, sign: int) -> None:
         integrator.update_d_output(time)
         self.found.append((float(time), integrator.d_output[: self.size].copy()))
+
+
+RegimeKey = tuple[int, Regime, tuple[int, ...] | None, float, tuple[sp.Expr, ...]]
+"""Thread, regime, parameters of the sensitivities, tolerance and observed surfaces of a compiled regime."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class CompiledRegime:
     state, values: views of its state and run-time parameters, which stay where they are.
     """
 
-    integrator: Any
+    integrator: hy.taylor_adaptive_dbl
     state: Array
     values: Array
     endings: tuple[Ending, ...]
@@ -143,13 +146,15 @@ def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Exp
     system = geometry.system
     held, rows, directions, base, drift = _parts_of_balance(geometry, regime)
     name = held.name if system.elimination is not None else _unnamed
-    gain: Any = sp.Matrix([[name(_dot(row, column)) for column in directions] for row in rows])
-    lacking: Any = sp.Matrix([name(-_dot(row, base) - d) for row, d in zip(rows, drift, strict=True)])
+    gain = [[name(_dot(row, column)) for column in directions] for row in rows]
+    lacking = [name(-_dot(row, base) - d) for row, d in zip(rows, drift, strict=True)]
     if system.elimination is not None and len(rows) > 1:
-        balance = solve_named(gain.tolist(), list(lacking), held)
+        balance = solve_named(gain, lacking, held)
+    elif len(rows) > 1:
+        matrix = sp.Matrix(gain)
+        balance = [name(z) for z in (matrix.adjugate() * sp.Matrix(lacking) / matrix.det()).flat()]
     else:
-        balance = list(gain.adjugate() * lacking / gain.det()) if len(rows) > 1 else [lacking[0] / gain[0, 0]]
-        balance = [name(z) for z in balance]
+        balance = [name(lacking[0] / gain[0][0])]
     rates = [b + _dot([c[k] for c in directions], balance) for k, b in enumerate(base)]
     for row, d in zip(rows, drift, strict=True):
         place = _bare_state(row, d)
@@ -159,7 +164,7 @@ def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Exp
     return replace(system, smooth_steps=named, smooth_rates=tuple(rates), elimination=None), balance
 
 
-def _bare_state(row: list[Any], drift: Any) -> int | None:
+def _bare_state(row: Sequence[Expression], drift: Expression) -> int | None:
     """Which state a surface is, where it is one alone: its rate is then zero without rounding."""
     present = [k for k, entry in enumerate(row) if entry != 0]
     return present[0] if len(present) == 1 and row[present[0]].is_number and drift == 0 else None
@@ -167,17 +172,17 @@ def _bare_state(row: list[Any], drift: Any) -> int | None:
 
 def _parts_of_balance(
     geometry: Geometry, regime: Regime
-) -> tuple[HeldSteps, list[list[Any]], list[list[Any]], tuple[Any, ...], list[Any]]:
+) -> tuple[HeldSteps, list[list[sp.Expr]], list[list[sp.Expr]], Sequence[sp.Expr], list[sp.Expr]]:
     """Steps, gradients of the surfaces that hold, directions E, the field f0 and what time does to the surfaces."""
     system = geometry.system
     plus = {geometry.modes[i]: sp.Integer(1) for i in regime.stuck}
     stuck = [geometry.modes[i] for i in regime.stuck]
-    steps: tuple[Any, ...] = system.smooth_steps
+    steps: tuple[Step, ...] = system.smooth_steps
     if system.elimination is None:
         base, halves = zip(*(_split_modes(f, stuck) for f in system.smooth_rates), strict=True)
     else:
         steps, base, halves = split_steps(system, stuck)
-    directions: list[list[Any]] = [[-half[k] for half in halves] for k in range(len(stuck))]
+    directions: list[list[sp.Expr]] = [[-half[k] for half in halves] for k in range(len(stuck))]
     directions += [_impulse(geometry, j) for j in regime.contact]
     surfaces = [system.switches[i].function.xreplace(plus) for i in regime.stuck]
     surfaces += [geometry.speeds[j] for j in regime.contact]
@@ -186,11 +191,11 @@ def _parts_of_balance(
     return HeldSteps(list(steps)), rows, directions, base, drift
 
 
-def _unnamed(expression: Any) -> Any:
+def _unnamed(expression: sp.Expr) -> sp.Expr:
     return expression
 
 
-def _split_modes(rate: Any, modes: list[sp.Symbol]) -> tuple[Any, list[Any]]:
+def _split_modes(rate: Expression, modes: list[sp.Symbol]) -> tuple[Expression, list[Expression]]:
     """The mean f0 of a rate over both values of the modes, and half of its jump by each mode."""
     slopes = [derivative(rate, m) for m in modes]
     tested = any(p.has(m) for p in rate.atoms(sp.Piecewise) for m in modes)
@@ -210,7 +215,7 @@ def _impulse(geometry: Geometry, wall: int) -> list[sp.Expr]:
     return [n - _dot([derivative(r, x) for x in states], normal) for n, r in zip(normal, reset, strict=True)]
 
 
-def _dot(left: Sequence[Any], right: Sequence[Any]) -> sp.Expr:
+def _dot(left: Sequence[sp.Expr], right: Sequence[sp.Expr]) -> sp.Expr:
     return sum((a * b for a, b in zip(left, right, strict=True) if a != 0 and b != 0), sp.Integer(0))
 
 
@@ -291,7 +296,7 @@ def _build(
     falling, rising = hy.event_direction.negative, hy.event_direction.positive
     surfaces = [to_heyoka(e.expression, table) for e in endings]
     terminal = [hy.t_event(s, direction=falling, cooldown=COOLDOWN) for s in surfaces]
-    notes: list[Any] = [NoteCrossing(i, geometry.size) for i in range(len(observe))]
+    notes = [NoteCrossing(i, geometry.size) for i in range(len(observe))]
     watched = [hy.nt_event(to_heyoka(h, table), note) for h, note in zip(observe, notes, strict=True)]
     for j in (j for j in range(geometry.walls) if j not in regime.contact):
         watched.append(
@@ -312,13 +317,12 @@ def _build(
     )
     # heyoka keeps its own copies of the callbacks: the notes are read from those.
     kept_notes = [event.callback for event in integrator.nt_events] if watched else []
-    split = len(observe)
-    return CompiledRegime(
-        integrator, integrator.state, integrator.pars, endings, tuple(kept_notes[:split]), tuple(kept_notes[split:])
-    )
+    crossings = tuple(note for note in kept_notes if isinstance(note, NoteCrossing))
+    approaches = tuple(note for note in kept_notes if isinstance(note, NoteApproach))
+    return CompiledRegime(integrator, integrator.state, integrator.pars, endings, crossings, approaches)
 
 
-def integrated_equations(system: System, regime: Regime, wrt: tuple[int, ...] | None) -> list[Any]:
+def integrated_equations(system: System, regime: Regime, wrt: tuple[int, ...] | None) -> Equations:
     """States; with tangents also V (row-major n x (n + k)) and, in free motion, log|det V| whose rate is tr f_x."""
     if wrt is None:
         return equations(system)

@@ -11,15 +11,12 @@ depend on time and parameters.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array, Numbers
+from kapitza.flow.engine import Regime
 from kapitza.flow.events.geometry import Geometry, Gradients
-from kapitza.flow.events.settle import Motion, Place, Regime
-
-Array = NDArray[Any]
+from kapitza.flow.events.settle import Motion, Place
 
 
 def cross_switch(tangents: Array, switches: Gradients, index: int, before: Array, after: Array) -> tuple[Array, float]:
@@ -31,7 +28,7 @@ def cross_switch(tangents: Array, switches: Gradients, index: int, before: Array
     reached = gradient @ tangents
     reached[size:] += switches.by_parameter[index]
     change = 1.0 + gradient @ (after - before) / rate
-    return tangents + np.outer((after - before) / rate, reached), float(np.log(abs(change))) if change else -np.inf
+    return tangents + ((after - before) / rate)[:, None] * reached, float(np.log(abs(change))) if change else -np.inf
 
 
 def pass_impact(
@@ -70,6 +67,6 @@ def project(tangents: Array, geometry: Geometry, place: Place, modes: Array, reg
     return tangents - per_unit(held.directions, held.gain) @ off
 
 
-def per_unit(directions: Array, gain: Array) -> Array:
+def per_unit(directions: Array, gain: Array) -> Numbers:
     """Directions scaled to take back a unit of each surface; one that is a bare state is then met exactly."""
     return np.linalg.solve(gain.T, directions.T).T

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array, Numbers
 from kapitza.errors import EventError
-from kapitza.flow.events.geometry import Geometry, Gradients, Regime
+from kapitza.flow.engine import Regime
+from kapitza.flow.events.geometry import Geometry, Gradients
 from kapitza.flow.events.many import has_positive_minors, likely_modes
-
-Array = NDArray[Any]
 
 TIE = 1e-10
 """A rate this small against its terms decides nothing: the motion is looked at a moment later."""
@@ -64,6 +62,10 @@ class Place:
     parameters: Array
 
 
+MotionKey = tuple[bytes, float, bytes, bytes, Regime]
+"""State, time, parameters, modes and regime of a motion that is kept."""
+
+
 @dataclass(frozen=True)
 class Motion:
     """The field at a place in given modes, and what holds it on its surfaces.
@@ -73,8 +75,8 @@ class Motion:
     """
 
     field: Array
-    controls: Array
-    forces: Array
+    controls: Numbers
+    forces: Numbers
     directions: Array
     rows: Array
     gain: Array

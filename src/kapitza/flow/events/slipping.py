@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kapitza.base.arrays import Array
+from kapitza.flow.engine import Regime
 from kapitza.flow.events.geometry import ROUNDING
 from kapitza.flow.events.joints import JointMotion, Joints
 from kapitza.flow.events.journey import Journey
 from kapitza.flow.events.many import ROUNDS_PER_SWITCH
 from kapitza.flow.events.regimes import CROSS, RELEASE, Ending
-from kapitza.flow.events.settle import CLEAR, FAR, FAST, MOMENT, PLAIN, Regime
+from kapitza.flow.events.settle import CLEAR, FAR, FAST, MOMENT, PLAIN
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
-from kapitza.flow.engine import Event, Events, Run
-from kapitza.flow.events.geometry import Geometry, Regime
+from kapitza.flow.engine import Event, Events, Memory, Regime, Run
+from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
 from kapitza.flow.events.regimes import Ending
@@ -35,12 +36,15 @@ from kapitza.flow.kernel.library import (
     CRun,
     Space,
     address,
-    library,
+    loaded_library,
 )
 from kapitza.flow.kernel.tape import NoTapeError, write_tape
 from kapitza.model import symbolic
 
-Array = NDArray[Any]
+Marks = NDArray[np.int32]
+
+Runs = NDArray[Any]
+"""Structures laid out like `CRun`, one for each run."""
 
 ROOM = 64
 """Events of one run that are noted before the list is emptied."""
@@ -75,8 +79,9 @@ class Kernel:
         self.columns = 0 if wrt is None else geometry.size + len(wrt)
         self.handled = self.given_back = self.elsewhere = self.begun = 0
         self.next_regime = np.full((1, max(geometry.switches, 1)), -1, np.int32)
-        self.handles: Any = None
+        self.handles: ctypes.Array[ctypes.c_void_p] = (ctypes.c_void_p * 0)()
         self.regimes: list[Regime] = []
+        self.library = loaded_library()
         self._lock = threading.Lock()
         self._spaces = _Spaces()
         self._tapes: list[CheckedTape] = []
@@ -115,19 +120,6 @@ class Kernel:
         return len(self._tapes) - 1
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Where a run has ended: modes and regime hold for a run that goes on from there with the same parameters.
-
-    sides: of the observed surfaces, 0 where not known.
-    """
-
-    parameters: Array
-    modes: Array
-    regime: Regime
-    sides: Array
-
-
 @dataclass
 class Samples:
     """States (N, n), tangents (N, n, n + k) and rates (N, n) at the times of a grid, filled from the left."""
@@ -152,7 +144,7 @@ class Noted(NamedTuple):
     """Events as the stepper notes them: times (N,); kind, index, direction (N, 3); states around them (N, 2, n)."""
 
     times: Array
-    marks: Array
+    marks: Marks
     states: Array
 
     def events(self) -> Iterator[Event]:
@@ -233,12 +225,12 @@ class Trip:
             return self._arrive()
         handles, table, before = kernel.handles, kernel.next_regime, run.handled
         run.next_regime = address(table)
-        status = library().kz_travel(handles, len(handles), ctypes.byref(run), kernel.space.handle)
+        status = kernel.library.kz_travel(handles, len(handles), ctypes.byref(run), kernel.space.handle)
         kernel.handled += run.handled - before
         count = run.event_count
         if count:
-            noted = (a[:count].copy() for a in (self._times, self._marks, self._states))
-            self._parts.append(Noted(*noted))
+            times, marks, states = self._times[:count], self._marks[:count], self._states[:count]
+            self._parts.append(Noted(times.copy(), marks.copy(), states.copy()))
             run.event_count = 0
         return status
 
@@ -393,7 +385,9 @@ def _new_run(kernel: Kernel, settings: Settings, t0: float, t1: float) -> CRun:
     )  # fmt: skip
 
 
-def run_many(kernel: Kernel, settings: Settings, states: Array, t0: Array, t1: Array, parameters: Array) -> Run:
+def run_many(
+    kernel: Kernel, settings: Settings, states: Array, t0: Array, t1: Array, parameters: Array
+) -> Run[Array, Sequence[Event]]:
     """Runs of all rows, on all cores, with the tangents from the identity; rows that fail are NaN."""
     (count, n), switches, columns = states.shape, kernel.geometry.switches, kernel.columns
     x, runtime = np.array(states, float), np.hstack((parameters, np.zeros((count, switches))))
@@ -402,7 +396,7 @@ def run_many(kernel: Kernel, settings: Settings, states: Array, t0: Array, t1: A
     times, marks = np.empty((count, ROOM)), np.empty((count, ROOM, 3), np.int32)
     noted = np.empty((count, ROOM, 2, n))
     # One structure, laid out like `CRun`, for each row.
-    runs: Any = np.repeat(np.frombuffer(bytes(_new_run(kernel, settings, 0.0, 0.0)), np.dtype(CRun)), count)
+    runs: Runs = np.repeat(np.frombuffer(bytes(_new_run(kernel, settings, 0.0, 0.0)), np.dtype(CRun)), count)
     runs["t"], runs["t1"], runs["event_room"] = t0, t1, ROOM
     named = {"x": x, "V": tangents, "runtime": runtime, "end_rates": end_rates, "event_times": times}
     for name, array in {**named, "event_marks": marks, "event_states": noted}.items():
@@ -418,7 +412,7 @@ def run_many(kernel: Kernel, settings: Settings, states: Array, t0: Array, t1: A
         if status == DONE:
             events[i] = Events(met, lambda part=part: _in_order((part,)))
             continue
-        run = CRun.from_buffer(runs, i * runs.itemsize)
+        run = CRun.from_buffer(runs.data, i * runs.itemsize)
         own = None if tangents is None else tangents[i]
         trip = Trip(kernel, settings, run, x[i], own, runtime[i], end_rates[i])
         try:
@@ -433,9 +427,9 @@ def run_many(kernel: Kernel, settings: Settings, states: Array, t0: Array, t1: A
     return Run(x, tangents, events=tuple(events), log_determinant=determinants, rates=end_rates if held else None)
 
 
-def _travel_many(kernel: Kernel, runs: Any) -> None:
+def _travel_many(kernel: Kernel, runs: Runs) -> None:
     """All runs, cut into equal parts for the cores. The lock of the interpreter is free meanwhile."""
-    handles, table, many = kernel.handles, kernel.next_regime, library().kz_travel_many
+    handles, table, many = kernel.handles, kernel.next_regime, kernel.library.kz_travel_many
     runs["next_regime"] = table.ctypes.data
     threads = 1 if len(runs) < FEW_RUNS else min(os.cpu_count() or 1, len(runs) // (FEW_RUNS // 2))
     if threads == 1:

@@ -8,7 +8,6 @@ import weakref
 import zlib
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +57,7 @@ def source_version(source: Path) -> int:
 
 
 @cache
-def library() -> Any:
+def library() -> ctypes.CDLL | None:
     """The loaded library, or None where there is none for this platform."""
     path = library_path()
     if path is None:
@@ -83,7 +82,17 @@ def library() -> Any:
     return loaded
 
 
-def address(array: NDArray[Any] | None) -> int | None:
+def loaded_library() -> ctypes.CDLL:
+    """Return the library, which must be loaded.
+
+    The caller has tested `library() is not None`.
+    """
+    found = library()
+    assert found is not None
+    return found
+
+
+def address(array: NDArray[np.generic] | None) -> int | None:
     """Where the numbers of an array are; None for no array."""
     return None if array is None else array.ctypes.data
 
@@ -92,18 +101,19 @@ class Space:
     """Memory that runs of one thread compute in, kept from one run to the next; freed with this object."""
 
     def __init__(self) -> None:
-        made = library().kz_space_new()
+        stepper = loaded_library()
+        made = stepper.kz_space_new()
         if made is None:
             raise MemoryError("no memory for a run")
         self.handle: int = made
-        weakref.finalize(self, library().kz_space_free, _pointer(self.handle))
+        weakref.finalize(self, stepper.kz_space_free, _pointer(self.handle))
 
 
 class CheckedTape:
     """A tape that the library has copied and checked; freed with this object."""
 
     def __init__(self, tape: Tape):
-        made = _pointer()
+        made, stepper = _pointer(), loaded_library()
         arrays = [
             np.ascontiguousarray(a)
             for a in (
@@ -119,8 +129,8 @@ class CheckedTape:
         if tape.sizes.shape != (SIZES,) or tape.code.shape[1:] != (4,):
             raise ValueError("the tape is not well formed")
         lengths = np.array([len(a) for a in arrays[1:]], np.int64)
-        status = library().kz_tape_new(*map(address, arrays), address(lengths), ctypes.byref(made))
+        status = stepper.kz_tape_new(*map(address, arrays), address(lengths), ctypes.byref(made))
         if status != DONE or made.value is None:
             raise MemoryError("no memory for a tape") if status == MEMORY else ValueError("the tape is not well formed")
         self.handle: int = made.value
-        weakref.finalize(self, library().kz_tape_free, _pointer(self.handle))
+        weakref.finalize(self, stepper.kz_tape_free, _pointer(self.handle))

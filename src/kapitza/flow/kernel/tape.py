@@ -7,20 +7,19 @@ impacts. Equal expressions share a node.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
-from kapitza.flow.engine import System
-from kapitza.flow.events.geometry import Geometry, Regime
+from kapitza.flow.engine import Regime, System
+from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.regimes import regime_balance
-from kapitza.model import derivative, time
+from kapitza.model import Expression, derivative, time
 
 MOST_NODES = 4000
 """Nodes beyond which unrolled code is faster than a tape by more than its compilation costs."""
@@ -146,13 +145,13 @@ class _Writer:
     def literal(self, value: float) -> _Node:
         return self.make(Op.LITERAL, number=value)
 
-    def __call__(self, e: sp.Basic) -> _Node:
+    def __call__(self, e: Expression) -> _Node:
         found = self.known.get(e)
         if found is None:
             found = self.known[e] = self._node(e)
         return found
 
-    def _node(self, e: sp.Basic) -> _Node:
+    def _node(self, e: Expression) -> _Node:
         if e.is_number and not e.has(sp.Symbol):
             return self.literal(_number(e))
         if isinstance(e, sp.Add):
@@ -171,12 +170,12 @@ class _Writer:
             op, slope = _SLOPES[type(e)]
             return self.make(op, (self(e.args[0]), self(slope(e.args[0]))))
         if isinstance(e, sp.atan2):
-            parts: Any = e.args
+            parts: list[Expression] = list(e.args)
             y, x = parts
             return self.make(Op.ATAN2, (self(y), self(x), self(y**2 + x**2)))
         return self._choice(e)
 
-    def _sum(self, e: Any) -> _Node:
+    def _sum(self, e: sp.Add) -> _Node:
         constant, terms = 0.0, []
         for term in e.args:
             factor, rest = term.as_coeff_Mul()
@@ -205,7 +204,7 @@ class _Writer:
             node.degree = max(n.degree for n in moving)
         return node
 
-    def _product(self, e: Any) -> _Node:
+    def _product(self, e: sp.Mul) -> _Node:
         factor, above, below = 1.0, [], []
         for part in e.args:
             if part.is_number and not part.has(sp.Symbol):
@@ -249,7 +248,7 @@ class _Writer:
             return self.scaled(self.make(Op.DIVIDE, (self.literal(1.0), below)), above)
         return self.make(Op.DIVIDE, (above, below))
 
-    def _power(self, base: Any, exponent: Any) -> _Node:
+    def _power(self, base: sp.Expr, exponent: sp.Expr) -> _Node:
         if base is sp.E:
             return self._exp(sp.exp(exponent, evaluate=False))
         twice = 2 * exponent
@@ -294,8 +293,7 @@ class _Writer:
         """Nonsmooth functions of what does not move, and Piecewise that modes decide."""
         if isinstance(e, sp.Piecewise):
             result = self.literal(float("nan"))
-            cases: list[Any] = list(e.args)
-            for value, condition in reversed(cases):
+            for value, condition in (case.args for case in reversed(e.args)):
                 chosen = self(value)
                 result = chosen if condition == sp.true else self.selected(self._condition(condition), chosen, result)
             return result
@@ -345,7 +343,7 @@ class _Writer:
         raise NoTapeError(f"The condition {e} has no operation.")
 
 
-_SLOPES: dict[Any, Any] = {
+_SLOPES: dict[type[sp.Basic], tuple[Op, Callable[[sp.Expr], sp.Expr]]] = {
     sp.asin: (Op.ASIN, lambda a: sp.sqrt(1 - a**2)),
     sp.acos: (Op.ACOS, lambda a: sp.sqrt(1 - a**2)),
     sp.atan: (Op.ATAN, lambda a: 1 + a**2),
@@ -356,7 +354,7 @@ _SLOPES: dict[Any, Any] = {
 """Functions y of a with d y' = a' (of acos: -a'), and d."""
 
 
-def _number(e: Any) -> float:
+def _number(e: Expression) -> float:
     if isinstance(e, sp.Rational):
         return int(e.p) / int(e.q)
     value = complex(e.evalf(20))
@@ -406,7 +404,7 @@ def _divergence(writer: _Writer, flow: System) -> _Node:
     steps = dict(flow.smooth_steps)
     known: dict[tuple[sp.Basic, sp.Symbol], _Node] = {}
 
-    def slope(e: Any, x: sp.Symbol) -> _Node:
+    def slope(e: Expression, x: sp.Symbol) -> _Node:
         parts = [(1.0, writer(derivative(e, x)))]
         for name in sorted(e.free_symbols & steps.keys(), key=lambda s: s.name):
             inner = known.get((name, x))
