@@ -1,4 +1,4 @@
-"""What a model does in time: trajectories, sections, tangents, many at once."""
+"""Flows of models: trajectories, sections, tangents, batches."""
 
 from kapitza.flow.arguments import Parameters, parameter_vector, state_vector
 from kapitza.flow.chaos import chaotic_record

@@ -23,7 +23,10 @@ State = Mapping[str, float] | Reals
 
 
 def state_vector(model: Model, x: Anything) -> Array:
-    """A state as (n,) floats: a mapping by name or a sequence in the order of `model.states`."""
+    """Return a state as (n,) floats.
+
+    x: a mapping by name, or a sequence in the order of `model.states`.
+    """
     if isinstance(x, Mapping):
         x = checks.table("A state", x)
         unknown = [name for name in x if name not in model.states]
@@ -62,7 +65,11 @@ def state_rows(model: Model, states: Reals) -> Array:
 
 
 def parameter_vector(model: Model, parameters: Parameters) -> Array:
-    """Parameters as (npar,) in the order of `model.names`: None, a mapping of changes, or a full vector."""
+    """Return the parameters (npar,) in model order.
+
+    The order is that of `model.names`. parameters: None for the values of the model, a mapping of changes, or a full
+    vector.
+    """
     if parameters is None:
         return model.vector
     if isinstance(parameters, Mapping):
@@ -82,7 +89,10 @@ def parameter_vector(model: Model, parameters: Parameters) -> Array:
 
 
 def parameter_rows(model: Model, parameters: Parameters, count: int) -> Array:
-    """Parameters as (B, npar): one set for all, or one row per member."""
+    """Return the parameters of each member, (B, npar).
+
+    parameters: one set for all, or one row per member.
+    """
     if parameters is not None and not isinstance(parameters, Mapping):
         rows = numbers("Parameters", parameters)
         if rows.ndim == 2:
@@ -110,7 +120,10 @@ def instant(name: str, value: float) -> float:
 
 
 def instants(name: str, values: Reals, count: int) -> Array:
-    """Finite times (count,), from one for all or one per member."""
+    """Return finite times (count,).
+
+    values: one time for all members, or one per member.
+    """
     given = numbers(name, values)
     if given.shape not in ((), (1,), (count,)):
         raise ArgumentError(f"{name} has shape {given.shape}; give one time, or one for each of the {count} members.")
@@ -120,7 +133,10 @@ def instants(name: str, values: Reals, count: int) -> Array:
 
 
 def numbers(what: str, values: Reals) -> Array:
-    """An array of real numbers of any shape, a copy."""
+    """Return a copy as an array of real numbers.
+
+    The shape is that of `values`.
+    """
     return checks.array(what, values)
 
 
@@ -148,7 +164,10 @@ def whole(name: str, value: int, least: int) -> int:
 
 
 def failed_members(states: Array) -> FlowError:
-    """The error for members of a batch whose trajectories could not be computed."""
+    """Return the error for failed members of a batch.
+
+    A member fails where its trajectory could not be computed; its state is then not finite.
+    """
     failed = np.flatnonzero(~np.isfinite(states).all(axis=1))
     shown = ", ".join(str(i) for i in failed[:8]) + (", ..." if failed.size > 8 else "")
     return FlowError(
@@ -158,13 +177,19 @@ def failed_members(states: Array) -> FlowError:
 
 
 def refuse_both(workers: int | Executor | None, device: str) -> None:
-    """Refuse workers beside a device: one process works with a card."""
+    """Refuse workers together with a device.
+
+    One process works with a card.
+    """
     if workers is not None:
         raise ArgumentError(f"Give workers or {Give(device=device)}, not both: one process works with a card.")
 
 
 def unforced(model: Model) -> ModelError:
-    """The error of strobing a model that has no excitation period."""
+    """Return the error of strobing an unforced model.
+
+    Such a model has no excitation period.
+    """
     return ModelError(
         f'Model "{model.name}" has no excitation period to strobe by; use '
         f"{Do('flow.section', 'a section (in Python)')} with a surface, or {Do('flow.trajectory', '--duration')} "

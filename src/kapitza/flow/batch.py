@@ -1,4 +1,4 @@
-"""Many trajectories at once: SIMD batches, and worker processes for large numbers."""
+"""Batches of trajectories: SIMD lanes and worker processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def _joined(parts: list[Many]) -> Many:
 
 @dataclass(frozen=True)
 class _Round:
-    """One piece for each of some members: local times from start to end, as in `clock.Piece`."""
+    """One piece of time for each of some members.
+
+    The local times run from start to end, as in `clock.Piece`.
+    """
 
     members: Indices
     start: Array
@@ -92,7 +95,10 @@ class _Progress:
 
 
 def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> Many:
-    """In rounds: in each, every member that is not done takes its next piece; equal engines share a batch."""
+    """Advance all members in this process, in rounds.
+
+    In each round every member that is not done takes its next piece. Members with equal engines share a batch.
+    """
     count, n = states.shape
     kinds = core.engine_kinds(vectors)
     progress = _Progress(
@@ -162,7 +168,10 @@ def _rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tan
 
 
 def _free_rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array) -> Iterator[_Round]:
-    """Rounds without a period: one each, or as many as a rotation needs between turns (see `Core.pieces`)."""
+    """Yield the rounds of a model without a period.
+
+    Each member has one piece, or as many as a rotation needs between wrappings (see `Core.pieces`).
+    """
     counts = core.piece_counts(states, t0, t1, vectors)
     timeless = core.model.structure.is_autonomous
     step = (t1 - t0) / counts
@@ -179,7 +188,10 @@ def _free_rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array
 def _planned_rounds(
     core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool
 ) -> Iterator[_Round]:
-    """Rounds where each member has a plan of its own (knots of signals, jumps by the clock, autonomous rotation)."""
+    """Yield rounds in which each member has its plan.
+
+    Plans differ by the knots of signals, jumps driven by the clock, and the rotation of autonomous models.
+    """
     rows = zip(states, t0, t1, vectors, strict=True)
     plans = {i: core.pieces(x, float(a), float(b), v, tangents) for i, (x, a, b, v) in enumerate(rows)}
     while True:

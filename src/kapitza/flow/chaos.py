@@ -1,4 +1,7 @@
-"""Long chaotic records of systems whose chaos is transient: restarted when the motion has settled."""
+"""Long records of chaotic motion, restarted after settling.
+
+The chaos of many systems is transient: the motion settles on a periodic orbit.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def chaotic_record(
     longest_cycle: Count = 12,
     tolerance: NotNegative = 5e-3,
 ) -> Record:
-    """A record of `periods` excitation periods of chaotic motion, in segments.
+    """Simulate `periods` excitation periods of chaotic motion.
 
     The motion starts from a random state; `transient` periods are dropped. When the strobed states repeat after
     q <= longest_cycle periods, within `tolerance` of their spread (angles of 2π), throughout the last 24 periods, the
@@ -78,7 +81,10 @@ def chaotic_record(
 
 
 def _until_settled(flow: Flow, start, periods: int, samples: int, size: Array, cycle: int, tolerance: float) -> Array:
-    """Continuous states (n, states) from a start until the motion has settled or the periods are through."""
+    """Return continuous states (n, states) until the motion settles.
+
+    The run ends there, or when the periods are through.
+    """
     blocks, state, turns, done = [], start, 0, 0
     while done < periods:
         chunk = min(CHUNK, periods - done)
@@ -105,7 +111,10 @@ def _repeats(strobed: Array, model: Model, size: Array, cycle: int, tolerance: f
 
 
 def _segments(model: Model, pieces: list[Array], period: float, samples: int) -> Record:
-    """One record; each piece starts at a whole period, one period after the last began to end."""
+    """Join the pieces into one record of segments.
+
+    Each piece starts at a whole period, one period after the last began to end.
+    """
     times, labels, begin = [], [], 0
     for number, piece in enumerate(pieces):
         times.append((begin + np.arange(len(piece)) / samples) * period)

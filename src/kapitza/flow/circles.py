@@ -1,4 +1,7 @@
-"""Do the equations repeat where angles and time are wrapped? What does not would be wrong without a sign of it."""
+"""Check that equations repeat where angles and time wrap.
+
+Wrapping would give wrong numbers without a warning for equations that do not repeat.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,9 @@ DIFFERENT = 1e-6
 
 
 class Circles:
-    """The rates f(x, t, θ) and walls of a model, compared at φ and φ + 2π for every angle and at t and t + T.
+    """Comparison of a model before and after wrapping.
 
+    The rates f(x, t, θ) and the walls are compared at φ and φ + 2π for every angle, and at t and t + T.
     The comparison is made once where the model repeats by its structure, that is at other values of the parameters that
     decide how it repeats in time as well (cos ωt with the period 2π/ω); otherwise (two frequencies that are multiples
     of each other at some values only) once for each set of values of these parameters.
@@ -57,7 +61,10 @@ class Circles:
         self._by_structure = not self._signals and self._kind in self._proven
 
     def check(self, vector: Array) -> None:
-        """Refuse a model that does not repeat; vector: values of the independent parameters."""
+        """Refuse a model that does not repeat.
+
+        vector: values of the independent parameters.
+        """
         if not self._wraps or self._by_structure:
             return
         key = vector[self._timing].tobytes()
@@ -75,11 +82,17 @@ class Circles:
         self._seen.add(key)
 
     def depends_on(self, places: Sequence[int]) -> bool:
-        """Must the comparison be made again when parameters at these places take other values?"""
+        """Return whether changed parameters need a new comparison.
+
+        places: indices of the parameters that take other values.
+        """
         return self._wraps and not self._by_structure and not set(places).isdisjoint(self._timing)
 
     def _repeats_at(self, vector: Array, factor: float) -> bool:
-        """Does the model repeat with each of its timing parameters changed by another factor?"""
+        """Return whether the model repeats at changed timing parameters.
+
+        Each timing parameter is changed by another factor.
+        """
         other = vector.copy()
         factors = factor ** np.linspace(1.0, 2.0, max(len(self._timing), 1))[: len(self._timing)]
         other[self._timing] = np.where(other[self._timing] == 0, 1.0, other[self._timing]) * factors
@@ -89,7 +102,10 @@ class Circles:
             return False
 
     def _compare(self, vector: Array) -> str:
-        """Why the model does not repeat at these values, or ''."""
+        """Return why the model does not repeat.
+
+        The text is empty where the model repeats at these values.
+        """
         model, random = self.model, np.random.default_rng(0)
         period = self.law(vector)
         start = np.array([model.start.get(name, 0.0) for name in model.states])
@@ -115,7 +131,10 @@ class Circles:
         return ""
 
     def _values(self, states: Array, times: Array, vector: Array) -> Array:
-        """Rates and wall functions, (functions, N); what is not defined there is NaN."""
+        """Return rates and wall functions, (functions, N).
+
+        Values that are not defined are NaN.
+        """
         inputs = np.column_stack([states, times, *(signal(times) for signal in self._signals)])
         names = [*self.model.states, "t", *(signal.name for signal in self._signals)]
         function = compile_expressions(self._functions, names, self.model.names, self._steps)
@@ -123,7 +142,10 @@ class Circles:
 
 
 def _differ(here: Array, there: Array) -> bool:
-    """Does any function differ where it is defined? Differences count against its largest value."""
+    """Return whether any function differs where it is defined.
+
+    Differences count relative to the largest value of the function.
+    """
     both = np.isfinite(here) & np.isfinite(there)
     here, there = np.where(both, here, 0.0), np.where(both, there, 0.0)
     size = np.maximum(np.abs(here), np.abs(there)).max(axis=1, keepdims=True)
@@ -132,7 +154,10 @@ def _differ(here: Array, there: Array) -> bool:
 
 @lru_cache(maxsize=256)
 def _names_inside_functions_of_time(expressions: tuple[sp.Expr, ...]) -> frozenset[str]:
-    """Return names of symbols in cos(ω t + ...) and beside a bare t, as in d*t: with d = 0 the model repeats."""
+    """Return the names of parameters that set the timing.
+
+    They are the symbols in cos(ω t + ...) and those beside a bare t, as in d*t: with d = 0 the model repeats.
+    """
     found: set[sp.Basic] = set()
     for expression in expressions:
         timed = {f for f in expression.atoms(sp.Function) if f.has(time_symbol)}

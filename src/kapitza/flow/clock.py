@@ -1,5 +1,6 @@
-"""Time cut into pieces that an integrator can take in one go: by periods and by the knots of measured signals.
+"""Division of time into pieces for the integrator.
 
+Time is cut by periods and by the knots of measured signals.
 The accuracy of sin(ωt) is that of t, so time is wrapped by the excitation period: a piece is given in local time,
 t = local + origin with a whole number of periods in the origin.
 """
@@ -24,7 +25,10 @@ SAME_INSTANT = 1e-12
 
 @dataclass
 class Piece:
-    """Local times from start to end; t = local + origin; turns: whole periods inside the origin."""
+    """A stretch of local time from start to end.
+
+    t = local + origin. turns: whole periods inside the origin.
+    """
 
     start: float
     end: float
@@ -49,8 +53,9 @@ class Clock:
     coefficients: Array | None = None
 
     def pieces(self, t0: float, t1: float, longest: float, off_beat: float = 0.0) -> Iterator[Piece]:
-        """Cut [t0, t1] (or backwards) into pieces of at most `longest` periods, and at the knots.
+        """Cut [t0, t1] into pieces, forwards or backwards.
 
+        A piece has at most `longest` periods and ends at the knots.
         off_beat: periods in the first piece, if other than the rest, so that the later borders have another phase.
         """
         if self.period is None and self.knots is not None:
@@ -78,7 +83,10 @@ class Clock:
         yield Piece(local, local + left, turns * self.period, turns)
 
     def _within_reach(self, t0: float, t1: float) -> Iterator[Piece]:
-        """Pieces between the knots of signals that do not repeat; [t0, t1] lies within them."""
+        """Yield pieces between the knots of nonrepeating signals.
+
+        [t0, t1] is inside the known time of all signals.
+        """
         assert self.knots is not None
         assert self.coefficients is not None
         low, high = sorted((t0, t1))
@@ -126,7 +134,10 @@ class Clock:
 
 
 def merge_signals(signals: tuple[Signal, ...], begin: float, end: float) -> tuple[Array, Array]:
-    """Knots of all signals from begin to end (one excitation period), and the run-time values on each interval."""
+    """Merge the knots of all signals in an interval.
+
+    [begin, end] is one excitation period. Returns the knots (K + 1,) and the run-time values on each interval.
+    """
     repeated = []
     for signal in signals:
         every = signal.period or 0.0
@@ -150,13 +161,19 @@ def merge_signals(signals: tuple[Signal, ...], begin: float, end: float) -> tupl
 def _differentiated(
     expression: sp.Expr, wrt: tuple[str, ...], names: tuple[str, ...]
 ) -> tuple[tuple[sp.Expr, ...], list[int]]:
-    """Slopes of the period, and the places of the parameters in it: a flow is made more often than its law changes."""
+    """Return slopes of the period and its parameter places.
+
+    Kept, because a flow is made more often than its law changes.
+    """
     used = {s.name for s in expression.free_symbols if isinstance(s, sp.Symbol)}
     return tuple(sp.diff(expression, symbol(name)) for name in wrt), [i for i, n in enumerate(names) if n in used]
 
 
 class PeriodLaw:
-    """The excitation period as a function of the independent parameters, with its derivatives."""
+    """Excitation period T(θ) with its derivatives.
+
+    θ are the independent parameters.
+    """
 
     def __init__(self, model: Model, wrt: tuple[str, ...]):
         self.name, self.expression, self.varies = model.name, None, False
@@ -193,7 +210,10 @@ class PeriodLaw:
         )
 
     def slopes(self, vectors: Array) -> Array:
-        """(..., k) derivatives by the parameters of interest at vectors (..., npar)."""
+        """Return ∂T/∂θ, (..., k), at vectors (..., npar).
+
+        θ are the parameters of interest.
+        """
         if vectors.ndim == 1:
             return self._values(vectors)[1:]
         return self._evaluate(np.empty((0, len(vectors))), np.ascontiguousarray(vectors.T))[1:].T

@@ -1,4 +1,4 @@
-"""Tangents of large systems, a few columns at a time.
+"""Tangents of large systems, computed by columns.
 
 All n (n + k) equations of the tangents in one program take minutes and gigabytes to compile for hundreds of states. A
 program of the states and a few columns V' = f_x V compiles quickly; run again for the next columns it gives the same
@@ -38,8 +38,9 @@ _finished = hy.taylor_outcome.time_limit
 
 @dataclass
 class Blocks:
-    """How many blocks of shared columns the last runs needed, 0 when sharing saves nothing: the next ones begin there.
+    """Number of blocks of shared columns in recent runs.
 
+    The next runs begin with this number; 0 means that sharing saves nothing.
     Each flow has its own: what others did before must not change its numbers, not even by rounding.
     """
 
@@ -47,7 +48,10 @@ class Blocks:
 
 
 class Columns:
-    """Tangents of a system without switches and observed surfaces, by state and by the parameters wrt."""
+    """Tangents by state and by the parameters wrt.
+
+    The system has no switches and no observed surfaces.
+    """
 
     def __init__(self, system: System, wrt: tuple[int, ...], tolerance: float, max_steps: int):
         self.system, self.wrt, self.tolerance, self.max_steps = system, wrt, tolerance, max_steps
@@ -56,7 +60,10 @@ class Columns:
         self._shared: dict[int, SharedColumns | None] = {}
 
     def integrator(self) -> hy.taylor_adaptive_batch_dbl:
-        """States and columns, row-major (n, width + k), in a batch."""
+        """Return the batch integrator of states and columns.
+
+        The columns are row-major, (n, width + k).
+        """
         return cached(
             ("columns", self.system, self.wrt, self.tolerance, self.width), lambda: compile_integrator(self._build)
         )
@@ -67,9 +74,10 @@ class Columns:
         return hy.taylor_adaptive_batch(written, zeros, tol=self.tolerance, **code_of(True))
 
     def one(self, state: Array, times: Array, parameters: Array) -> tuple[Array, Array] | None:
-        """States (m, n) and tangents (m, n, n + k) at times (m,), the first that of the start; None where it fails.
+        """Return states and tangents of one motion.
 
-        The lanes share the motion and divide the columns among them.
+        times: (m,), the first that of the start. The states are (m, n), the tangents (m, n, n + k); None where the run
+        fails. The lanes share the motion and divide the columns among them.
         """
         n, together = self.size, self.width * LANES
         units = np.eye(n, -(-n // together) * together)
@@ -92,8 +100,10 @@ class Columns:
         return states, tangents
 
     def many(self, states: Array, times: Array, runtime: Array, max_steps: int) -> Array | None:
-        """One batch: states (n, lanes) at times (m, lanes) with values (npar, lanes), everything (m, n (1 + n + k),
-        lanes); None where a member fails.
+        """Run one batch with all columns.
+
+        states: (n, lanes), times: (m, lanes), runtime: (npar, lanes). Returns states and tangents as
+        (m, n (1 + n + k), lanes); None where a member fails.
         """
         n, count = self.size, len(times)
         units = np.eye(n, -(-n // self.width) * self.width)
@@ -112,7 +122,10 @@ class Columns:
         return result
 
     def share_some(self, blocks: Blocks) -> bool:
-        """Whether some columns may be integrated together, for all that is known."""
+        """Return whether some columns may be integrated together.
+
+        The answer rests on what the runs so far have shown.
+        """
         while blocks.count and self._share(blocks.count) is None:
             self._take_more(blocks)
         return blocks.count > 0
@@ -127,8 +140,11 @@ class Columns:
         reached: Array,
         tangents: Array,
     ) -> bool:
-        """One batch over short stretches as by `many`, written into reached (p, m, n) and tangents (p, m, n, n + k) of
-        the first p lanes, in as few blocks of shared columns as can be taken apart; False where a member fails.
+        """Run one batch over short stretches with shared columns.
+
+        The numbers are those of `many`. They are written into reached (p, m, n) and tangents (p, m, n, n + k) of the
+        first p lanes. The columns are shared in as few blocks as can be taken apart. Returns False where a member
+        fails.
         """
         n, own = self.size, len(reached)
         while self.share_some(blocks):
@@ -164,7 +180,10 @@ class Columns:
     def _run_shared(
         self, shared: SharedColumns, states: Array, times: Array, runtime: Array, max_steps: int
     ) -> tuple[Array, Array, Array] | None:
-        """States (lanes, m, n), sums (lanes, m, n, C + 1) and columns of the parameters (lanes, m, n, k)."""
+        """Integrate the sums of shared columns.
+
+        Returns states (lanes, m, n), sums (lanes, m, n, C + 1) and columns of the parameters (lanes, m, n, k).
+        """
         n, count, sums = self.size, len(times), shared.starts.shape[1]
         starts = np.zeros((n, -(-sums // self.width) * self.width))
         starts[:, :sums] = shared.starts
@@ -180,7 +199,10 @@ class Columns:
         return found[0][..., :n], together, blocks[0][..., self.width :]
 
     def _run(self, states: Array, columns: Array, times: Array, runtime: Array, max_steps: int) -> Array | None:
-        """(m, n (1 + width + k), lanes) from states (n, lanes) and columns (n, width, lanes)."""
+        """Integrate one set of columns in a batch.
+
+        states: (n, lanes), columns: (n, width, lanes). Returns (m, n (1 + width + k), lanes).
+        """
         integrator = self.integrator()
         n = self.size
         start = np.zeros(integrator.state.shape)

@@ -1,4 +1,7 @@
-"""Compiled integrators: built once per system and tangent set, kept for the process."""
+"""Compiled integrators, cached for the process.
+
+An integrator is built once per system and set of tangents.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +54,9 @@ def count_builds() -> int:
 
 
 def cached(key: Hashable, build: Callable[[], T]) -> T:
-    """The object of this key, built at the first call; the one used longest ago goes when there are too many.
+    """Return the object of a key, built once.
 
+    When there are too many, the object used longest ago is dropped.
     Each thread has its own, as integrators hold a state; their machine code is heyoka's, once for all threads.
     """
     objects: OrderedDict[Hashable, Any] = _cache.__dict__.setdefault("objects", OrderedDict())
@@ -92,12 +96,15 @@ class CodeOptions(TypedDict):
 
 
 def code_of(compact: bool) -> CodeOptions:
-    """How code is generated; in loops the last level of optimisation doubles the compilation and gains nothing."""
+    """Return how the code is generated.
+
+    In loops the last level of optimisation doubles the compilation time and gains nothing.
+    """
     return {"compact_mode": compact, "opt_level": 2 if compact else 3}
 
 
 def symbol_table(system: System) -> dict[sp.Symbol, hy.expression]:
-    """Where each symbol of the system lives in compiled code.
+    """Map each symbol of the system to compiled code.
 
     States are variables, time is heyoka's; parameters, the modes of the switches and then what holds the motion are
     run-time parameters.
@@ -110,7 +117,10 @@ def symbol_table(system: System) -> dict[sp.Symbol, hy.expression]:
 
 
 def full_table(system: System) -> dict[sp.Symbol, hy.expression]:
-    """The same with the named steps of the smooth rates."""
+    """Return `symbol_table` with the named steps added.
+
+    These are the steps of the smooth rates.
+    """
     return translate_steps(system.smooth_steps, symbol_table(system))
 
 
@@ -124,7 +134,10 @@ def equations(system: System) -> Equations:
 
 
 def with_tangents(system: System, wrt: tuple[int, ...]) -> Equations:
-    """The equations followed by those of the tangents: row-major n x (n + k), derivatives by states then by wrt."""
+    """Return the equations with those of all tangents.
+
+    The tangents are row-major n x (n + k): derivatives by the states, then by wrt.
+    """
     table = full_table(system)
     arguments = [table[s] for s in system.states] + [hy.par[i] for i in wrt]
     if system.elimination is None and not _selects(system):
@@ -144,8 +157,9 @@ _NOTHING = hy.expression(0.0)
 
 
 def with_some_tangents(system: System, wrt: tuple[int, ...], count: int) -> Equations:
-    """The equations followed by `count` columns V' = f_x V of any start, and the columns of the parameters wrt.
+    """Return the equations with those of some tangents.
 
+    `count` columns V' = f_x V of any start are followed by the columns of the parameters wrt.
     Row-major n x (count + k). For large systems, whose rows hold few of the states.
     """
     table = full_table(system)
@@ -175,7 +189,10 @@ def with_some_tangents(system: System, wrt: tuple[int, ...], count: int) -> Equa
 def _jacobian(
     system: System, table: dict[sp.Symbol, hy.expression], by: list[hy.expression]
 ) -> list[list[hy.expression]]:
-    """Derivatives of the rates, where heyoka cannot take them itself: (n, by)."""
+    """Return the derivatives of the rates, (n, by).
+
+    For systems that heyoka cannot differentiate itself.
+    """
     if system.elimination is None:
         symbols = {expression: symbol for symbol, expression in table.items()}
         return [[to_heyoka(sp.diff(f, symbols[s]), table) for s in by] for f in system.smooth_rates]
@@ -184,8 +201,10 @@ def _jacobian(
 
 
 def _selects(system: System) -> bool:
-    """True when a branch of the rates may have no value while it is left out: SymPy differentiates inside the branches,
-    heyoka weights their derivatives by zero.
+    """Return whether a branch may have no value.
+
+    SymPy differentiates inside the branches. heyoka weights the derivatives of a branch that is left out by zero, which
+    gives NaN where the branch has no value.
     """
     return not system.smooth_steps and any(f.has(sp.Piecewise) for f in system.smooth_rates)
 
@@ -202,7 +221,10 @@ def divergence(system: System) -> hy.expression:
 def is_short(
     system: System, written: Equations, surfaces: Sequence[hy.expression] = (), largest: int = LARGEST_UNROLLED
 ) -> bool:
-    """True when code without loops is worth its compilation; surfaces: functions of the events."""
+    """Return whether code without loops is worth compiling.
+
+    surfaces: functions of the events.
+    """
     nodes = sum(len(rate) for _, rate in written) + sum(len(s) for s in surfaces)
     if len(written) + len(surfaces) > MOST_EQUATIONS or nodes > largest:
         return False

@@ -1,4 +1,7 @@
-"""The part of a flow that its verbs share: engine, clock, wrapping, and the two loops over pieces of time."""
+"""The core of a flow, shared by its verbs.
+
+It holds the engine, the clock, the wrapping, and the two loops over pieces of time.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +56,11 @@ Filled = Callable[[Array, int], None]
 
 @dataclass(frozen=True)
 class Propagation(Generic[D, E]):
-    """State at the end of a run and its derivatives.
+    """State and derivatives at the end of a run.
 
     state: (n,), angles continuous with the start. jacobian: (n, n) ∂x(t1)/∂x(t0). sensitivity: (n, k) ∂x(t1)/∂θ for
     the names in `wrt`, at fixed t0 and t1. log_determinant: log|det jacobian|, summed over periods.
-    events: what was located on the way. turns: whole turns per state, (x(t1) - x(t0)) / 2π rounded, 0 where no angle.
+    events: located during the run. turns: whole turns per state, (x(t1) - x(t0)) / 2π rounded, 0 for other states.
     followed: members that a device handed back and the processor followed; a device lists no events.
     From `propagate_many` every array has a leading batch axis and events holds a tuple per member.
     """
@@ -81,7 +84,10 @@ _WITHOUT_VALUES = tuple(f.name for f in fields(Model) if f.name != "parameters")
 
 
 def core_of(model: Model, wrt: tuple[str, ...], tolerance: float, max_steps: int) -> Core:
-    """The core of a model; those that differ in values only share one, as a sweep makes them by the hundred."""
+    """Return the core of a model.
+
+    Models that differ only in values share one, as a sweep makes them by the hundred.
+    """
     others = (getattr(model, name) for name in _WITHOUT_VALUES)
     laws = tuple((p.name, p.expression) for p in model.parameters)
     # The core holds its model: while it is kept, no other object has the address of a part of that.
@@ -90,8 +96,9 @@ def core_of(model: Model, wrt: tuple[str, ...], tolerance: float, max_steps: int
 
 
 class Core:
-    """A model with its compiled engines; parameters are vectors in the order of `model.names`, already checked.
+    """A model with its compiled engines.
 
+    Parameters are vectors in the order of `model.names`, already checked.
     Models that differ in values share it, so its own model has none.
     """
 
@@ -136,7 +143,10 @@ class Core:
         return self._timed_jumps
 
     def engine_kinds(self, vectors: Array) -> NDArray[np.intp]:
-        """Equal numbers for rows of parameters (B, npar) that share an engine."""
+        """Number the engines of the rows of parameters.
+
+        Rows of (B, npar) that share an engine have equal numbers.
+        """
         if not self._removable:
             return np.zeros(len(vectors), int)
         return np.unique(vectors[:, self._removable] == 0.0, axis=0, return_inverse=True)[1].reshape(-1)
@@ -150,7 +160,10 @@ class Core:
         return self.period_law.many(vectors)
 
     def engine(self, vector: Array, observe: tuple[sp.Expr, ...] = ()) -> Engine:
-        """The engine for these values: a friction coefficient of zero leaves a smooth system."""
+        """Return the engine for these values.
+
+        A friction coefficient of zero leaves a smooth system.
+        """
         self.circles.check(vector)
         self._check_mass(vector)
         absent = tuple(bool(vector[i] == 0.0) for i in self._removable)
@@ -169,11 +182,17 @@ class Core:
         return found
 
     def is_smooth_at(self, vector: Array) -> bool:
-        """Whether no motion can meet a wall or a jump at these values."""
+        """Return whether no wall or jump can be met.
+
+        vector: values of the parameters.
+        """
         return self.engine(vector).system.is_smooth
 
     def _check_mass(self, vector: Array) -> None:
-        """Refuse values at which the steps would divide by pivots that may vanish, once per set of masses."""
+        """Refuse values at which a pivot may vanish.
+
+        The named steps divide by the pivots of the mass matrix. Checked once per set of masses.
+        """
         structure = self.model.structure
         if structure.elimination is None:
             return
@@ -218,22 +237,32 @@ class Core:
         return Clock(period, False, *merged)
 
     def check_reach(self, *times: float | Array) -> None:
-        """Refuse times at which a measured drive without a period is not known."""
+        """Refuse times at which a measured drive is unknown.
+
+        Such a drive has no period.
+        """
         for signal in self._signals if self._lasting else ():
             for some in times:
                 signal.inside(some)
 
     def _beyond_a_turn(self, state: Array) -> bool:
-        """Is an angle outside of (-π, π)? One number after another: array operations take longer for so few."""
+        """Return whether an angle is outside of (-π, π).
+
+        The angles are compared one after another: array operations take longer for so few numbers.
+        """
         return any(abs(state[i]) >= pi for i in self._turning)
 
     def whole_turns(self, state: Array) -> Array:
-        """What to subtract from the angles to bring them into [-π, π], in rad."""
+        """Return the whole turns of the angles, in rad.
+
+        Subtracting them brings the angles into [-π, π].
+        """
         return np.where(self.angles, TURN * np.round(state / TURN), 0.0)
 
     def runtime(self, engine: Engine, vectors: Array, coefficients: Array | None) -> Array:
-        """Values of the engine's parameters: those of the model, coefficients of measured signals, constants.
+        """Return the run-time parameters of the engine.
 
+        They are those of the model, then the coefficients of measured signals, then the constants.
         vectors: (npar,) or (B, npar), and the coefficients on a piece alike.
         """
         values = vectors if coefficients is None else np.concatenate((vectors, coefficients), axis=-1)
@@ -254,7 +283,10 @@ class Core:
         return np.concatenate((values, numbers), axis=-1)
 
     def rates(self, states: Array, times: float | Array, runtime: Array) -> Array:
-        """Right-hand side at states (..., n) and local times (...); runtime: parameters and signal coefficients."""
+        """Evaluate the right-hand side f(x, t, θ).
+
+        states: (..., n); times: (...) local; runtime: parameters and signal coefficients.
+        """
         system, function = self.system, self._rates
         inputs = np.concatenate((states, np.asarray(times)[..., None]), axis=-1)
         values = runtime[..., : len(system.parameters)]
@@ -266,7 +298,10 @@ class Core:
         return compile_expressions(system.rates, (*system.states, "t"), system.parameters, system.steps)
 
     def pieces(self, state: Array, t0: float, t1: float, vector: Array, tangents: bool) -> Iterator[Piece]:
-        """Pieces of [t0, t1] that the engine takes in one go."""
+        """Return the pieces of [t0, t1] for the engine.
+
+        The engine takes each piece in one run.
+        """
         clock = self.clock(vector)
         self.check_reach(t0, t1)
         if clock.period is not None:
@@ -279,7 +314,10 @@ class Core:
         return (Piece(0.0, step if i < count - 1 else t1 - (t0 + i * step), t0 + i * step, 0) for i in range(count))
 
     def periods_per_piece(self, vectors: Array, tangents: bool) -> int:
-        """Periods that one run may span at these parameters (B, npar)."""
+        """Return how many periods one run may span.
+
+        vectors: parameters (B, npar).
+        """
         if not tangents or self.has_knots:
             return PERIODS_PER_PIECE
         # What an engine can do depends on which parameters are zero.
@@ -289,7 +327,10 @@ class Core:
         return PERIODS_PER_PIECE if spans else 1
 
     def piece_counts(self, states: Array, t0: Array, t1: Array, vectors: Array) -> NDArray[np.intp]:
-        """Pieces (B,) of [t0, t1] without a period: angles that turn are wrapped between them."""
+        """Return the numbers of pieces (B,) of [t0, t1].
+
+        For models without a period: angles that turn are wrapped between the pieces.
+        """
         if not (self._turns and self.model.structure.is_autonomous):
             return np.ones(len(states), np.intp)
         rates = np.abs(self.rates(states, np.zeros(len(states)), vectors))
@@ -306,7 +347,10 @@ class Core:
         tangents: bool,
         observe: tuple[sp.Expr, ...] = (),
     ) -> Propagation[float, Event]:
-        """From one state to another, wrapped between the pieces, tangents chained over them."""
+        """Propagate one state from t0 to t1.
+
+        Angles are wrapped between the pieces, and tangents are chained over them.
+        """
         engine, n = self.engine(vector, observe), self.size
         unit = engine.unit if tangents else None
         total, state, offset = unit, start, np.zeros(n)
@@ -339,7 +383,10 @@ class Core:
         return Propagation(end, total[:, :n], total[:, n:], determinant, join_events(met), turns)
 
     def arrive(self, start: Array, t0: float, t1: float, vector: Array) -> Array:
-        """The state of `advance` at t1, without what else it gives: chord steps along a branch take half as long."""
+        """Return the state of `advance` at t1 alone.
+
+        Without events and tangents, chord steps along a branch take half as long.
+        """
         engine, clock = self.engine(vector), self.clock(vector)
         period = clock.period
         if not isinstance(engine, SmoothEngine) or not engine.is_plain or period is None or clock.knots is not None:
@@ -354,8 +401,9 @@ class Core:
         return engine.arrive(start - whole, local, local + (t1 - t0), runtime) + whole
 
     def shots(self, vector: Array, t0: float, t1: float) -> Shots | None:
-        """The stretch from t0 to t1 prepared for many runs that differ in their starts and in the values of `wrt`.
+        """Prepare one stretch of time for many runs.
 
+        The runs go from t0 to t1 and differ in their starts and in the values of `wrt`.
         None where a run is more than the steps of an integrator, or where the stretch or a check depends on `wrt`.
         """
         engine, clock = self.engine(vector), self.clock(vector)
@@ -372,7 +420,10 @@ class Core:
         return Shots(self, engine, vector, clock.period, t0, t1)
 
     def chain(self, change: Array, total: Array) -> Array:
-        """Tangents over two stretches from those of each: J2 J1 and J2 S1 + S2."""
+        """Chain the tangents of two stretches.
+
+        The result is (J2 J1, J2 S1 + S2).
+        """
         result = change[..., : self.size] @ total
         result[..., self.size :] += change[..., self.size :]
         return result
@@ -388,8 +439,9 @@ class Core:
         runtime: Array,
         last: Array | None = None,
     ) -> None:
-        """Add what a period that depends on parameters does to the origin of wrapped time, in place.
+        """Add the effect of a parameter-dependent period, in place.
 
+        The period T(θ) moves the origin of wrapped time.
         The origin is turns · T(θ); shifting it by δ changes the end of the piece by -(f1 - J f0) δ.
         change: (..., n, n + k) from the states `before` at local time `start` to `after` (..., n) at `ends`.
         runtime: one set of values, or one row per member. last: x' at the ends, where the engine knows better than
@@ -406,7 +458,10 @@ class Core:
     def sample(
         self, start: Array, times: Array, vector: Array, tangents: bool, after: Filled | None = None
     ) -> tuple[Array, Array | None]:
-        """States and tangents at increasing times, the first of which is that of the start."""
+        """Return states and tangents at increasing times.
+
+        The first time is that of the start.
+        """
         engine, unit = self.engine(vector), self.unit if tangents else None
         states = np.empty((times.size, self.size))
         tensors = np.empty((times.size, self.size, self.columns)) if tangents else None
@@ -442,7 +497,10 @@ class Core:
         return states, tensors
 
     def _sampling_pieces(self, start: Array, times: Array, vector: Array, tangents: bool) -> Iterator[Piece]:
-        """Pieces that also end after every few thousand samples, so that step limits apply to each."""
+        """Yield pieces that also end between samples.
+
+        A piece ends after every few thousand samples, so that step limits apply to each.
+        """
         last = times.size - 1
         for first in range(0, last, SAMPLES_PER_PIECE):
             stop = min(first + SAMPLES_PER_PIECE, last)

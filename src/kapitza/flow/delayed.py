@@ -1,5 +1,6 @@
-"""Equations with delays by the method of steps: the past is kept as Taylor polynomials on a fixed grid.
+"""Equations with delays, integrated by the method of steps.
 
+The past is kept as Taylor polynomials on a fixed grid.
 Over one segment of the grid every past value is a known polynomial, so the equation is an ordinary one and a single
 Taylor step solves it. Breaking points, where derivatives jump (in neutral equations for ever), fall on borders of
 segments and cost nothing.
@@ -49,8 +50,9 @@ _whole = hy.taylor_outcome.time_limit
 
 @dataclass
 class Past:
-    """A trajectory as polynomials on segments of equal length; what a delay equation needs to go on.
+    """A trajectory as polynomials on segments of equal length.
 
+    A delay equation continues from it.
     start: time of the first segment's begin; step: length of a segment; coefficients: (N, n, P + 1) in the time since
     the begin of each segment. begin: time at which the equation took over from the history that was given.
     values: the delays; last: (n,) state at the end; states: their names; parameters: of the last run.
@@ -70,7 +72,10 @@ class Past:
         return self.start + self.step * len(self.coefficients)
 
     def __call__(self, times: Reals, derivative: int = 0) -> Array:
-        """States (N, n) (or their derivatives) at times inside; one time gives (n,)."""
+        """Return states (N, n), or derivatives, at times inside.
+
+        One time gives (n,). derivative: order of the time derivative.
+        """
         wanted = np.atleast_1d(np.asarray(times, float))
         slack = 1e-9 * self.step
         if not ((wanted >= self.start - slack) & (wanted <= self.end + slack)).all():
@@ -99,7 +104,10 @@ class Past:
         return replace(self, step=half, coefficients=both)
 
     def recent(self, length: float) -> Past:
-        """The last `length` seconds alone, rounded up to whole segments: all that a run needs to go on."""
+        """Return the last `length` seconds of the past.
+
+        The length is rounded up to whole segments. A run needs nothing else to continue.
+        """
         spare = len(self.coefficients) - math.ceil(length / self.step - 1e-9)
         if spare <= 0:
             return self
@@ -121,7 +129,10 @@ def _shifted(coefficients: Array, by: float) -> Array:
 
 
 class DelayFlow:
-    """The flow of a model with past values: trajectories and dense output, forwards only."""
+    """The flow of a model with delays.
+
+    It gives trajectories and dense output, forwards only.
+    """
 
     def __init__(self, model: Model, tolerance: float):
         self.model, self.tolerance = model, tolerance
@@ -162,7 +173,10 @@ class DelayFlow:
         return hy.taylor_adaptive(equations, [0.0] * len(equations), tol=self.tolerance, compact_mode=True)
 
     def trajectory(self, past: Start, t0: float, t1: float, vector: Array) -> Past:
-        """From a state (its past constant), expressions of the past in t, or an earlier trajectory, up to t1."""
+        """Integrate from a past up to t1.
+
+        past: a state (its past was constant), expressions of the past in t, or an earlier trajectory.
+        """
         delays = self.delay_values(vector)
         if not t1 >= t0:
             raise FlowError(f"Equations with delays run forwards only; t1 = {t1:g} lies before t0 = {t0:g}.")
@@ -175,8 +189,9 @@ class DelayFlow:
     def sample(
         self, past: Start, times: Array, vector: Array, after: Callable[[Array, int], None] | None = None
     ) -> Array:
-        """States (N, n) at increasing times; only as much of the past is kept as the equation needs.
+        """Return states (N, n) at increasing times.
 
+        Only as much of the past is kept as the equation needs.
         after: called with the states and how many of them are done.
         """
         states, done = np.empty((times.size, len(self.model.states))), 0
@@ -250,7 +265,10 @@ class DelayFlow:
     def _expressions(
         self, past: Mapping[str, float | str | Expression], t0: float, measure: float, count: int
     ) -> Array:
-        """Taylor coefficients of the past given as expressions in t, on `count` segments or a finer grid."""
+        """Return Taylor coefficients of a past given by expressions.
+
+        The expressions are functions of t. The grid has `count` segments or is finer.
+        """
         unknown = [name for name in past if name not in self.model.states]
         missing = [name for name in self.model.states if name not in past]
         if unknown or missing:
@@ -285,7 +303,10 @@ class DelayFlow:
         )
 
     def _advance(self, past: Past, t1: float, vector: Array, delays: Array) -> Past:
-        """Segment by segment; the grid is halved where a Taylor polynomial does not reach across one."""
+        """Integrate segment by segment up to t1.
+
+        The grid is halved where a Taylor polynomial does not reach across a segment.
+        """
         ta, names = self._ta, len(self.model.names)
         if (t1 - past.end) / past.step > MOST_SEGMENTS:
             raise FlowError(
@@ -311,7 +332,10 @@ class DelayFlow:
     def _segments(
         self, past: Past, lags: list[int], t1: float, ta: hy.taylor_adaptive_dbl, vector: Array, names: int
     ) -> tuple[Array, Array, bool]:
-        """New segments (K, n, P + 1) up to t1, the state after them; False when the next needs a shorter step."""
+        """Compute the new segments up to t1.
+
+        Returns the segments (K, n, P + 1), the state after them, and False when the next segment needs a shorter step.
+        """
         known = len(past.coefficients)
         wanted = math.ceil((t1 - past.end) / past.step - 1e-9)
         table = np.concatenate(
@@ -341,7 +365,10 @@ class DelayFlow:
 
 
 def _finite(evaluate: Callable[[Array], Array], times: Array, count: int) -> Array:
-    """Values (n, N) of the past that was given; constants are spread over the times."""
+    """Return the values (n, N) of the given past.
+
+    Constants are repeated for all times. A value that is not finite is refused.
+    """
     values = np.broadcast_to(evaluate(times[None, :]), (count, times.size))
     bad = ~np.isfinite(values).all(axis=0)
     if bad.any():
@@ -350,7 +377,10 @@ def _finite(evaluate: Callable[[Array], Array], times: Array, count: int) -> Arr
 
 
 def _misses(table: Array, starts: Array, step: float, exact: Callable[[Array], Array]) -> float | None:
-    """Begin of the first segment (N, n, P + 1) whose polynomial leaves the function it stands for, or None."""
+    """Return where polynomials leave the function first, or None.
+
+    The result is the begin of the first segment (N, n, P + 1) whose polynomial is not accurate.
+    """
     for share in (0.31, 0.62, 1.0 - 1e-9):
         wanted = exact(starts + share * step).T
         found = table @ (share * step) ** np.arange(table.shape[2])
@@ -361,7 +391,10 @@ def _misses(table: Array, starts: Array, step: float, exact: Callable[[Array], A
 
 
 def _common_measure(delays: Array) -> float:
-    """The largest time of which all delays are whole multiples."""
+    """Return the largest common measure of the delays.
+
+    All delays are whole multiples of it.
+    """
     smallest = float(delays.min())
     common = 1
     for delay in delays:

@@ -1,4 +1,4 @@
-"""Dense output: states at any time of a run that was made once."""
+"""Dense output: states at any time of a run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ CHECKPOINTS = 256
 
 @dataclass(frozen=True)
 class Dense:
-    """A trajectory as a function: f(times) gives states (N, n), f(t) gives (n,); angles continuous.
+    """A trajectory as a function of time.
 
+    f(times) gives states (N, n), f(t) gives (n,); angles are continuous.
     Kept are states at checkpoints (K,); a call integrates from the checkpoint before each time, so values are as
     accurate as the trajectory itself.
     """

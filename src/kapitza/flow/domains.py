@@ -1,5 +1,6 @@
-"""Where the terms of the rates end: roots, logarithms and inverse functions that lose their real value, and poles.
+"""Ends of the terms of the rates.
 
+Roots, logarithms and inverse functions lose their real value there, and poles have no value.
 A Taylor step passes the end of a root where the solution itself is analytic, as (1 - t/2)² is for x' = -√x, and goes on
 along the other branch. So something that changes its sign there is watched: √b where b is a double zero, b itself
 where it is a zero of odd order. At a logarithm, a pole or a simple zero of b the steps shrink to nothing; then the end
@@ -52,7 +53,10 @@ LARGEST_DENOMINATOR = 64
 def edges_of(
     steps: tuple[Step, ...], rates: tuple[sp.Expr, ...], states: tuple[sp.Symbol, ...], switches: tuple[Switch, ...]
 ) -> tuple[Edge, ...]:
-    """All ends of terms in steps and rates that are written with modes."""
+    """Return all ends of terms in steps and rates.
+
+    Steps and rates are written with modes.
+    """
     search = _Search({*states, time_symbol}, {s.mode: i for i, s in enumerate(switches)})
     for name, expression in steps:
         search.look(expression)
@@ -80,7 +84,10 @@ class End(NamedTuple):
 
 
 class _Search:
-    """Walks through expressions; a term inside a Piecewise counts while its condition, on modes, holds."""
+    """Search for the ends of terms in expressions.
+
+    A term inside a Piecewise counts while its condition, which depends on modes, holds.
+    """
 
     def __init__(self, moving: set[sp.Symbol], numbers: dict[sp.Symbol, int]):
         self.moving, self.numbers = moving, numbers
@@ -141,7 +148,7 @@ def _cut_of(angle: Expression) -> End:
 
 
 def _ends(node: sp.Expr) -> Iterator[End]:
-    """(margin, watched, exponent, pole) of the ends of one term."""
+    """Yield the ends of one term."""
     inside: Expression = node.args[0] if node.args else None
     if isinstance(node, sp.Pow):
         yield from _ends_of_power(node)
@@ -179,7 +186,10 @@ def _ends_of_power(node: sp.Pow) -> Iterator[End]:
 
 
 class Domain:
-    """The ends of the terms of a system in numbers, at one state with its modes. One serves all threads."""
+    """Numerical values of the ends of terms.
+
+    They are evaluated at one state with its modes. One object serves all threads.
+    """
 
     def __init__(self, system: System):
         self.system, self.size = system, len(system.states)
@@ -196,12 +206,18 @@ class Domain:
 
     @property
     def is_entered(self) -> bool:
-        """True when a change of modes may lead into the domain of a term."""
+        """Return whether modes may lead into a domain.
+
+        A change of modes switches a term on, and the motion enters the domain of the term.
+        """
         return bool(self._entered)
 
     @property
     def is_simple(self) -> bool:
-        """True when the margins are written out in the states, without named steps."""
+        """Return whether the margins hold no named steps.
+
+        They are then written out in the states.
+        """
         named = {name for name, _ in self.system.smooth_steps}
         return all(named.isdisjoint(e.margin.free_symbols) for e in self.watched)
 
@@ -230,7 +246,10 @@ class Domain:
         return compile_expressions(active, self._modes)
 
     def _table(self, point: Array) -> tuple[Array, Array]:
-        """Margins (e,) and their derivatives by states and time (e, n + 1)."""
+        """Return the margins and their derivatives.
+
+        The margins are (e,), the derivatives by states and time (e, n + 1).
+        """
         found = self._margins(point)
         count = len(self.system.edges)
         return found[:count], found[count:].reshape(count, self.size + 1)
@@ -239,7 +258,10 @@ class Domain:
         return np.concatenate((state, (time,), runtime[: len(self._inputs) - self.size - 1]))
 
     def passes(self, edge: Edge, state: Array, time: float, runtime: Array) -> bool:
-        """Is this no end after all: an exponent that happens to be a whole number, a root of a truncated series?"""
+        """Return whether the motion passes this end.
+
+        The end is not one where the exponent is a whole number, or where the root is that of a truncated series.
+        """
         k, point = self.system.edges.index(edge), self._point(state, time, runtime)
         margins, slopes = self._table(point)
         size = 1.0 + float(np.abs(slopes[k]) @ np.append(np.abs(state), abs(time)))
@@ -248,7 +270,10 @@ class Domain:
         return edge.exponent is not None and float(self._exponents(point)[k]).is_integer()
 
     def quiet_side(self, switch: int, modes: Array) -> float:
-        """The mode of a switch in which terms that end at it are switched off; 0 when there are none."""
+        """Return the mode that switches the ending terms off.
+
+        These are the terms that end at the surface of the switch; 0 when there are none.
+        """
         own = [k for k, e in enumerate(self.system.edges) if switch in e.guards and not e.pole]
         if not own:
             return 0.0
@@ -258,8 +283,9 @@ class Domain:
         return float(np.sign(active[1] - active[0]))
 
     def inside(self, state: Array, time: float, runtime: Array) -> tuple[Array, float]:
-        """The same place to rounding, where all terms that the modes have just switched on have a value.
+        """Move a state into the domains of all terms.
 
+        The place is the same to rounding, and all terms that the modes have just switched on have a value there.
         Those that they leave out have none. runtime: the parameters, then the modes. A crossing is located to rounding,
         on either side.
         """
@@ -282,7 +308,10 @@ class Domain:
         return state, time
 
     def require_one_way(self, state: Array, time: float, runtime: Array, place: str) -> None:
-        """Refuse a surface reached at no speed where a term ends on both sides: x' = -√|x| may rest or go on."""
+        """Refuse a state from which two motions are possible.
+
+        A surface is reached at no speed and a term ends on both sides: with x' = -√|x| the state may stay or move on.
+        """
         margins, slopes = self._table(self._point(state, time, runtime))
         for k in self._entered:
             edge = self.system.edges[k]
@@ -290,8 +319,9 @@ class Domain:
                 raise self.refusal(edge, place)
 
     def _outside(self, k: int, state: Array, time: float, runtime: Array) -> Array:
-        """A state that rests on the end of a term which its modes leave out, put just beyond it.
+        """Move a state just beyond a term's end.
 
+        The state is on the end, and its modes leave the term out.
         An event function that is zero for a while would be met for ever, and one on the wrong side never.
         """
         first = len(self.system.parameters)
@@ -309,7 +339,10 @@ class Domain:
         return state
 
     def nearest(self, state: Array, time: float, runtime: Array) -> Edge | None:
-        """The end at which a motion fails that fails here, if it is one."""
+        """Return the end at which a motion fails.
+
+        None where no end is near this state.
+        """
         with np.errstate(all="ignore"):
             margins, slopes = self._table(self._point(state, time, runtime))
             sizes = 1.0 + np.abs(slopes) @ np.append(np.abs(state), abs(time))
@@ -322,7 +355,10 @@ class Domain:
         return self.system.edges[int(share.argmin())]
 
     def named(self, edge: Edge) -> str:
-        """The term as it stands in the equations, with the signs of the switches for their modes."""
+        """Return the term as written in the equations.
+
+        The signs of the switches replace their modes.
+        """
         signs = {s.mode: sp.sign(s.function) for s in self.system.switches}
         term = edge.term
         for _ in range(len(signs)):
@@ -352,7 +388,10 @@ class Domain:
 
 
 def _moved(state: Array, time: float, slope: Array, change: float) -> tuple[Array, float]:
-    """The nearest place at which a margin is larger by `change`: in the states, or in time where none has a say."""
+    """Return the nearest place with a larger margin.
+
+    The margin grows by `change`. The states are moved, or the time where the margin depends on no state.
+    """
     normal = slope[:-1]
     if normal.any():
         return state + normal * (change / float(normal @ normal)), time
@@ -360,7 +399,10 @@ def _moved(state: Array, time: float, slope: Array, change: float) -> tuple[Arra
 
 
 class LastFinite:
-    """Keeps the last finite state of a run that is repeated to see where it fails."""
+    """Callback that keeps the last finite state.
+
+    A failed run is repeated with it to see where it fails.
+    """
 
     def __init__(self, size: int, state: Array, time: float):
         self.size, self.state, self.time = size, np.array(state), time

@@ -1,5 +1,6 @@
-"""What a Flow asks of the machinery that integrates: one protocol, two engines (a third, for delays, stands apart).
+"""Interface between a flow and its integrators.
 
+One protocol has two engines; a third, for delays, is separate.
 `SmoothEngine` integrates equations without jumps (continuous switches such as v|v| included), `EventEngine` those with
 discontinuous switches or impacts. Both see one stretch of time within which the right-hand side is one compiled
 expression: wrapping of angles and time, periods and the knots of measured signals are handled above them, in `Flow`.
@@ -21,7 +22,10 @@ from kapitza.model import Elimination, Step, Switch
 
 @dataclass(frozen=True)
 class Wall:
-    """Motion takes place where surface >= 0; at 0, going down, state i takes the value reset[i]."""
+    """A surface at which the state is reset.
+
+    The motion takes place where surface >= 0. At 0, going down, state i takes the value reset[i].
+    """
 
     surface: sp.Expr
     reset: tuple[sp.Expr, ...]
@@ -30,8 +34,9 @@ class Wall:
 
 @dataclass(frozen=True)
 class Edge:
-    """An end of a term of the rates: a root, logarithm or inverse function that loses its real value, or a pole.
+    """An end of a term of the rates.
 
+    A root, logarithm or inverse function loses its real value there, or the term has a pole.
     term: as it stands in the smooth rates. margin: positive where the term has a value and 0 at the end; 1 while the
     modes of the switches `guards` (indices) leave the term out. watched: changes its sign where a Taylor series would
     go on along another branch of the term; None where no series gets that far.
@@ -48,8 +53,9 @@ class Edge:
 
 @dataclass(frozen=True)
 class System:
-    """First-order equations x' = f(x, t, θ) ready to compile; equal systems share one compiled object.
+    """First-order equations x' = f(x, t, θ).
 
+    They are ready to compile; equal systems share one compiled object.
     states: (n) symbols; parameters: (npar) symbols, in the order of the run-time vector (the independent parameters of
     the model, then the coefficients of measured signals).
     rates: (n) right-hand sides as they can be evaluated anywhere (with sign, Abs, ...); smooth_rates: the same with the
@@ -78,25 +84,36 @@ class System:
 
     @property
     def smooth_expressions(self) -> tuple[sp.Expr, ...]:
-        """Everything the smooth rates are made of: the steps, then the rates."""
+        """Return the steps and then the smooth rates.
+
+        Together they are everything that the smooth rates are made of.
+        """
         return (*(e for _, e in self.smooth_steps), *self.smooth_rates)
 
     @property
     def is_smooth(self) -> bool:
-        """True when no walls and no jumping switches: the smooth engine is enough."""
+        """Return whether the smooth engine is enough.
+
+        There are then no walls and no jumping switches.
+        """
         return not self.walls and all(switch.continuous for switch in self.switches) and not self.enters_by_the_clock
 
     @property
     def enters_by_the_clock(self) -> bool:
-        """True when time alone leads into the domain of a term, as of sqrt(max(sin(t), 0)): no state can be put there,
-        and the smooth engine cannot put the time.
+        """Return whether time alone enters a domain.
+
+        An example is sqrt(max(sin(t), 0)). No state can be moved into such a domain, and the smooth engine cannot move
+        the time.
         """
         moving = {*self.states, *(name for name, _ in self.smooth_steps)}
         return any(e.guards and moving.isdisjoint(e.margin.free_symbols) for e in self.edges)
 
 
 def described(system: System, state: Array) -> str:
-    """A state in words: "phi = 0.1, phi' = 2"."""
+    """Return a state as text.
+
+    The text reads "phi = 0.1, phi' = 2".
+    """
     return ", ".join(f"{s.name} = {value:.6g}" for s, value in zip(system.states, state, strict=True))
 
 
@@ -119,7 +136,7 @@ class Event:
 
 
 class Events(Sequence[Event]):
-    """Events of a run, made into objects when they are first looked at."""
+    """Events of a run, created at first access."""
 
     def __init__(self, count: int, make: Callable[[], Iterable[Event]]):
         self._count, self._make = count, make
@@ -149,7 +166,10 @@ class Events(Sequence[Event]):
 
 
 def join_events(parts: Sequence[tuple[Sequence[Event], float, Array]]) -> Sequence[Event]:
-    """Events of consecutive pieces (events, origin of time, turns of the angles) in the time of the whole run."""
+    """Join the events of consecutive pieces.
+
+    parts: (events, origin of time, turns of the angles) of each piece. The result is in the time of the whole run.
+    """
     met = [part for part in parts if len(part[0])]
     if not met:
         return ()
@@ -202,14 +222,15 @@ E = TypeVar("E", Event, Sequence[Event])
 
 @dataclass(frozen=True)
 class Run(Generic[D, E]):
-    """What one call of an engine gives; with `run_many` every array has a leading batch axis.
+    """Result of one call of an engine.
 
+    With `run_many` every array has a leading batch axis.
     state: (n,); tangents: (n, n + k) or None; grid_states: (N, n) or None; grid_tangents: (N, n, n + k) or None.
     events: in the order of time (for run_many: a tuple per member). log_determinant: log|det| of the change of the
-    first n tangent columns over the run (NaN without tangents, -inf after sticking). memory: whatever the engine
-    wants back to continue from `state` (modes, contacts); callers hand it on and never look inside.
-    rates: (n,) and grid_rates: (N, n) x' at the end and on the grid where the right-hand side does not say it, as while
-    sticking; None otherwise.
+    first n tangent columns over the run (NaN without tangents, -inf after sticking). memory: what the engine needs to
+    continue from `state` (modes, contacts); callers hand it on and never look inside.
+    rates: (n,) and grid_rates: (N, n) x' at the end and on the grid where the right-hand side does not determine it, as
+    while sticking; None otherwise.
     """
 
     state: Array
@@ -251,7 +272,10 @@ class Engine(Protocol):
         grid: Array | None = None,
         memory: Memory | None = None,
     ) -> Run[float, Event]:
-        """From state (n,) at t0 to t1; grid (N,) are times from t0 on in the direction of t1, samples come back."""
+        """Integrate from state (n,) at t0 to t1.
+
+        grid: (N,) times from t0 on in the direction of t1, at which samples are returned.
+        """
         ...
 
     def spans_periods(self, parameters: Array) -> bool: ...
@@ -264,5 +288,8 @@ class Engine(Protocol):
         t1: Array,
         parameters: Array,
     ) -> Run[Array, Sequence[Event]]:
-        """B runs at once: states (B, n), tangents (B, n, n + k), t0 and t1 (B,), parameters (B, npar)."""
+        """Integrate B runs at once.
+
+        states: (B, n), tangents: (B, n, n + k), t0 and t1: (B,), parameters: (B, npar).
+        """
         ...

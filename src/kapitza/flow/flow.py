@@ -96,7 +96,10 @@ class Flow:
 
     @property
     def builds(self) -> int:
-        """Integrators compiled in this process so far, by all flows."""
+        """Number of integrators compiled in this process.
+
+        Those of all flows are counted.
+        """
         return count_builds()
 
     def period(self, parameters: Parameters = None) -> float | None:
@@ -107,7 +110,10 @@ class Flow:
     def propagate(
         self, x: Start, t0: float, t1: float, parameters: Parameters = None, tangents: bool = True
     ) -> Propagation[float, Event]:
-        """From x at t0 to t1 (earlier or later), with tangents unless they are not wanted."""
+        """Propagate a state from t0 to t1.
+
+        t1 may be earlier or later than t0. tangents: compute the jacobian and the sensitivity too.
+        """
         vector = arguments.parameter_vector(self.model, parameters)
         t0, t1 = arguments.instant("t0", t0), arguments.instant("t1", t1)
         if self._delayed is not None:
@@ -129,8 +135,9 @@ class Flow:
         throw: bool = True,
         device: Literal["cuda"] | None = None,
     ) -> Many:
-        """Many runs at once: X (B, n), t0 and t1 scalars or (B,), parameters one set or (B, npar).
+        """Propagate many states at once.
 
+        X: (B, n); t0 and t1: scalars or (B,); parameters: one set or (B, npar).
         processes: how many work, this one included, or a concurrent.futures.Executor whose workers can import kapitza.
         throw=False gives NaN for members that fail instead of raising.
         device: "cuda" follows them on an NVIDIA card (extra `[cuda]`), with the tolerance of the flow but not the same
@@ -162,8 +169,9 @@ class Flow:
         max_steps: int | None = None,
         refuse: bool = True,
     ) -> tuple[Array, Array, Array]:
-        """Many short runs, each sampled at its own times: X (B, n), times (B, m) increasing, the first that of X.
+        """Sample many short runs, each at its own times.
 
+        X: (B, n); times: (B, m) increasing, the first that of X.
         States (B, m, n), jacobians (B, m, n, n) by X, sensitivities (B, m, n, k). max_steps: of each run, where fewer
         than the flow allows are enough. refuse: raise FlowError when a run fails; otherwise it is NaN after its start.
         """
@@ -173,7 +181,10 @@ class Flow:
         return reached, tangents[..., :n], tangents[..., n:]
 
     def paths(self, X: Reals, times: Reals, parameters: Parameters = None, refuse: bool = True) -> Array:
-        """States (B, m, n) of `trajectories` alone: a fraction of the work where nothing is differentiated."""
+        """Return only the states (B, m, n) of `trajectories`.
+
+        Without derivatives this is a fraction of the work.
+        """
         return sample_lanes(self.core, *self._many_times(X, times, parameters), refuse=refuse, bare=True)[0]
 
     def _many_times(self, X: Reals, times: Reals, parameters: Parameters) -> tuple[Array, Array, Array]:
@@ -188,8 +199,9 @@ class Flow:
         return states, instants, vectors
 
     def trajectory(self, x: Start, times: Reals, parameters: Parameters = None, project: bool = False) -> Array:
-        """States (N, n) at increasing times (N,), starting with x at times[0]; angles continuous.
+        """Return states (N, n) at increasing times (N,).
 
+        The motion starts with x at times[0]; angles are continuous.
         For models with delays x is the past: a state (it was constant before), expressions in t by name, or what
         `dense` returned.
         project: bring every sample back onto the invariants of the model, with the values they have at x.
@@ -207,7 +219,10 @@ class Flow:
         return self.core.sample(state, arguments.increasing_times(times), vector, tangents=False)[0]
 
     def trajectory_tangents(self, x: State, times: Reals, parameters: Parameters = None) -> tuple[Array, Array, Array]:
-        """States (N, n), jacobians (N, n, n) by the state at times[0], sensitivities (N, n, k)."""
+        """Return states and tangents at increasing times.
+
+        States (N, n), jacobians (N, n, n) by the state at times[0], sensitivities (N, n, k).
+        """
         state, vector = arguments.state_vector(self.model, x), arguments.parameter_vector(self.model, parameters)
         states, tangents = self.core.sample(state, arguments.increasing_times(times), vector, tangents=True)
         assert tangents is not None
@@ -221,7 +236,10 @@ class Flow:
         parameters: Parameters = None,
         phase: float = 0.0,
     ) -> Strobe:
-        """Samples at phase + i·T/samples_per_period, from x on; angles wrapped to [-π, π), with their turns."""
+        """Sample the motion at phase + i·T/samples_per_period.
+
+        The samples start with x. Angles are wrapped to [-π, π), and their turns are returned.
+        """
         vector = arguments.parameter_vector(self.model, parameters)
         return strobe(self.core, x, periods, samples_per_period, vector, phase)
 
@@ -233,8 +251,9 @@ class Flow:
         phase: float = 0.0,
         device: Literal["cuda"] | None = None,
     ) -> Strobe:
-        """Many states X (B, n) strobed side by side in SIMD batches: states (periods + 1, B, n).
+        """Strobe many states X (B, n) in SIMD batches.
 
+        The states are (periods + 1, B, n).
         parameters: one set or (B, npar). Members that fail are NaN from there on. device: as of `propagate_many`.
         """
         starts = arguments.state_rows(self.model, X)
@@ -254,13 +273,18 @@ class Flow:
         parameters: Parameters = None,
         max_time: float | None = None,
     ) -> Crossings:
-        """The next crossings of surface(x, t, θ) = 0, rising (+1), falling (-1) or both (0), located to rounding."""
+        """Locate the next crossings of a surface.
+
+        The surface is surface(x, t, θ) = 0. direction: rising (+1), falling (-1) or both (0). The crossings are located
+        to rounding.
+        """
         vector = arguments.parameter_vector(self.model, parameters)
         return find_crossings(self.core, x, surface, crossings, direction, t0, vector, max_time)
 
     def dense(self, x: Start, t0: float, t1: float, parameters: Parameters = None) -> Dense | Past:
-        """A function of time between t0 and t1 that gives states anywhere.
+        """Return a function of time between t0 and t1.
 
+        It gives the states at any time inside.
         For models with delays it also is the memory from which a later run goes on: pass it as x.
         """
         if self._delayed is not None:
@@ -271,8 +295,9 @@ class Flow:
         return Dense.record(self.core, state, arguments.instant("t0", t0), arguments.instant("t1", t1), vector)
 
     def rates(self, X: State, times: Reals = 0.0, parameters: Parameters = None) -> Array:
-        """Right-hand side (N, n) at states X (N, n) and times (scalar or (N,)); (n,) for one state.
+        """Evaluate the right-hand side (N, n) at states X.
 
+        X: (N, n), or (n,) for one state, which gives (n,); times: scalar or (N,).
         Parameters: one set for all, or one row per state, (N, npar).
         """
         if self._delayed is not None:

@@ -1,5 +1,6 @@
-"""Parts of the equations that depend on parameters alone, taken out and computed once per run.
+"""Constants of the equations, computed once per run.
 
+They are the parts that depend on parameters alone.
 A Taylor integrator treats ω²/l as one more series whose higher terms are zero, and multiplies series in every step.
 As a run-time parameter of its own it is a number.
 """
@@ -17,8 +18,9 @@ from kapitza.model import Evaluator, Expression, compile_expressions, symbol
 
 @lru_cache(maxsize=256)
 def hoist_constants(system: System, constant: frozenset[sp.Symbol]) -> System:
-    """The system with its parameter-only parts as further parameters, whose values are `constants`.
+    """Move parameter-only parts into further parameters.
 
+    Their values are the `constants` of the new system.
     constant: the parameters that may be absorbed; those whose sensitivities are wanted stay in the equations.
     """
     if not constant:
@@ -42,7 +44,10 @@ def hoist_constants(system: System, constant: frozenset[sp.Symbol]) -> System:
 
 
 def constants_function(system: System) -> Evaluator:
-    """The constants of a system from the parameters before them: f((0, N), (npar, N)) -> (constants, N)."""
+    """Compile the constants of a system.
+
+    They depend on the parameters before them: f((0, N), (npar, N)) -> (constants, N).
+    """
     count = len(system.parameters) - len(system.constants)
     named = system.parameters[count:]
     steps = tuple(zip(named, system.constants, strict=True))
@@ -83,7 +88,10 @@ class _Hoist:
         return bool(self.symbols(node)) and self.symbols(node) <= self.constant
 
     def symbols(self, node: sp.Basic) -> frozenset[sp.Symbol]:
-        """The symbols in a node; SymPy would gather them anew at every level."""
+        """Return the symbols in a node.
+
+        Kept, because SymPy would gather them again at every level.
+        """
         found = self._symbols.get(node)
         if found is None:
             own = [frozenset((node,))] if isinstance(node, sp.Symbol) else map(self.symbols, node.args)

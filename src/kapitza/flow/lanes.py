@@ -1,4 +1,7 @@
-"""Many short trajectories, each sampled at its own times: the inner loop of fits along a record."""
+"""Batches of short trajectories, each with its own times.
+
+This is the inner loop of fits along a record.
+"""
 
 from __future__ import annotations
 
@@ -51,13 +54,14 @@ def sample_lanes(
     blocks: Blocks | None = None,
     bare: bool = False,
 ) -> tuple[Array, Array]:
-    """States (B, m + 1, n) and tangents (B, m + 1, n, n + k) at times (B, m + 1), the first being those of the start.
+    """Sample short trajectories with their tangents.
 
-    states: (B, n); vectors: (B, npar). Systems without switches, walls and measured polynomials run in wide batches;
-    others go from sample to sample with `advance_many`.
-    max_steps: of each batch, if fewer than those of the core.
-    refuse: raise FlowError when a run fails; otherwise its samples are NaN. blocks: what earlier runs of a large system
-    found about columns that may be shared; it is brought up to date. bare: states alone; the tangents have no columns.
+    Returns states (B, m + 1, n) and tangents (B, m + 1, n, n + k) at times (B, m + 1), the first being those of the
+    start. states: (B, n); vectors: (B, npar). Systems without switches, walls and measured polynomials run in wide
+    batches; others go from sample to sample with `advance_many`. max_steps: of each batch, if fewer than those of the
+    core. refuse: raise FlowError when a run fails; otherwise its samples are NaN. blocks: what earlier runs of a large
+    system found about columns that may be shared; it is brought up to date. bare: states alone; the tangents have no
+    columns.
     """
     count, samples = times.shape
     if count == 0 or samples == 1:
@@ -97,7 +101,10 @@ def sample_lanes(
 
 @functools.cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads that stay, as each compiles an integrator of its own; a forked process needs new ones."""
+    """Return threads that are kept.
+
+    Each thread compiles its own integrator. A forked process needs new threads.
+    """
     return ThreadPoolExecutor(threads, thread_name_prefix=f"kapitza-lanes-{process}")
 
 
@@ -111,8 +118,9 @@ def _run(
     refuse: bool,
     blocks: Blocks,
 ) -> tuple[Array, Array]:
-    """States (B, m, n) and tangents (B, m, n, columns) at times (B, m), batch by batch; all the columns or none.
+    """Sample batch by batch.
 
+    Returns states (B, m, n) and tangents (B, m, n, columns) at times (B, m); all the columns or none.
     Everything is laid out before as the integrator has it, and the views of its state, time and parameters are
     fetched once: for short intervals these calls would cost as much as the integration.
     """
@@ -137,7 +145,10 @@ def _run(
     )
 
     def go(start: Array, instants: Array, out: Array) -> bool | NDArray[np.bool_]:
-        """Write the samples (m, q, lanes) of one batch; which members arrived."""
+        """Write the samples (m, q, lanes) of one batch.
+
+        Returns which members arrived.
+        """
         state[:] = start
         integrator.set_time(instants[0])
         if ends:
@@ -192,7 +203,10 @@ def _require(good: NDArray[np.bool_], states: Array, limit: int) -> None:
 def _run_by_columns(
     engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int, refuse: bool, blocks: Blocks
 ) -> tuple[Array, Array]:
-    """The same for a large system, whose tangents come a few columns at a time."""
+    """Sample a large system by columns.
+
+    Its tangents come a few columns at a time.
+    """
     count, n = states.shape
     samples, columns = times.shape[1], engine.columns
     assert engine.by_columns is not None
@@ -226,7 +240,10 @@ def _one_by_one(
     members: NDArray[np.intp],
     refuse: bool,
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """One batch (samples, q, lanes) without lanes, and which of its members arrived."""
+    """Sample the members of one batch without lanes.
+
+    Returns the samples (samples, q, lanes), and which members arrived.
+    """
     n, samples = engine.size, times.shape[1]
     unit = np.eye(n, columns) if columns else None
     result, arrived = np.full((samples, n * (1 + columns), LANES), np.nan), np.zeros(LANES, bool)

@@ -1,4 +1,7 @@
-"""Discrete maps x -> F(x, θ): iteration, tangents, extended precision."""
+"""Discrete maps x -> F(x, θ).
+
+They are iterated with tangents, or in extended precision.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,9 @@ class Map:
         precision: str | int = "double",
         after: Filled | None = None,
     ) -> Array:
-        """States (steps + 1, n) from x on, as floats.
+        """Return the states (steps + 1, n) as floats.
+
+        The first state is x.
 
         precision: "double", "quad" (34 digits) or a number of decimal digits to iterate with before rounding. The start
         and the parameters may then be decimal strings or mpmath numbers, which keep all their digits.
@@ -91,7 +96,10 @@ class Map:
         return self._tangents(x, steps, parameters)[:, self.size :]
 
     def _tangents(self, x: State, steps: int, parameters: Parameters) -> Array:
-        """[J S] as the product of the matrices [[J_i, B_i], [0, 1]] of single steps, multiplied pairwise."""
+        """Return [J S] of several steps.
+
+        It is the product of the matrices [[J_i, B_i], [0, 1]] of single steps, multiplied pairwise.
+        """
         steps = arguments.whole("steps", steps, 0)
         n, k = self.size, len(self.wrt)
         vector = arguments.parameter_vector(self.model, parameters)
@@ -164,7 +172,10 @@ class Map:
 
 
 def _precise(name: str, values: Anything) -> list[Any]:
-    """Return numbers with all their digits, from numbers, decimal strings or mpmath numbers."""
+    """Return numbers with all their digits.
+
+    values: numbers, decimal strings or mpmath numbers.
+    """
     try:
         if isinstance(values, str):
             raise TypeError("one text")
@@ -176,7 +187,10 @@ def _precise(name: str, values: Anything) -> list[Any]:
 
 
 class _Unrolled:
-    """UNROLLED steps of a map in one compiled call: (n,) -> (UNROLLED * n,)."""
+    """UNROLLED steps of a map in one compiled call.
+
+    (n,) -> (UNROLLED * n,).
+    """
 
     def __init__(self, model: Model):
         import heyoka as hy

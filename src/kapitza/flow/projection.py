@@ -35,7 +35,10 @@ LARGEST_DRIFT = 1e-8
 
 
 def invariants(model: Model, X: Reals, parameters: Parameters = None) -> Array:
-    """Values (N, m) of the model's invariants at states X (N, n)."""
+    """Evaluate the model's invariants.
+
+    Returns values (N, m) at states X (N, n).
+    """
     _require_invariants(model)
     vector = arguments.parameter_vector(model, parameters)
     rows = arguments.state_rows(model, np.atleast_2d(np.asarray(X, float)))
@@ -43,7 +46,10 @@ def invariants(model: Model, X: Reals, parameters: Parameters = None) -> Array:
 
 
 def project(model: Model, X: Reals, values: Reals, parameters: Parameters = None) -> Array:
-    """States (N, n) (or one, (n,)) moved to the nearest point where the invariants have these values (m,)."""
+    """Project states onto given values of the invariants.
+
+    Each of the states (N, n) (or one, (n,)) is moved to the nearest point where the invariants have the values (m,).
+    """
     _require_invariants(model)
     vector = arguments.parameter_vector(model, parameters)
     given = np.asarray(X, float)
@@ -81,8 +87,9 @@ def _project(model: Model, rows: Array, values: Array, vector: Array) -> Array:
 def projected_samples(
     core: Core, state: Array, times: Array, vector: Array, after: Filled | None = None
 ) -> tuple[Array, Array]:
-    """A trajectory that returns to the invariants of its start at every sample and goes on from there.
+    """Sample a trajectory projected onto its invariants.
 
+    At every sample the state returns to the invariants of the start; the motion continues from there.
     Gives states (N, n) whose angles stay within a few turns, and the whole turns (N, n) in rad that make them
     continuous: the sum has lost the last digits, and with them the exact value of the invariants.
     """
@@ -108,7 +115,10 @@ def projected_samples(
 
 @lru_cache(maxsize=64)
 def _compiled(structure: Structure) -> tuple[Evaluator, Evaluator, Evaluator]:
-    """Invariants, their gradients (row-major), and the size of the largest term of each."""
+    """Compile the invariants, their gradients and their sizes.
+
+    Gradients are row-major; the size is that of the largest term of each.
+    """
     expressions = list(structure.invariants.values())
     gradients = [sp.diff(e, symbol(s)) for e in expressions for s in structure.states]
     sizes = [sp.Max(*[sp.Abs(term) for term in sp.Add.make_args(sp.expand(e))]) for e in expressions]
@@ -122,7 +132,10 @@ def _compiled(structure: Structure) -> tuple[Evaluator, Evaluator, Evaluator]:
 
 @lru_cache(maxsize=64)
 def _powers(structure: Structure) -> Evaluator:
-    """dΘ/dt of every invariant along the equations, then the sum of the moduli of its terms."""
+    """Compile dΘ/dt of every invariant along the equations.
+
+    The sums of the moduli of the terms follow.
+    """
     totals, sizes = [], []
     for expression in structure.invariants.values():
         terms = [sp.diff(expression, symbol(s)) * r for s, r in zip(structure.states, structure.rates, strict=True)]
@@ -133,9 +146,10 @@ def _powers(structure: Structure) -> Evaluator:
 
 
 def _refuse_unconserved(model: Model, samples: Array, times: Array, values: Array, vector: Array) -> None:
-    """Refuse to project a motion (N, n) whose equations or impacts change what was declared as conserved.
+    """Refuse to project a motion that changes an invariant.
 
-    Projection would silently undo the damping or the drive of such a model.
+    The equations or impacts of the motion (N, n) change a quantity that was declared as conserved.
+    Projection would undo the damping or the drive of such a model without a warning.
     """
     columns, count = np.ascontiguousarray(samples.T), values.size
     ratio = np.zeros(count)

@@ -1,4 +1,4 @@
-"""Sections: the instants at which a motion crosses a surface."""
+"""Sections: crossings of a surface by a motion."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ SAME_CROSSING = 1e-9
 
 @dataclass(frozen=True)
 class Crossings:
-    """Crossings of a surface: times (N,), states (N, n) with angles continuous, directions (N,) of the crossing.
+    """Crossings of a surface.
 
+    times: (N,), states: (N, n) with angles continuous, directions: (N,) of the crossing.
     Unpacks as `times, states = flow.section(...)`.
     """
 
@@ -107,7 +108,10 @@ def _read_surface(core: Core, surface: sp.Expr | str) -> sp.Expr:
 
 
 def _on_the_circle(core: Core, surface: sp.Expr) -> sp.Expr:
-    """The surface as a function on the circle: phi - c means phi = c modulo 2π, among the zeros of sin(phi - c)."""
+    """Return the surface as a function on the circle.
+
+    phi - c means phi = c modulo 2π, among the zeros of sin(phi - c).
+    """
     for name, angle in zip(core.model.states, core.model.angles, strict=True):
         phi = symbol(name)
         if not angle or sp.simplify(surface.xreplace({phi: phi + 2 * sp.pi}) - surface) == 0:
@@ -123,9 +127,10 @@ def _on_the_circle(core: Core, surface: sp.Expr) -> sp.Expr:
 
 
 def _alternating(core: Core, events: list[Event], last: Event | None, near: float) -> tuple[list[Event], Event | None]:
-    """Drop a crossing met twice at the border of two pieces; refuse to go on when one must have been lost.
+    """Drop repeated crossings and refuse lost ones.
 
-    A function that is continuous along the motion rises and falls in turn.
+    A crossing at the border of two pieces is met twice. A function that is continuous along the motion rises and falls
+    in turn.
     """
     kept: list[Event] = []
     for event in events:
@@ -145,7 +150,10 @@ def _alternating(core: Core, events: list[Event], last: Event | None, near: floa
 def _wanted_ones(
     core: Core, surface: sp.Expr, observed: sp.Expr, events: list[Event], vector: Array, direction: int
 ) -> list[Event]:
-    """Crossings in the right direction; of the zeros of sin(phi - c) those at c, not at c + π."""
+    """Return the crossings in the wanted direction.
+
+    Of the zeros of sin(phi - c) those at c are kept, not those at c + π.
+    """
     chosen = [e for e in events if direction in (0, e.direction)]
     if observed is surface or not chosen:
         return chosen
@@ -156,7 +164,10 @@ def _wanted_ones(
 
 
 def _first_look(core: Core, state: Array, t0: float, vector: Array) -> float:
-    """A time over which something happens: a few excitation periods, or the size of the state over its rate."""
+    """Return a time in which the state changes.
+
+    It is a few excitation periods, or the size of the state over its rate.
+    """
     period = core.period_law(vector)
     if period is not None:
         return PERIODS_PER_LOOK * period

@@ -1,10 +1,11 @@
-"""Columns of tangents that share one run, where what begins in one state does not get far.
+"""Columns of tangents that share one run.
 
+They may share it where a change of one state does not spread far.
 Over a short stretch of time t a change of one mass of a chain is felt by its neighbours alone: entries of the tangents
 fall with the number d of equations between two states as (t |f_x|)^d / d!. Columns whose neighbourhoods do not meet are
 integrated as one, their sum, and taken apart afterwards (A. R. Curtis, M. J. D. Powell, J. K. Reid, IMA J. Appl. Math.
-13 (1974) 117). That the neighbourhoods are wide enough is not assumed but seen: one more column, a combination of all,
-is integrated beside them, and what was taken apart must give the same.
+13 (1974) 117). The width of the neighbourhoods is checked: one more column, a combination of all, is integrated beside
+them, and the columns that were taken apart must give the same.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class SharedColumns:
     owners: Indices
 
     def take_apart(self, sums: Array, limit: float, tangents: Array) -> bool:
-        """Write the first n columns of tangents (..., n, n + k), which are zero, from sums (..., n, C + 1).
+        """Write the tangents from the sums of columns.
 
+        The first n columns of tangents (..., n, n + k) must be zero before; the sums are (..., n, C + 1).
         False where the combination of all columns is off by more than `limit`, relative to the largest sum in its row.
         """
         n, count = self.starts.shape
@@ -49,12 +51,18 @@ class SharedColumns:
 
 
 def distances(depends: NDArray[np.bool_]) -> Array:
-    """Equations (n, n) on the way from state j to state i; depends: (n, n) whether the rate of i holds j."""
+    """Return the distances (n, n) between states.
+
+    A distance is the number of equations from state j to state i. depends: (n, n) whether the rate of i holds j.
+    """
     return shortest_path(csr_array(depends.T.astype(float)), method="D", unweighted=True).T
 
 
 def share(distance: Array, most: int) -> SharedColumns | None:
-    """The widest neighbourhoods that leave at most `most` sums; None where even next neighbours need more."""
+    """Return the widest neighbourhoods with at most `most` sums.
+
+    None where even next neighbours need more.
+    """
     found = None
     for radius in range(1, int(distance[np.isfinite(distance)].max(initial=0.0)) + 1):
         near = distance <= radius
@@ -75,8 +83,10 @@ def share(distance: Array, most: int) -> SharedColumns | None:
 
 
 def _mix(owner: Indices) -> Array:
-    """Factors (n,) of the combination: no two alike in a sum, nor is one the mean of its neighbours, so that an entry
-    which is taken for that of another column shows, also where it comes from both sides.
+    """Return the factors (n,) of the combination.
+
+    No two factors of a sum are alike, and none is the mean of its neighbours. An entry that is taken for that of
+    another column then shows, also where it comes from both sides.
     """
     rank = np.zeros(owner.size)
     for group in range(int(owner.max()) + 1):
@@ -86,7 +96,10 @@ def _mix(owner: Indices) -> Array:
 
 
 def _groups(near: NDArray[np.bool_]) -> Indices:
-    """The sum (n,) that each column goes into: the first that holds none whose neighbourhood meets its own."""
+    """Return the sum (n,) that each column joins.
+
+    It is the first sum that holds no column whose neighbourhood meets its own.
+    """
     reach = near.astype(np.float64)
     meets = reach.T @ reach > 0
     owner = np.full(len(near), -1)

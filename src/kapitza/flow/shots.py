@@ -1,4 +1,7 @@
-"""One stretch of time run again and again while the parameters of interest move: what a corrector asks for."""
+"""Repeated runs over one stretch of time.
+
+A corrector runs the stretch again and again while the parameters of interest move.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ if TYPE_CHECKING:
 
 
 class Shots:
-    """x(t1) from x(t0) of a forced smooth model, with tangents or without, at moving values of `wrt`.
+    """x(t1) from x(t0) of a forced smooth model.
 
+    The run is made with tangents or without, at moving values of `wrt`.
     What stays the same from one shot to the next (pieces of time, constants, which checks hold) is settled once:
     a shot then costs little beside the steps of the integrator. Made by `Core.shots`.
     """
@@ -33,7 +37,10 @@ class Shots:
         self._pieces = [(piece.start, piece.end) for piece in core.clock(vector).pieces(t0, t1, 1)]
 
     def arrive(self, start: Array, values: Array) -> Array:
-        """x(t1) (n,) from x(t0) (n,) at values (k,) of `wrt`."""
+        """Return x(t1) (n,) from x(t0) (n,).
+
+        values: (k,) of `wrt`.
+        """
         self._runtime[self._places] = values if values.size > 1 else values[0]
         begin, end = self._whole
         for i in self._turning:

@@ -1,4 +1,4 @@
-"""On which side of each switching surface a state stands.
+"""Sides of the switching surfaces at a state.
 
 The function of a switch may hold the modes of switches inside it (abs(abs(x) - a)), so modes are found from the inside
 out, at every start and at every crossing anew: nothing of an earlier run is used.
@@ -41,8 +41,9 @@ MOMENTS = (1e-5, 1e-3)
 
 
 class Sides:
-    """Modes of the switches at a state: signs of the functions, on a surface the side towards which the motion leaves.
+    """Modes of the switches at a state.
 
+    A mode is the sign of its function; on a surface it is the side towards which the motion leaves.
     Columns in every method: states (n, N), times (N,), runtime (npar + switches, N) with the modes at the end.
     """
 
@@ -76,8 +77,9 @@ class Sides:
         return self._evaluate(self._functions, states, times, runtime)
 
     def modes(self, states: Array, times: Array, runtime: Array, forward: Array | float) -> tuple[Array, Flags | None]:
-        """Modes (switches, N) at the start of a run, and where the motion rests on a surface, if it does anywhere.
+        """Return the modes (switches, N) of a start.
 
+        Also where the motion rests on a surface; None where it rests on none.
         Resting means that the rate does not lead off the surface: it stays there, or leaves it by the curvature of the
         path, in the modes given. The modes that `runtime` brings along are not used.
         """
@@ -94,9 +96,10 @@ class Sides:
         return runtime[self.first :], resting if resting.any() else None
 
     def cross(self, state: Array, time: float, runtime: Array, crossed: int, side: float, forward: float) -> None:
-        """Set, in place, the modes at the instant at which one switch crosses to the given side.
+        """Set the modes at a crossing, in place.
 
-        All the others are looked at as well: two events at one instant are reported as one, and the functions of
+        One switch crosses to the given side.
+        All the others are evaluated as well: two events at one instant are reported as one, and the functions of
         switches around the crossed one may have changed.
         """
         modes = runtime[self.first : self.first + self.count]
@@ -119,9 +122,10 @@ class Sides:
         modes[:] = column[self.first :, 0]
 
     def _is_fast(self, state: Array, time: float, runtime: Array, crossed: int) -> bool:
-        """Whether a surface is passed, at one state, at a rate that cannot be that of a touch.
+        """Return whether the surface is crossed and not touched.
 
-        Asked at every crossing, where the call of a compiled function would be most of the cost: short rates are
+        The rate at the state is then too large for a touch.
+        Evaluated at every crossing, where the call of a compiled function would be most of the cost: short rates are
         evaluated in plain numbers.
         """
         place = state.tolist()
@@ -137,7 +141,7 @@ class Sides:
         return abs(float(self._evaluate(self._rates, *where, column)[crossed, 0])) > TOUCH * scale
 
     def refuse_repetition(self, switch: int, state: Array, time: float) -> None:
-        """Refuse a surface that is met for ever at one instant."""
+        """Refuse a surface met repeatedly at one instant."""
         raise EventError(
             f"The surface {self.switches[switch].function} = 0 is met again and again at {self._described(state, time)}"
             ", and the motion does not go on. Shift the start, or smooth the switches that meet there."
@@ -147,7 +151,10 @@ class Sides:
         return f"t = {time:.6g} with {described(self._system, state)}"
 
     def _by_sign(self, states: Array, times: Array, runtime: Array) -> Array:
-        """Set the modes in `runtime` from the inside out by the signs of the functions; returns their values."""
+        """Set the modes by the signs of the functions.
+
+        The modes in `runtime` are set from the inside out. Returns the values of the functions.
+        """
         values = self.functions(states, times, runtime)
         for number, level in enumerate(self._levels):
             if number:
@@ -158,7 +165,10 @@ class Sides:
     def _leave(
         self, states: Array, times: Array, runtime: Array, forward: Array | float, crossed: int = -1, side: float = 0.0
     ) -> Flags:
-        """Set the modes, inside out, to the sides towards which the motion leaves; returns where it does not leave."""
+        """Set the modes to the sides the motion enters.
+
+        The modes are set from the inside out. Returns where the motion does not leave its surface.
+        """
         resting = np.zeros((self.count, states.shape[1]), bool)
         for level in self._levels:
             values = self.functions(states, times, runtime)
@@ -190,7 +200,10 @@ class Sides:
         return resting
 
     def _quieten(self, near: Flags, level: NDArray[np.intp], runtime: Array) -> Flags:
-        """Switch off, in place, the terms that end at surfaces which are reached, as they have no slopes there."""
+        """Switch off terms that end at reached surfaces.
+
+        They have no slopes there. The modes are set in place.
+        """
         done = np.zeros_like(near)
         if not self._domain.is_entered:
             return done
@@ -202,15 +215,19 @@ class Sides:
         return done
 
     def enter(self, state: Array, time: float, runtime: Array) -> float:
-        """Move a state (n,), in place, into the domains of all terms that the modes have switched on; its time then."""
+        """Move a state (n,), in place, into all domains.
+
+        The domains are those of all terms that the modes have switched on. Returns the time of the moved state.
+        """
         if not self._domain.is_entered:
             return time
         state[:], later = self._domain.inside(state.copy(), time, runtime)
         return later
 
     def pass_edge(self, edge: Edge, state: Array, time: float, runtime: Array, forward: float) -> bool:
-        """Go on at the end of a term, where the model says how; sets the modes in place.
+        """Continue at the end of a term, if possible.
 
+        The model must define the continuation. The modes are set in place.
         A switch that leaves the term out is on its surface there: the motion rests on it, passes to the other side, or
         touches it and comes back.
         """
@@ -236,8 +253,9 @@ class Sides:
         return True
 
     def _ahead(self, states: Array, times: Array, runtime: Array, forward: Array | float) -> tuple[Array, Flags]:
-        """The sides on which the functions are a moment later along the curved path, and whether that is still open.
+        """Return the sides a moment later, and open cases.
 
+        The path is followed with its curvature. A case is open where the functions are still zero to rounding.
         x - sin(x), the difference in max(x, sin(x)), is left at third order: while the value is within rounding, the
         rate shows the side long before.
         """
@@ -256,7 +274,10 @@ class Sides:
         return shown, still
 
     def _later(self, states: Array, times: Array, runtime: Array, part: Array | float) -> tuple[Array, Array]:
-        """The place after a part of the time scale of the state, by one step of fourth order."""
+        """Return the place a short time later.
+
+        The time is a part of the time scale of the state; one step of fourth order is made.
+        """
         first = self._evaluate(self._field, states, times, runtime)
         moment = part * (1.0 + np.abs(states).max(axis=0)) / (1.0 + np.abs(first).max(axis=0))
         half = times + moment / 2
@@ -266,7 +287,10 @@ class Sides:
         return states + moment / 6 * (first + 2 * second + 2 * third + last), times + moment
 
     def _is_flat(self, switch: int, state: Array, time: float, runtime: Array) -> bool:
-        """Does a function that is zero here vanish all around in the present modes?"""
+        """Return whether a function vanishes all around.
+
+        It is zero at this state; the modes are the present ones.
+        """
         if not self.switches[switch].can_vanish:
             return False
         states, times = self._probes.around(state, time)
@@ -275,21 +299,28 @@ class Sides:
         return bool((np.abs(values) <= FLAT * (1.0 + np.abs(states).max(axis=0))).all())
 
     def _near(self, values: Array, states: Array, times: Array, runtime: Array) -> Flags:
-        """Where a function is zero to rounding, compared with what its terms can be."""
+        """Return where a function is zero to rounding.
+
+        The rounding is that of the largest values of its terms.
+        """
         slopes = np.abs(self._evaluate(self._slopes, states, times, runtime)).reshape(self.count, self.size + 1, -1)
         place = 1.0 + np.abs(np.vstack((states, times[None])))
         return np.abs(values) <= ON_SURFACE * np.maximum(1.0, np.einsum("scn,cn->sn", slopes, place))
 
     def stays(self, states: Array, times: Array, runtime: Array, chosen: Flags) -> bool:
-        """Do the chosen switches (switches,) stand on their surfaces in every column?"""
+        """Return whether chosen switches stay on their surfaces.
+
+        chosen: (switches,). All columns are compared.
+        """
         runtime = np.broadcast_to(runtime[: self.first + self.count], (self.first + self.count, times.size))
         return bool(self._near(self.functions(states, times, runtime), states, times, runtime)[chosen].all())
 
     def check(self, states: Array, times: Array, runtime: Array, tolerance: float = 0.0) -> None:
-        """Raise when a switch stands on the side that contradicts its mode: a crossing was lost.
+        """Refuse a state that contradicts its modes.
 
-        tolerance: of the integration; what it may have moved the state by is not evidence. A function with the mode 0
-        vanishes altogether.
+        A switch on the wrong side means that a crossing was lost.
+        tolerance: of the integration; a distance that it explains is not evidence. A function with the mode 0 vanishes
+        altogether.
         """
         modes = runtime[self.first : self.first + self.count]
         values = self.functions(states, times, runtime)
@@ -312,7 +343,10 @@ class Sides:
 
 
 def _in_numbers(system: System, rates: Sequence[sp.Expr]) -> Callable[..., Sequence[float]] | None:
-    """Rates as a function of plain numbers: states, time, parameters, modes; None where they are long."""
+    """Return the rates as a function of plain numbers.
+
+    The numbers are states, time, parameters, modes. None where the rates are long.
+    """
     known = [*system.states, time_symbol, *system.parameters, *(switch.mode for switch in system.switches)]
     if sum(int(sp.count_ops(rate)) for rate in rates) > SHORT or any(r.free_symbols - set(known) for r in rates):
         return None
@@ -321,8 +355,10 @@ def _in_numbers(system: System, rates: Sequence[sp.Expr]) -> Callable[..., Seque
 
 
 class Probes:
-    """Places around a state at which a function that vanishes altogether, as that of abs(max(x, 0)) does while x < 0,
-    is zero too. It may do so at some values of the parameters only, so this is asked in numbers.
+    """Probe points around a state.
+
+    A function that vanishes altogether, as that of abs(max(x, 0)) does while x < 0, is zero there too. It may do so at
+    some values of the parameters only, so this is tested in numbers.
     """
 
     def __init__(self, system: System):
@@ -331,13 +367,19 @@ class Probes:
         self._offsets = np.random.default_rng(0).uniform(-1.0, 1.0, (len(system.states) + 1, 3))
 
     def around(self, state: Array, time: float) -> tuple[Array, Array]:
-        """States (n, 3) and times (3,) about as far from the given ones as these are from zero."""
+        """Return states (n, 3) and times (3,) nearby.
+
+        They are about as far from the given ones as these are from zero.
+        """
         offsets = self._offsets
         return state[:, None] + (1.0 + np.abs(state))[:, None] * offsets[:-1], time + (1.0 + abs(time)) * offsets[-1]
 
 
 def levels(system: System) -> list[NDArray[np.intp]]:
-    """Indices of the switches: those whose functions hold no modes, then those around them, and so on."""
+    """Return the switches by nesting level.
+
+    Those whose functions hold no modes come first, then those around them, and so on.
+    """
     number = {switch.mode: i for i, switch in enumerate(system.switches)}
     depth: list[int] = []
     for switch in system.switches:

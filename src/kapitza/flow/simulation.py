@@ -1,4 +1,4 @@
-"""simulate: a record of what a model does, as a rig would have written it."""
+"""simulate: records of models, as a rig writes them."""
 
 from __future__ import annotations
 
@@ -127,7 +127,10 @@ def _unit_record(unit: Unit, x0: Start | None, t: Reals | None, noise: Noise, se
 def _work(
     model: Model, start: Start, t: Reals | None, periods: int | None, samples_per_period: int
 ) -> tuple[Array, float | None, Callable[[Filled], Array]]:
-    """Times of the samples, the excitation period, and the run that gives the states there."""
+    """Return times, excitation period and run of a simulation.
+
+    The run gives the states at the times of the samples.
+    """
     if model.is_map:
         assert periods is not None
         steps = whole("periods", periods, 1)

@@ -1,4 +1,4 @@
-"""Integration of equations without jumps by a compiled Taylor method.
+"""Integration of continuous equations by a compiled Taylor method.
 
 Switches across which the right-hand side is continuous (such as v|v|) are mode signs set at the located crossing, so
 that every step stays inside one analytic piece; tangents pass through them unchanged.
@@ -67,7 +67,10 @@ _standing = threading.local()
 
 
 class _SetMode:
-    """At a crossing the mode takes the sign with which the function leaves zero, in the direction of integration."""
+    """Event callback that sets the mode at a crossing.
+
+    The mode takes the sign with which the function leaves zero, in the direction of integration.
+    """
 
     def __init__(self, switch: int, sides: Sides):
         self.switch, self.sides = switch, sides
@@ -106,7 +109,10 @@ class _SetModeOfLane:
 
 
 class _PassEdge:
-    """At the end of a term the motion goes on where the model says how, and stops otherwise."""
+    """Event callback at the end of a term.
+
+    The motion continues where the model defines how, and stops otherwise.
+    """
 
     def __init__(self, edge: Edge, sides: Sides | None, domain: Domain):
         self.edge, self.sides, self.domain = edge, sides, domain
@@ -132,7 +138,10 @@ def _enter(sides: Sides, integrator: hy.taylor_adaptive_dbl) -> None:
 
 
 class _NoteCrossing:
-    """Writes the crossing of an observed surface to the log of this thread."""
+    """Event callback that logs crossings of an observed surface.
+
+    The log belongs to this thread.
+    """
 
     def __init__(self, index: int, size: int):
         self.index, self.size = index, size
@@ -144,7 +153,10 @@ class _NoteCrossing:
 
 
 class SmoothEngine:
-    """Engine for systems whose right-hand side is continuous; see `kapitza.flow.engine.Engine`."""
+    """Engine for systems with a continuous right-hand side.
+
+    See `kapitza.flow.engine.Engine`.
+    """
 
     def __init__(
         self,
@@ -243,7 +255,10 @@ class SmoothEngine:
         return Run(states[-1], after, grid_states, sampled, (), log_determinant(change[:, : self.size]))
 
     def arrive(self, state: Array, t0: float, t1: float, parameters: Array) -> Array:
-        """The state (n,) at t1 and nothing else, of a system that `is_plain`: what solvers ask for most often."""
+        """Return only the state (n,) at t1.
+
+        The system must be plain (`is_plain`). Solvers call this most often.
+        """
         integrator, now, runtime = self._memory(False)
         now[:] = state
         integrator.time = t0
@@ -254,7 +269,10 @@ class SmoothEngine:
         return now.copy()
 
     def carry(self, state: Array, t0: float, t1: float, parameters: Array) -> tuple[Array, Array]:
-        """The same with the tangents (n, n + k) that began as `unit`."""
+        """Return the state at t1 with its tangents.
+
+        The tangents (n, n + k) begin as `unit`. The system must be plain.
+        """
         (integrator, now, runtime), n = self._memory(True), self.size
         now[:n] = state
         now[n:] = self._unit
@@ -267,7 +285,10 @@ class SmoothEngine:
         return end[:n], end[n:].reshape(n, self.columns)
 
     def _memory(self, tangents: bool) -> tuple[hy.taylor_adaptive_dbl, Array, Array]:
-        """The integrator of this thread with views of its state and parameters, which stay where they are."""
+        """Return this thread's integrator with views of its memory.
+
+        The views of state and parameters stay valid.
+        """
         place = threading.get_ident(), tangents
         found = self._views.get(place)
         if found is None:
@@ -277,11 +298,17 @@ class SmoothEngine:
 
     @property
     def is_plain(self) -> bool:
-        """No switch, no end of a term, nothing observed: an integrator's steps are all there is."""
+        """Return whether the integrator needs no events.
+
+        The system then has no switch and no end of a term, and nothing is observed.
+        """
         return self._sides is None and not self._domain.watched and not self.observe
 
     def spans_periods(self, parameters: Array) -> bool:
-        """Errors are relative to the largest number, be it a state or a tangent."""
+        """Return False: tangents must not grow over many periods.
+
+        Errors are relative to the largest number, be it a state or a tangent.
+        """
         return False
 
     def run_many(
@@ -314,8 +341,9 @@ class SmoothEngine:
         t1: Array,
         parameters: Array,
     ) -> Array:
-        """Ends (B, n) or (B, n (1 + columns)) of a system that `is_plain`.
+        """Run all batches of a plain system.
 
+        Returns the ends (B, n) or (B, n (1 + columns)).
         All batches are laid out before: numbers that are put into shape for every batch cost as much as two periods of
         eight members.
         """
@@ -367,7 +395,10 @@ class SmoothEngine:
         return self._ended(ends, tangents)
 
     def _ended(self, ends: Array, tangents: Array | None) -> Run[Array, Sequence[Event]]:
-        """Runs that end in the rows (B, n) or (B, n (1 + columns))."""
+        """Return the runs from their final rows.
+
+        ends: (B, n) or (B, n (1 + columns)).
+        """
         count, n = len(ends), self.size
         nothing = ((),) * count
         if tangents is None:
@@ -378,7 +409,10 @@ class SmoothEngine:
         return Run(ends[:, :n], self._chain(change, tangents), events=nothing, log_determinant=determinants)
 
     def _chain(self, change: Array, tangents: Array) -> Array:
-        """Tangents after a stretch whose own change was computed from the identity."""
+        """Chain the tangents with the change of a stretch.
+
+        The change was computed from the identity.
+        """
         n = self.size
         result = change[..., :n] @ tangents
         result[..., n:] += change[..., n:]
@@ -387,7 +421,10 @@ class SmoothEngine:
     def _start(
         self, integrator: hy.taylor_adaptive_dbl, state: Array, t0: float, t1: float, parameters: Array
     ) -> NDArray[np.bool_] | None:
-        """Load a start; which switches (switches,) it rests on, None when on none."""
+        """Load a start into the integrator.
+
+        Returns the switches (switches,) on whose surface the start is; None when it is on none.
+        """
         n = self.size
         now, runtime = integrator.state, integrator.pars
         now[:n] = state
@@ -418,11 +455,12 @@ class SmoothEngine:
         parameters: Array,
         resting: NDArray[np.bool_],
     ) -> hy.taylor_adaptive_dbl:
-        """An integrator loaded with a start that rests on switching surfaces; ahead: the first time of interest.
+        """Return an integrator loaded with a start on surfaces.
 
-        Where a surface holds the motion (an equilibrium, a symmetric motion) its crossing is not looked for, as it
+        ahead: the first time of interest.
+        Where a surface holds the motion (an equilibrium, a symmetric motion) its crossing is not located, as it
         would be met at once and for ever. Otherwise the surface is left at higher order: a first short step is taken
-        without looking for it, in the mode that it ends in.
+        without locating it, in the mode that it ends in.
         """
         sides = self._sides
         assert sides is not None
@@ -462,7 +500,10 @@ class SmoothEngine:
     def _sample(
         self, integrator: hy.taylor_adaptive_dbl, t0: float, state: Array, grid: Array
     ) -> tuple[Array, hy.taylor_outcome]:
-        """States (with tangents) at the times of the grid, those at t0 the start itself; and how the run ended."""
+        """Return states at the times of the grid.
+
+        They include tangents; those at t0 are the start itself. Also returned is the outcome of the run.
+        """
         given = int(grid[0] == t0)
         times = np.concatenate(([integrator.time], grid[given:]))
         result = integrator.propagate_grid(times, max_steps=self.max_steps)
@@ -477,7 +518,10 @@ class SmoothEngine:
     def _run_lanes(
         self, integrator: hy.taylor_adaptive_batch_dbl, states: Array, t0: Array, t1: Array, parameters: Array
     ) -> Array | None:
-        """One batch; None when a member stopped early, which stops the others as well, or lost a crossing."""
+        """Run one batch.
+
+        None when a member stopped early, which stops the others as well, or lost a crossing.
+        """
         n = self.size
         now, runtime = integrator.state, integrator.pars
         now[:n] = states.T
@@ -508,7 +552,10 @@ class SmoothEngine:
     def _one_by_one(
         self, states: Array, with_tangents: bool, t0: Array, t1: Array, parameters: Array, members: NDArray[np.intp]
     ) -> Array:
-        """The members of a batch on their own; those that fail are NaN."""
+        """Run the members of a batch separately.
+
+        Members that fail are NaN.
+        """
         unit = np.eye(self.size, self.columns) if with_tangents else None
         rows = np.full((members.size, self.size + (self._unit.size if with_tangents else 0)), np.nan)
         for row, i in enumerate(members):
@@ -559,7 +606,10 @@ class SmoothEngine:
         )
 
     def _integrator(self, tangents: bool, selective: bool = False) -> hy.taylor_adaptive_dbl:
-        """The scalar integrator; a selective one looks only for the switches whose flags, after the modes, are 1."""
+        """Return the scalar integrator.
+
+        A selective one locates only the switches whose flags, after the modes, are 1.
+        """
         place = threading.get_ident(), tangents, selective
         found = self._scalar.get(place)
         if found is None:
@@ -579,7 +629,10 @@ class SmoothEngine:
         return with_tangents(self.system, self.wrt) if tangents else equations(self.system)
 
     def _surfaces(self, selective: bool = False) -> list[hy.expression]:
-        """The switching functions; one that is not watched, or vanishes altogether (mode 0), is 1."""
+        """Return the switching functions.
+
+        A function that is not watched, or vanishes altogether (mode 0), is 1.
+        """
         table = symbol_table(self.system)
         modes = {switch.mode for switch in self.system.switches}
         surfaces = []
@@ -595,7 +648,10 @@ class SmoothEngine:
         return [flag * s + (1.0 - flag) for flag, s in zip(flags, surfaces, strict=True)]
 
     def ends(self) -> list[hy.expression]:
-        """What is watched at the ends of terms. These events come after the switches."""
+        """Return the functions watched at the ends of terms.
+
+        These events come after the switches.
+        """
         table = full_table(self.system)
         return [to_heyoka(edge.watched, table) for edge in self._domain.watched]
 
@@ -638,7 +694,10 @@ class SmoothEngine:
 
 
 def by_batch(rows: Array) -> Array:
-    """Rows (B, q) of the members, B a multiple of the lanes, as (B / lanes, q, lanes)."""
+    """Lay out the rows of the members by batch.
+
+    The rows are (B, q) with B a multiple of the lanes; the result is (B / lanes, q, lanes).
+    """
     return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
 
 

@@ -1,4 +1,7 @@
-"""One short step after another, with parameters that change between them: what a sampled controller does to a model."""
+"""Short steps with parameters that change between them.
+
+A sampled controller does this to a model.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ Looked = tuple[list[float], list[float]]
 
 
 class Stepper:
-    """A model advanced by `step(values, length)` from `state`, after `begin(time)` and until `release`.
+    """A model advanced in short steps.
+
+    `step(values, length)` advances `state`, after `begin(time)` and until `release`.
 
     held: names of parameters that change from step to step, neighbours at the end of `model.names`. Other parameters
     change by `load`. Within a step everything is constant but the states and the time.
@@ -93,16 +98,25 @@ class Stepper:
 
     @property
     def state(self) -> Array:
-        """(n,) current state; a view that the next step changes."""
+        """Current state (n,).
+
+        It is a view that the next step changes.
+        """
         return self._state
 
     @property
     def view(self) -> Numbers:
-        """The current state between `begin` and `release`; for a few numbers much quicker to read than an array."""
+        """Current state between `begin` and `release`.
+
+        For a few numbers it is much quicker to read than an array.
+        """
         return self._view
 
     def begin(self, state: Array, time: float) -> None:
-        """Go on from this state at this time; the integrator is this stepper's until `release`."""
+        """Continue from this state at this time.
+
+        The integrator belongs to this stepper until `release`.
+        """
         ta = self._ta
         ta.state[:] = state
         self._state, ta.time = ta.state, time
@@ -133,7 +147,10 @@ class Stepper:
             self._finish(outcome, length, done)
 
     def _beside_planes(self, planes: _Planes, values: Array | Numbers, length: float) -> None:
-        """A step of a model whose switching functions and margins are linear in the states."""
+        """Make a step of a model with linear surfaces.
+
+        The switching functions and margins are linear in the states.
+        """
         start, near, known = self._view.tolist(), self._near, self._known
         time = self._now
         self._now = time + length
@@ -157,9 +174,10 @@ class Stepper:
     def _crossed(
         self, planes: _Planes, start: list[float], time: float, known: Looked, after: Looked, length: float
     ) -> bool:
-        """The step once more, when one switch was passed and nothing else was met: its mode changes on the surface.
+        """Repeat the step with one crossing inside.
 
-        Rates that are linear in the states are the same on both sides, so a crossing never becomes a sliding.
+        One switch was passed and nothing else was met: its mode changes on the surface. Returns False where the step
+        failed. Rates that are linear in the states are the same on both sides, so a crossing never becomes a sliding.
         """
         near = self._near
         assert near is not None
@@ -223,7 +241,10 @@ class Stepper:
         self._ta.time, self._known = time + length, None
 
     def _plain(self, length: float) -> bool:
-        """A Taylor step without a look at surfaces; False when it left the finite numbers."""
+        """Make a Taylor step without locating surfaces.
+
+        Returns False when the state is no longer finite.
+        """
         outcome, done = self._taylor(length)
         if outcome == _whole:
             return True  # a state that is not finite has an outcome of its own
@@ -233,7 +254,10 @@ class Stepper:
         return whole and bool(np.isfinite(self._state).all())
 
     def _finish(self, outcome: hy.taylor_outcome, length: float, done: float) -> None:
-        """The rest of a step that was too long for one Taylor polynomial."""
+        """Make the rest of a long step.
+
+        The step was too long for one Taylor polynomial.
+        """
         ta = self._ta
         if outcome == hy.taylor_outcome.success:
             outcome = ta.propagate_for(length - done, max_steps=1000)[0]
@@ -246,12 +270,19 @@ class Stepper:
         )
 
     def release(self) -> None:
-        """Take the state away from the integrator, which other steppers of the same equations share."""
+        """Copy the state out of the integrator.
+
+        Other steppers of the same equations share the integrator.
+        """
         self._state = np.array(self._state)
 
 
 class _Near:
-    """Values and rates of the switching functions, then of the margins of terms that end, at one state, and whether a
+    """Switching functions and margins with their rates.
+
+    The margins of terms that end follow the switching functions. They are evaluated at one state, and show whether a
+    step kept clear of their zeros.
+
     step kept clear of their zeros.
 
     fixed: parameters that do not change from step to step.
@@ -290,7 +321,10 @@ class _Near:
         return values[: self.count], values[self.count :]
 
     def planes(self, pars: Array) -> _Planes | None:
-        """All functions and rates as a + b·x for these parameters, where they are: no compiled call per step."""
+        """Return all functions and rates as a + b·x.
+
+        The parameters are given. None where the functions are not linear. A step then needs no compiled call.
+        """
         if not self.flat:
             return None
         first = np.concatenate(self(np.zeros(self.states), 0.0, pars))
@@ -298,7 +332,10 @@ class _Near:
         return _Planes(first.tolist(), np.column_stack(rows).tolist(), self.count)
 
     def load(self, functions: list[float], pars: Array) -> bool:
-        """Set the modes by the signs; False on a surface, or outside the domain of a term."""
+        """Set the modes by the signs.
+
+        Returns False on a surface, or outside the domain of a term.
+        """
         for i, value in enumerate(functions[: self.switches]):
             if value == 0.0:
                 return False
@@ -308,7 +345,10 @@ class _Near:
     def clear(
         self, before: list[float], slopes: list[float], after: list[float], later: list[float], length: float
     ) -> bool:
-        """No sign changed, and no function turned round close enough to zero to have touched it."""
+        """Return whether the step met no surface.
+
+        No sign changed, and no function turned round close enough to zero to have touched it.
+        """
         for s0, r0, s1, r1 in zip(before, slopes, after, later, strict=True):
             if not s0 * s1 > 0:
                 return False
@@ -320,7 +360,10 @@ class _Near:
     def passed(
         self, before: list[float], slopes: list[float], after: list[float], later: list[float], length: float
     ) -> int | None:
-        """The one switch whose sign changed, going one way at both ends, when all else stayed clear."""
+        """Return the one switch whose sign changed.
+
+        Its function moves one way at both ends, and all others stayed clear; None otherwise.
+        """
         changed = [i for i in range(self.switches) if before[i] * after[i] < 0]
         if len(changed) != 1:
             return None
@@ -332,7 +375,10 @@ class _Near:
 
 
 class _Planes:
-    """Switching functions and margins that are linear in the states, with their rates: evaluated without a call."""
+    """Linear switching functions and margins with their rates.
+
+    They are linear in the states and evaluated without a compiled call.
+    """
 
     def __init__(self, constants: list[float], slopes: list[list[float]], count: int):
         self.rows = [(c, [(i, s) for i, s in enumerate(row) if s]) for c, row in zip(constants, slopes, strict=True)]

@@ -1,4 +1,7 @@
-"""Strobing: samples at whole fractions of the excitation period, over millions of periods."""
+"""Strobing: samples at fractions of the excitation period.
+
+Runs may have millions of periods.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core, Filled
 
 @dataclass(frozen=True)
 class Strobe:
-    """Strobed states: states (N+1, n) with angles in [-π, π), turns (N+1, n) whole turns since the start, times (N+1,).
+    """Strobed states.
 
+    states: (N+1, n) with angles in [-π, π); turns: (N+1, n) whole turns since the start; times: (N+1,).
     Continuous angles are states + 2π turns. The object converts to its states, np.asarray(strobe).
     followed: members that a device handed back and the processor followed.
     """
@@ -37,7 +41,7 @@ class Strobe:
 
     @property
     def continuous(self) -> Array:
-        """States with angles that run on instead of being wrapped."""
+        """States with continuous angles, states + 2π turns."""
         return self.states + TURN * self.turns
 
 
@@ -68,7 +72,10 @@ def strobe(
 
 
 def instants(phase: float, period: float, per_period: int, periods: int) -> Array:
-    """Times of the samples, (periods · per_period + 1,); whole periods are exact multiples."""
+    """Return the times of the samples.
+
+    They are (periods · per_period + 1,); whole periods are exact multiples.
+    """
     times = np.arange(periods * per_period + 1, dtype=np.float64)
     times /= per_period
     times *= period
@@ -80,7 +87,10 @@ def _strobe_blocks(
     core: Core, states: Array, turns: NDArray[np.int32], vector: Array, period: float, phase: float, per_period: int,
     after: Filled | None,
 ) -> None:  # fmt: skip
-    """Blocks of periods, each from the same wrapped time on and with wrapped angles, in compiled code."""
+    """Strobe in blocks of periods, in compiled code.
+
+    Each block starts at the same wrapped time with wrapped angles.
+    """
     engine = core.engine(vector)
     block = PERIODS_PER_PIECE * per_period
     grid = instants(phase, period, per_period, PERIODS_PER_PIECE)
@@ -102,7 +112,10 @@ def _strobe_between_knots(
     core: Core, states: Array, turns: NDArray[np.int32], vector: Array, period: float, phase: float, per_period: int,
     after: Filled | None,
 ) -> None:  # fmt: skip
-    """One period at a time, cut at the knots of the measured signals."""
+    """Strobe one period at a time, between knots.
+
+    The knots are those of the measured signals.
+    """
     grid = instants(phase, period, per_period, 1)
     for first in range(0, len(states) - 1, per_period):
         samples = core.sample(states[first], grid, vector, tangents=False)[0]
@@ -114,7 +127,10 @@ def _strobe_between_knots(
 
 
 def strobe_many(core: Core, starts: Array, periods: int, vectors: Array, phase: float) -> Strobe:
-    """Many states (B, n) strobed side by side, each at its parameters (B, npar); see `Flow.strobe_many`."""
+    """Strobe many states (B, n) side by side.
+
+    Each has its parameters (B, npar); see `Flow.strobe_many`.
+    """
     count = arguments.whole("periods", periods, 0)
     lengths = core.periods(vectors)
     if lengths is None:

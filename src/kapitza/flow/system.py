@@ -1,4 +1,4 @@
-"""From a model to the first-order system that engines compile."""
+"""First-order systems of models, ready for the engines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from kapitza.model import time as time_symbol
 
 
 def system_of(model: Model, zeros: frozenset[str] = frozenset()) -> System:
-    """The system of a model; parameters named in `zeros` are left out of the equations (their value is zero).
+    """Return the system of a model.
 
+    Parameters named in `zeros` are left out of the equations (their value is zero).
     Fourier signals are written out; piecewise-polynomial ones become Σ c_k (t - t_knot)^k with run-time coefficients.
     """
     signals = model.signals
@@ -25,7 +26,10 @@ def system_of(model: Model, zeros: frozenset[str] = frozenset()) -> System:
 
 
 def signal_symbols(name: str, coefficients: int) -> tuple[sp.Symbol, ...]:
-    """Run-time parameters of a piecewise-polynomial signal: its knot, then the coefficients, constant term first."""
+    """Return the run-time parameters of a polynomial signal.
+
+    The knot comes first, then the coefficients, constant term first.
+    """
     return (symbol(f"{name}:knot"), *(symbol(f"{name}:{k}") for k in range(coefficients)))
 
 
@@ -85,7 +89,10 @@ def _system(
 
 @lru_cache(maxsize=256)
 def vanishing_candidates(system: System) -> tuple[int, ...]:
-    """Indices of parameters whose zero may remove a jump: those that multiply the difference of the two sides."""
+    """Return the parameters whose zero may remove a jump.
+
+    They are indices of parameters that multiply the difference of the two sides.
+    """
     jumps = [j for s in system.switches if not s.continuous for f in system.smooth_expressions for j in s.jumps(f)]
     used = set().union(*(j.free_symbols for j in jumps)) if jumps else set()
     return tuple(

@@ -1,4 +1,6 @@
-"""Functional mock-up units as black boxes: run by FMPy (extra `[fmu]`), without their equations.
+"""Functional mock-up units, run as black boxes.
+
+FMPy (extra `[fmu]`) runs them, without their equations.
 
 A unit is native code and runs with the rights of the user: it is opened only with `trusted=True`.
 """
@@ -53,7 +55,10 @@ class Unit:
     def run(
         self, times: Array, values: Mapping[str, float], inputs: Mapping[str, Array] | None = None
     ) -> dict[str, Array]:
-        """Outputs (N,) at an even grid of times (N,), with other start values and inputs (N,) by name."""
+        """Return outputs (N,) at an even grid of times.
+
+        values: other start values by name. inputs: (N,) by name.
+        """
         for name in values:
             if name not in self.values:
                 known = ", ".join(list(self.values)[:10])
@@ -86,7 +91,10 @@ class Unit:
 
 
 class RunningUnit:
-    """A unit under way in co-simulation: inputs held, outputs read, time advanced step by step."""
+    """A unit in co-simulation.
+
+    Inputs are held, outputs are read, and time is advanced step by step.
+    """
 
     def __init__(self, unit: Unit, values: Mapping[str, float], inputs: Sequence[str], outputs: Sequence[str]):
         fmpy = _fmpy()

@@ -1,4 +1,7 @@
-"""Many trajectories on an accelerator: kernels written from the model, plain C, one thread per trajectory."""
+"""Trajectories on an accelerator, one thread each.
+
+The kernels are written from the model, in plain C.
+"""
 
 from kapitza.flow.device.card import DeviceError, rows_per_launch
 from kapitza.flow.device.jobs import (

@@ -1,4 +1,7 @@
-"""The accelerator itself: kernels compiled and launched by NVIDIA's Python layer (extra `[cuda]`)."""
+"""The accelerator: kernels compiled and launched.
+
+NVIDIA's Python layer (extra `[cuda]`) does both.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ class DeviceError(KapitzaError, RuntimeError):
 
 @dataclass(frozen=True)
 class Work:
-    """Arguments of a kernel; arrays by trajectory have that axis last, (..., count).
+    """Arguments of a kernel.
+
+    Arrays by trajectory have that axis last, (..., count).
 
     starts: (N, count). shared: (P,) parameters; own: (k, count) those that differ. begins, lengths, wholes, rests: (1,)
     or (count,) first time, length of a stretch, number of whole stretches and length of a last one. setup, nets: what
@@ -62,7 +67,10 @@ class Work:
         return int(max(a.size for a in (self.begins, self.lengths, self.wholes, self.rests)) > 1)
 
     def arrays(self) -> list[NDArray[np.generic]]:
-        """Inputs in the order of the kernel's arguments, laid out as it reads them."""
+        """Return the inputs in the order of the kernel.
+
+        They are laid out as the kernel reads them.
+        """
         times = (self.begins, self.lengths, self.wholes, self.rests)
         if self.each:
             times = tuple(np.broadcast_to(a, (self.count,)) for a in times)
@@ -77,7 +85,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Found:
-    """Results: out (..., count), marks (3, count) with status, label and steps, turns (..., count)."""
+    """Results of a kernel.
+
+    out: (..., count), marks: (3, count) with status, label and steps, turns: (..., count).
+    """
 
     out: NDArray[np.float64]
     marks: NDArray[np.int32]
@@ -109,7 +120,10 @@ class Backend(Protocol):
 
 
 def rows_per_launch(stretches: int, out: tuple[int, ...]) -> int:
-    """Return how many trajectories one launch follows; out: shape of their results."""
+    """Return how many trajectories one launch follows.
+
+    out: shape of their results.
+    """
     return max(1, min(WORK_AT_ONCE // (stretches + 1), BYTES_AT_ONCE // (8 * math.prod(out))))
 
 
@@ -199,7 +213,10 @@ class Card:
             buffer.close(self._stream)
 
     def _down(self, array: NDArray[np.generic], place: int) -> None:
-        """Copy results into an array whose last axis may be part of a longer one: row by row, without a second copy."""
+        """Copy results into an array, row by row.
+
+        The last axis may be part of a longer one; rows avoid a second copy.
+        """
         size = array.shape[-1] * array.itemsize
         for k, index in enumerate(np.ndindex(array.shape[:-1])):
             self._check(self._driver.cuMemcpyDtoH(array[index].ctypes.data, place + k * size, size))

@@ -1,4 +1,4 @@
-"""Many trajectories on an accelerator: what the verbs ask for, as work for kernels.
+"""Jobs of the verbs as work for kernels.
 
 A thread stops where it cannot decide: a graze, a chatter, a motion that sticks, more steps than expected. Those rows
 are handed back to the processor, which follows them as it does without a device, and they are counted.
@@ -58,7 +58,10 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Task:
-    """Trajectories of a model with their parameters (B, npar), ready for kernels."""
+    """Trajectories of a model, ready for kernels.
+
+    vectors: their parameters (B, npar).
+    """
 
     model: Model
     system: System
@@ -92,7 +95,10 @@ class Task:
         return len(self.system.states)
 
     def run(self, program: Program, states: Array, out: tuple[int, ...], **settings: Unpack[Settings]) -> Found:
-        """Launch a job from states (B, n); settings: fields of `Work`."""
+        """Launch a job from states (B, n).
+
+        settings: fields of `Work`.
+        """
         n = self.size
         refuse(self.system, n + n * program.columns + int(program.volume), self.model.name)
         # Parameters that all trajectories share are often one row that is repeated without copies.
@@ -134,7 +140,10 @@ def propagate_on_device(
     tangents: bool,
     follow: Callable[[NDArray[np.intp]], Many],
 ) -> Many:
-    """`advance_many` on the device; follow(rows) does some rows on the processor."""
+    """Do the work of `advance_many` on the device.
+
+    follow(rows) follows some rows on the processor.
+    """
     if tangents and core.wrt:
         raise ModelError(
             f"Sensitivities by parameter are not computed on a device; leave {Give('device')} or {Give('wrt')} out."
@@ -206,7 +215,10 @@ def strobe_on_device(core: Core, model: Model, starts: Array, periods: int, vect
 
 
 def prepare_nets(task: Task) -> Future[None]:
-    """Open the card and compile the kernel of `nets_on_device` in a thread, while the processor finds the nets."""
+    """Compile the kernel of `nets_on_device` in a thread.
+
+    The thread also opens the card, while the processor finds the nets.
+    """
     refuse(task.system, task.size, task.model.name)
     program = replace(_program(task, "NETS"), is_map=task.is_map)
     pool = ThreadPoolExecutor(1)
@@ -219,7 +231,9 @@ def prepare_nets(task: Task) -> Future[None]:
 def nets_on_device(
     task: Task, starts: Array, period: float, transient: int, looks: int, nets: Array
 ) -> tuple[NDArray[np.int32], Array, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Labels (B,) of the nets that starts come into (-1: none), states (B, n), and which diverged or are handed back.
+    """Label starts by the net that they enter.
+
+    Returns labels (B,), -1 for none; states (B, n); and which rows diverged or are handed back.
 
     nets: (k, n + n² + 1) rows of centre, weight and number.
     """
@@ -236,7 +250,9 @@ def nets_on_device(
 def growth_on_device(
     task: Task, starts: Array, lengths: Array, parts: int, plan: tuple[int, int, int], frame: Array
 ) -> tuple[Array, NDArray[np.bool_], NDArray[np.bool_]]:
-    """ln of the growth of frames, (B, blocks, n), and which rows diverged or are handed back.
+    """Compute the logarithmic growth of frames.
+
+    Returns ln of the growth, (B, blocks, n), and which rows diverged or are handed back.
 
     lengths: (B,) of the steps; plan: steps before, steps of a block, blocks. In flows the last axis follows from the
     integral of the divergence: a frame of n - 1 vectors is enough.

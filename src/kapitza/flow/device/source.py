@@ -1,5 +1,6 @@
-"""Kernels for an accelerator, written from the equations of a model: plain C, one thread per trajectory.
+"""Kernels for an accelerator, written from the equations.
 
+They are plain C, with one thread per trajectory.
 The text has three parts: a shim that makes it a CUDA kernel or a C function, what is generated here from the model (its
 sizes and functions), and `loop.c`, which is the same for all models.
 """
@@ -56,7 +57,10 @@ static long kz_index;
 
 
 class Printer(C99CodePrinter):
-    """C in double precision: whole numbers as doubles, small powers as products, all digits."""
+    """Printer of C code in double precision.
+
+    Whole numbers are written as doubles, small powers as products, with all digits.
+    """
 
     def __init__(self) -> None:
         super().__init__({"precision": 17})
@@ -98,8 +102,9 @@ class Printer(C99CodePrinter):
 
 @dataclass(frozen=True)
 class Program:
-    """What a kernel is written from: a system with its constants hoisted.
+    """The description of a kernel.
 
+    The system has its constants hoisted.
     job: one of `JOBS`. columns: tangent vectors carried. own: parameters (indices) that each thread has for itself; the
     others are shared. volume: integrate the divergence as well. is_map: the rates are the next state.
     """
@@ -169,13 +174,19 @@ def _parameters(count: int, own: Sequence[int]) -> str:
 
 
 def _constants(system: System, base: int, table: Mapping[sp.Basic, sp.Basic]) -> str:
-    """The hoisted constants: c[i] = p[base + i], which the parameters follow on."""
+    """Write the function of the hoisted constants.
+
+    c[i] = p[base + i], which follow the parameters.
+    """
     lines = [f"    c[{i}] = {_code(expression.xreplace(table))};" for i, expression in enumerate(system.constants)]
     return _function("void kz_constants(const double *p, double *c)", ["    (void)p; (void)c;", *lines])
 
 
 def _rates(program: Program, table: Mapping[sp.Basic, sp.Basic]) -> str:
-    """Right-hand side of all M equations: x' = f, V' = f_x V, and the divergence."""
+    """Write the right-hand side of all M equations.
+
+    x' = f, V' = f_x V, and the divergence.
+    """
     system, columns = program.system, program.columns
     n = len(system.states)
     steps = [(name, e.xreplace(table)) for name, e in system.smooth_steps]
@@ -222,7 +233,10 @@ def _total_slopes(
 
 
 def _named(lines: list[str], name: str, expression: sp.Basic) -> sp.Basic:
-    """A symbol that holds the expression; the expression itself where it is a number or a symbol."""
+    """Return a symbol that holds the expression.
+
+    The expression itself is returned where it is a number or a symbol.
+    """
     if expression.is_number or expression.is_Symbol:
         return expression
     lines.append(f"    const double {name} = {_code(expression)};")
@@ -230,7 +244,10 @@ def _named(lines: list[str], name: str, expression: sp.Basic) -> sp.Basic:
 
 
 def _shared_terms(expressions: list[sp.Basic]) -> tuple[list[str], list[sp.Basic]]:
-    """Statements for common subexpressions and sin and cos of one argument together; the expressions with them."""
+    """Write statements for common subexpressions.
+
+    sin and cos of one argument are computed together. Also returned are the expressions written with them.
+    """
     found: Any = sp.cse(expressions, symbols=(sp.Symbol(f"u{i}", real=True) for i in range(100_000)))
     common, reduced = found
     lines, rotations, renamed = [], {}, {}
@@ -259,7 +276,10 @@ def _rotated(expression: sp.Basic, lines: list[str], rotations: dict[sp.Basic, i
 
 
 def _surfaces(system: System, table: Mapping[sp.Basic, sp.Basic]) -> list[str]:
-    """Functions of the walls and switches, their slopes by the states and by time, and the resets with theirs."""
+    """Write the functions of walls and switches.
+
+    Their slopes by the states and by time, and the resets with theirs, are included.
+    """
     n, t = len(system.states), table[time_symbol]
     states = [table[s] for s in system.states]
     surfaces = [w.surface.xreplace(table) for w in system.walls] + [s.function.xreplace(table) for s in system.switches]
@@ -289,7 +309,10 @@ def _surfaces(system: System, table: Mapping[sp.Basic, sp.Basic]) -> list[str]:
 
 
 def _tableau() -> str:
-    """The stages of a step and its error estimates, with the coefficients of DOP853 as SciPy has them."""
+    """Write the stages of a step and its errors.
+
+    The coefficients are those of DOP853 in SciPy.
+    """
     from scipy.integrate import DOP853
 
     a, b, c = np.asarray(DOP853.A), np.asarray(DOP853.B), np.asarray(DOP853.C)

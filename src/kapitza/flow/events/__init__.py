@@ -1,3 +1,3 @@
-"""Switches that jump, stick, impacts and lasting contact: the engine for models that have them."""
+"""Engine for jumping switches, sticking, impacts and contact."""
 
 from kapitza.flow.events.engine import EventEngine

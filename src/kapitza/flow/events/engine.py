@@ -28,7 +28,9 @@ MORE_SAMPLES = 4
 
 
 class EventEngine:
-    """Engine for systems with discontinuous switches or walls; see `kapitza.flow.engine.Engine`.
+    """Engine for systems with discontinuous switches or walls.
+
+    See `kapitza.flow.engine.Engine`.
 
     Events are located to rounding; tangents pass through them by saltation. A switch whose field points to its surface
     from both sides sticks (Filippov), a wall whose rebounds are slower than contact_speed holds; both are left when the
@@ -63,7 +65,10 @@ class EventEngine:
         grid: Array | None = None,
         memory: Memory | None = None,
     ) -> Run[float, Event]:
-        """From state (n,) at t0 to t1 > t0; the tangents returned are those of the run times the ones given."""
+        """Integrate from state (n,) at t0 to t1.
+
+        t1 must be later than t0. The tangents returned are those of the run times the ones given.
+        """
         if self.geometry.is_smooth_at(parameters):
             return self.smooth.run(state, tangents, t0, t1, parameters, grid, memory)
         refuse_backwards(t0, t1)
@@ -90,7 +95,10 @@ class EventEngine:
         )
 
     def kernel(self, with_tangents: bool) -> Kernel | None:
-        """The compiled stepper with this system, None where it is not built or cannot express the equations."""
+        """Return the compiled stepper of this system.
+
+        None where it is not built or cannot express the equations.
+        """
         if with_tangents not in self._kernels:
             found, geometry = None, self.geometry
             # Linkages with many joints that rub enter hundreds of regimes: without tangents one flow in the speeds of
@@ -134,11 +142,17 @@ class EventEngine:
         )
 
     def spans_periods(self, parameters: Array) -> bool:
-        """The stepper controls the errors of states and tangents apart."""
+        """Return whether tangents may grow over many periods.
+
+        The compiled stepper controls the errors of states and tangents separately.
+        """
         return self.kernel(True) is not None and not self.geometry.is_smooth_at(parameters)
 
     def _all_smooth(self, parameters: Array) -> bool:
-        """Whether every row (B, npar) makes all switches continuous; it depends on which entries are zero."""
+        """Return whether every row makes all switches continuous.
+
+        parameters: (B, npar). The answer depends on which entries are zero.
+        """
         zero = parameters == 0.0
         if (zero == zero[:1]).all():
             return self.geometry.is_smooth_at(parameters[0])
@@ -147,7 +161,9 @@ class EventEngine:
     def run_many(
         self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array
     ) -> Run[Array, Sequence[Event]]:
-        """B runs at once: states (B, n), tangents (B, n, n + k), t0 and t1 (B,), parameters (B, npar).
+        """Integrate B runs at once.
+
+        states: (B, n), tangents: (B, n, n + k), t0 and t1: (B,), parameters: (B, npar).
 
         Members that fail come back as NaN.
         """
@@ -178,7 +194,10 @@ class EventEngine:
     def _journey_or_nan(
         self, settings: Settings, state: Array, t0: float, t1: float, parameters: Array
     ) -> Run[float, Event]:
-        """One run without the compiled stepper; NaN where it fails."""
+        """Make one run without the compiled stepper.
+
+        NaN where the run fails.
+        """
         try:
             journey = Journey(self.geometry, settings, state, t0, parameters)
             travel(journey, t1, np.zeros(0))
@@ -193,7 +212,10 @@ class EventEngine:
 
 
 def in_order(journey: Journey) -> tuple[Event, ...]:
-    """Events by time: observed crossings and grazes are read after the stretch in which they lie."""
+    """Return the events by time.
+
+    Observed crossings and grazes are read after the stretch that contains them.
+    """
     return tuple(sorted(journey.events, key=lambda event: event.time))
 
 
@@ -206,7 +228,10 @@ def refuse_backwards(t0: float, t1: float) -> None:
 
 
 def chain(change: Array, tangents: Array) -> Array:
-    """Tangents after a stretch whose own change was computed from the identity."""
+    """Chain the tangents with the change of a stretch.
+
+    The change was computed from the identity.
+    """
     size = change.shape[-2]
     result = change[..., :size] @ tangents
     result[..., size:] += change[..., size:]
@@ -214,8 +239,9 @@ def chain(change: Array, tangents: Array) -> Array:
 
 
 def travel(journey: Journey, t1: float, grid: Array) -> tuple[Array, Array, Array]:
-    """Run to t1; states (N, n), tangents (N, n, n + k) and rates (N, n) at the grid times.
+    """Run to t1 and sample at the grid times.
 
+    Returns states (N, n), tangents (N, n, n + k) and rates (N, n).
     Without tangents the last two are empty.
     """
     n, columns = journey.geometry.size, journey.columns

@@ -1,4 +1,6 @@
-"""The surfaces of a system with switches and walls: values, gradients, resets, evaluated at one point.
+"""Surfaces of a system with switches and walls.
+
+Values, gradients and resets are evaluated at one point.
 
 A switch i has a function s_i(x, t, θ) and a mode m_i = sign s_i; a wall j has a surface g_j(x, t, θ) >= 0, its normal
 speed w_j = dg_j/dt and a reset x⁺ = R_j(x, t, θ). Everything the event logic needs at an instant is compiled here.
@@ -63,9 +65,11 @@ class Recent(Generic[K, V]):
 
 
 class PointFunction:
-    """A compiled function of (x, t, θ, m) at one point, with its result in a given shape.
+    """A compiled function of (x, t, θ, m).
 
-    keep: hold the values, read-only, of the last few points: at an instant they are asked for again and again.
+    It is evaluated at one point, with its result in a given shape.
+
+    keep: hold the values, read-only, of the last few points: at an instant they are needed again and again.
     """
 
     def __init__(
@@ -95,7 +99,10 @@ class PointFunction:
 
 
 class _JacobianFunction:
-    """f_x at one point, through the steps of a large mass matrix: (n, n)."""
+    """f_x (n, n) at one point.
+
+    The derivative goes through the steps of a large mass matrix.
+    """
 
     def __init__(self, system: System, inputs: tuple[sp.Symbol, ...]):
         self.size = len(system.states)
@@ -109,7 +116,9 @@ class _JacobianFunction:
 
 
 class Gradients:
-    """Values, state gradients, time and parameter derivatives of a family of functions at one point.
+    """Functions with their derivatives at one point.
+
+    The derivatives are by state, time and parameters.
 
     value: (h,); by_state: (h, n); by_time: (h,); by_parameter: (h, k).
     """
@@ -119,16 +128,25 @@ class Gradients:
         self.by_time, self.by_parameter = table[:, 1 + size], table[:, 2 + size :]
 
     def rates(self, field: Array) -> Array:
-        """d/dt of the functions along the field: h_x f + h_t."""
+        """Return d/dt along the field.
+
+        d/dt = h_x f + h_t.
+        """
         return self.by_state @ field + self.by_time
 
     def columns(self) -> Array:
-        """(h_x, h_θ): what multiplies a perturbation of state and parameters, (h, n + k)."""
+        """Return (h_x, h_θ), (h, n + k).
+
+        It multiplies a perturbation of state and parameters.
+        """
         return np.hstack((self.by_state, self.by_parameter))
 
 
 class Geometry:
-    """Compiled surfaces of a system. Points are vectors (x, t, θ, m): see `point`."""
+    """Compiled surfaces of a system.
+
+    Points are vectors (x, t, θ, m): see `point`.
+    """
 
     def __init__(self, system: System, wrt: tuple[int, ...]):
         self.system = system
@@ -154,7 +172,10 @@ class Geometry:
 
     @cached_property
     def flags(self) -> tuple[sp.Symbol, ...]:
-        """One per surface, switches first, then those of pairs of joints; none where each regime has its own flow."""
+        """Flags of the surfaces, switches first.
+
+        Those of pairs of joints follow. There are none where each regime has its own flow.
+        """
         count = self.switches + self.walls
         if self.joint_form is None:
             return ()
@@ -162,7 +183,10 @@ class Geometry:
 
     @cached_property
     def joint_form(self) -> JointForm | None:
-        """The system by its joints; None where it is not a linkage with friction at many of them."""
+        """The system in the speeds of its joints.
+
+        None where it is not a linkage with friction at many of them.
+        """
         return joint_form(self.system)
 
     @cached_property
@@ -180,7 +204,10 @@ class Geometry:
         return Joints(self.system, form, self.inputs, self.flags, self.slipping)
 
     def flags_of(self, regime: Regime) -> Array:
-        """1 for the surfaces that hold the motion, 0 for the others; empty where no flow asks for them."""
+        """Return the values of the flags in a regime.
+
+        1 for the surfaces that hold the motion, 0 for the others; empty where no flow needs them.
+        """
         key = regime.stuck, regime.contact
         found = self._flags.get(key)
         if found is None:
@@ -240,7 +267,10 @@ class Geometry:
         return Gradients(self.table_of_speeds(point), self.size)
 
     def of_reset(self, wall: int, point: Array) -> Gradients:
-        """The state after the impact as function of the one before."""
+        """Return the state after an impact with its derivatives.
+
+        It is a function of the state before.
+        """
         return Gradients(self.table_of_resets[wall](point), self.size)
 
     @cached_property
@@ -249,15 +279,19 @@ class Geometry:
         return _JacobianFunction(self.system, self.inputs)
 
     def impulse(self, wall: int, point: Array) -> Array:
-        """Direction b of the contact force in state space, with w_x b > 0: (n,).
+        """Return the direction b (n,) of the contact force.
 
+        b is a vector in state space with w_x b > 0.
         For a reset x⁺ = x - (1 + r) w b the matrix I - R_x is (1 + r) b w_x where w = 0.
         """
         normal = self.of_speeds(point).by_state[wall]
         return normal - self.of_reset(wall, point).by_state @ normal
 
     def closeness(self, gradients: Gradients, point: Array) -> Array:
-        """How far from zero each surface may be by rounding alone."""
+        """Return the distances from zero that are rounding.
+
+        There is one for each surface.
+        """
         x, t = np.abs(point[: self.size]), abs(point[self.size])
         return ROUNDING * (1.0 + np.abs(gradients.by_state) @ (1.0 + x) + np.abs(gradients.by_time) * (1.0 + t))
 
@@ -266,11 +300,17 @@ class Geometry:
         return Probes(self.system)
 
     def inner(self, switch: int) -> list[int]:
-        """The switches whose modes stand in the function of this one."""
+        """Return the switches inside the function of this one.
+
+        The function holds their modes.
+        """
         return self._probes.inner[switch]
 
     def is_flat(self, switch: int, state: Array, t: float, parameters: Array, modes: Array) -> bool:
-        """Does the function of a switch vanish altogether in these modes, here and around?"""
+        """Return whether a switching function vanishes here and around.
+
+        The modes are given.
+        """
         if not self.system.switches[switch].can_vanish:
             return False
         for place, instant in zip(*(p.T for p in self._probes.around(state, t)), strict=True):
@@ -284,8 +324,9 @@ class Geometry:
         return levels(self.system)
 
     def modes_at(self, state: Array, t: float, parameters: Array) -> Array:
-        """Modes (switches,) by the signs of the functions, from the inside out; 0 where one vanishes all around.
+        """Return the modes (switches,) at a state.
 
+        They are the signs of the functions, from the inside out; 0 where a function vanishes all around.
         A function that is zero at this state alone counts as positive.
         """
         modes = np.ones(self.switches)
@@ -298,7 +339,9 @@ class Geometry:
         return modes
 
     def complete(self, state: Array, t: float, parameters: Array, modes: Array, fixed: Sequence[int]) -> Array:
-        """Modes with those of outer switches read again where an inner mode has moved their functions.
+        """Return the modes with those of outer switches updated.
+
+        An inner mode may have moved the functions of outer switches.
 
         fixed: switches whose modes are decided otherwise. Values within rounding of zero decide nothing.
         """
@@ -319,7 +362,10 @@ class Geometry:
         return modes
 
     def modes_multiply(self, one: int, other: int) -> bool:
-        """Do the modes of two switches multiply each other in the rates? Asked for once per pair."""
+        """Return whether two modes multiply each other.
+
+        The product occurs in the rates. Each pair is tested once.
+        """
         pair = (min(one, other), max(one, other))
         if pair not in self._products:
             modes, system = [self.modes[i] for i in pair], self.system
@@ -332,7 +378,10 @@ class Geometry:
         return self._products[pair]
 
     def is_smooth_at(self, parameters: Array) -> bool:
-        """True when no wall is there and, with the parameters that are exactly zero, no switch makes the rates jump."""
+        """Return whether no event changes the rates.
+
+        There is no wall and, with the parameters that are exactly zero, no switch makes the rates jump.
+        """
         if self.walls or self.system.enters_by_the_clock:
             return False
         zero = parameters == 0.0
@@ -342,7 +391,10 @@ class Geometry:
         return self._smooth_when_zero[key]
 
     def _decide_smooth(self, zero: NDArray[np.bool_]) -> bool:
-        """Jump of the rates times sign(s) has a continuous switch exactly when the jump vanishes on s = 0."""
+        """Return whether all jumps vanish on their surfaces.
+
+        The jump of the rates times sign(s) has a continuous switch exactly when the jump vanishes on s = 0.
+        """
         gone = {p: sp.Integer(0) for p, is_zero in zip(self.system.parameters, zero, strict=True) if is_zero}
         moving = (*self.system.states, time)
         rates = self.system.smooth_expressions

@@ -1,4 +1,7 @@
-"""Rates of a system that is solved step by step, taken apart by the modes of switches that stick."""
+"""Rates split by the modes of stuck switches.
+
+The rates are those of a system that is solved step by step.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ ABOVE_ZERO = sp.Float("1e-100")
 
 
 def offset(number: int) -> sp.Symbol:
-    """A run-time number of the size of rounding that keeps the function of a surface just left above zero.
+    """Return the symbol of a surface's offset.
+
+    It is a run-time number of the size of rounding that keeps the function of a surface just left above zero.
 
     Surfaces are counted switches first, then walls; the run-time parameters are θ, the modes, the flags, then these.
     """
@@ -24,12 +29,15 @@ def offset(number: int) -> sp.Symbol:
 
 @dataclass
 class HeldSteps:
-    """Steps to which those of a held motion are added."""
+    """Named steps, extended by those of a held motion."""
 
     steps: list[Step]
 
     def name(self, expression: sp.Expr) -> sp.Expr:
-        """The expression as one more step, unless it is a number or a symbol."""
+        """Name the expression as one more step.
+
+        A number or a symbol is returned as it is.
+        """
         if expression.is_number or isinstance(expression, sp.Symbol):
             return expression
         named = symbol(f"held:{len(self.steps)}")
@@ -40,9 +48,11 @@ class HeldSteps:
 def split_steps(
     system: System, modes: Sequence[sp.Symbol]
 ) -> tuple[tuple[Step, ...], tuple[sp.Expr, ...], tuple[list[sp.Expr], ...]]:
-    """Steps, the mean f0 of each rate over both values of the modes, and half of its jump by each mode.
+    """Split the rates into mean and half jumps.
 
-    Modes that occur in the forces alone, as those of friction do, and linearly: the jumps are solved for with the
+    Returns the steps, the mean f0 of each rate over both values of the modes, and half of its jump by each mode.
+
+    Where the modes occur in the forces alone, as those of friction do, and linearly, the jumps are solved for with the
     factors that are there, exact to rounding of their own size. Otherwise whole programs are subtracted.
     """
     elimination = system.elimination
@@ -72,7 +82,10 @@ def split_steps(
 
 
 def forces_alone_are_affine(system: System, modes: Sequence[sp.Symbol]) -> bool:
-    """True when the modes occur in the forces of a system solved step by step, nowhere else, and linearly."""
+    """Return whether the modes occur linearly in forces alone.
+
+    The system is solved step by step; the modes occur nowhere else.
+    """
     assert system.elimination is not None
     forces = set(system.elimination.rest)
     touched = {name: e for name, e in system.smooth_steps if e.has(*modes)}
@@ -86,7 +99,10 @@ def is_affine(expression: sp.Expr, modes: Sequence[sp.Symbol]) -> bool:
 
 
 def _program_at(system: System, held: HeldSteps, values: Mapping[sp.Symbol, sp.Expr], mark: str) -> list[Expression]:
-    """The rates with these values of modes, their steps added under names of their own."""
+    """Return the rates at given modes.
+
+    Their steps are added under separate names.
+    """
     renamed = dict(values)
     for name, expression in system.smooth_steps:
         own = symbol(f"{name.name}:{mark}")

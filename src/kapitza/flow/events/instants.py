@@ -1,6 +1,7 @@
-"""What happens at an instant: modes settled, tangents carried across, events noted.
+"""Changes at an instant: modes, tangents, events.
 
-These functions change a `Journey` that stands at a start or at a located event.
+The modes are settled, the tangents carried across, and the events noted.
+These functions change a `Journey` that is at a start or at a located event.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ FLIGHTS_AHEAD = 4
 
 
 def begin(journey: Journey) -> None:
-    """Modes of a start: from the state, and from the motion where a surface is reached."""
+    """Set the modes of a start.
+
+    They come from the state, and from the motion where a surface is reached.
+    """
     values = journey.read_modes()
     values[: journey.geometry.switches] *= journey.modes
     if values.min(initial=np.inf) > CLEAR:
@@ -71,7 +75,10 @@ def meet(journey: Journey, ending: Ending) -> None:
 
 
 def _pass_edge(journey: Journey, edge: Edge) -> None:
-    """At the end of a term the motion goes on where a switch says how, or the term has no end there after all."""
+    """Continue at the end of a term, or refuse.
+
+    The motion continues where a switch defines how, or where the term has no end at these values.
+    """
     geometry = journey.geometry
     runtime = np.concatenate((journey.parameters, journey.modes))
     if geometry.domain.passes(edge, journey.state, journey.t, runtime):
@@ -88,7 +95,10 @@ def _pass_edge(journey: Journey, edge: Edge) -> None:
 
 
 def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple]) -> Question:
-    """The switches and walls within rounding of their surfaces, with the answers to try for each."""
+    """Return the reached switches and walls with their options.
+
+    They are within rounding of their surfaces; the options are the answers to try for each.
+    """
     geometry, point = journey.geometry, journey.point()
     open_switches, open_walls = [], []
     place = journey.state, journey.t, journey.parameters
@@ -122,8 +132,9 @@ def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tupl
 
 
 def resting_speeds(journey: Journey, surfaces: Gradients, speeds: Gradients) -> Array:
-    """Rebounds from each wall that are slow enough for a lasting contact, whatever the units of the model.
+    """Return the rebound speeds that become lasting contact.
 
+    There is one for each wall, in any units of the model.
     At most contact_speed; below that a share of the fastest impact, or the speed of a flight whose height is lost in
     the rounding of the place.
     """
@@ -135,7 +146,10 @@ def resting_speeds(journey: Journey, surfaces: Gradients, speeds: Gradients) -> 
 
 
 def resettle(journey: Journey) -> None:
-    """Modes and regime of a state that was set, by a start or a reset; nothing is carried across."""
+    """Settle the modes of a state that was set.
+
+    The state was set by a start or a reset; no tangents are carried across.
+    """
     journey.regime = Regime()
     journey.read_modes()
     journey.modes, journey.regime = settle(journey.geometry, journey.place, journey.modes, question(journey, {}, {}))
@@ -151,7 +165,10 @@ def decide(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple]
 
 
 def _go_on(journey: Journey, asked: list[int], modes: Array, regime: Regime, trigger: int | None) -> None:
-    """Go on in new modes and a new regime, with the tangents carried across every switch that is passed."""
+    """Continue in new modes and a new regime.
+
+    The tangents are carried across every switch that is passed.
+    """
     before = journey.state.copy()
     old_modes, old = journey.modes, journey.regime
     passed = [
@@ -194,9 +211,10 @@ def note_changes(journey: Journey, old: Regime, before: Array) -> None:
 
 
 def _carry(journey: Journey, passed: list[int], modes: Array, regime: Regime) -> list[float]:
-    """Tangents across the passed switches one after another; their rates before.
+    """Carry the tangents across the passed switches.
 
-    What is released or detached by a passed switch goes with the last one, as it has no surface of its own.
+    The switches are passed one after another. Returns their rates before.
+    A switch or contact that is released by a passed switch goes with the last one, as it has no separate surface.
     """
     geometry, place = journey.geometry, journey.place
     if not passed:
@@ -230,7 +248,10 @@ def _carry(journey: Journey, passed: list[int], modes: Array, regime: Regime) ->
 
 
 def _are_one(tangents: Array, gradients: Gradients, passed: list[int], field: Array) -> bool:
-    """Do all perturbations pass these switches at one instant? So do x' and y' of bodies that stick together."""
+    """Return whether the switches are passed at one instant.
+
+    All perturbations must pass them together, as x' and y' of bodies that stick together do.
+    """
     rates = gradients.rates(field)[passed]
     if len(passed) < 2 or not rates.all():
         return False
@@ -241,7 +262,10 @@ def _are_one(tangents: Array, gradients: Gradients, passed: list[int], field: Ar
 
 
 def hold(journey: Journey, old: Regime) -> None:
-    """Put the state and its tangents exactly on the surfaces that hold from now on."""
+    """Project the state onto the surfaces that hold.
+
+    The tangents are projected too.
+    """
     regime, geometry = journey.regime, journey.geometry
     if not regime.collapses or regime == old:
         return
@@ -264,7 +288,10 @@ def hold(journey: Journey, old: Regime) -> None:
 
 
 def _require_rest(journey: Journey, wall: int) -> None:
-    """A contact can last only where the reset leaves a touching state at rest as it is."""
+    """Refuse a contact that the reset moves.
+
+    A contact can last only where the reset leaves a touching state at rest as it is.
+    """
     moved = journey.geometry.of_reset(wall, journey.point()).value - journey.state
     if np.abs(moved).max() > 1e-9 * (1.0 + np.abs(journey.state).max()):
         raise EventError(
@@ -275,7 +302,10 @@ def _require_rest(journey: Journey, wall: int) -> None:
 
 
 def struck_walls(journey: Journey) -> list[int]:
-    """Walls that are reached at a speed that is more than rounding."""
+    """Return the walls that are struck.
+
+    They are reached at a speed that is more than rounding.
+    """
     geometry, point = journey.geometry, journey.point()
     if not geometry.walls:
         return []
@@ -286,14 +316,20 @@ def struck_walls(journey: Journey) -> list[int]:
 
 
 def _is_approached(journey: Journey, wall: int) -> bool:
-    """Does the motion go towards a wall? One that is not reached then is not met yet: nothing holds it."""
+    """Return whether the motion goes towards a wall.
+
+    A wall that is not reached then is not met yet: nothing holds it.
+    """
     point = journey.point()
     speeds = journey.geometry.of_speeds(point)
     return bool(speeds.value[wall] < -journey.geometry.closeness(speeds, point)[wall])
 
 
 def strike(journey: Journey) -> None:
-    """Resets of all walls that are struck, one after another, until none is approached any more."""
+    """Apply the resets of all struck walls.
+
+    They are applied one after another, until no wall is approached.
+    """
     for _ in range(journey.settings.max_events_at_once):
         walls = struck_walls(journey)
         if not walls:
@@ -338,7 +374,10 @@ def _bounce(journey: Journey, wall: int) -> None:
 
 
 def _expect_return(journey: Journey, wall: int) -> None:
-    """After a rebound that the force turns back, look for the next impact in stretches of the size of the flight."""
+    """Limit the next stretch after a rebound.
+
+    Where the force turns the motion back, the next impact is searched in stretches of the size of the flight.
+    """
     speeds = journey.geometry.of_speeds(journey.point())
     field = motion(journey.geometry, journey.place, journey.modes, journey.regime).field
     speed, acceleration = speeds.value[wall], speeds.rates(field)[wall]
@@ -347,14 +386,20 @@ def _expect_return(journey: Journey, wall: int) -> None:
 
 
 def _put_on_wall(journey: Journey, wall: int) -> None:
-    """Undo the rounding of the located instant: an impact happens exactly at g = 0."""
+    """Move the state exactly onto the wall.
+
+    An impact happens at g = 0; this removes the rounding of the located instant.
+    """
     surfaces = journey.geometry.of_walls(journey.point())
     normal = surfaces.by_state[wall]
     journey.state = journey.state - normal * (surfaces.value[wall] / (normal @ normal))
 
 
 def _require_any_order(journey: Journey, walls: list[int]) -> None:
-    """Simultaneous impacts are determined only when the resets give the same state in any order."""
+    """Refuse simultaneous impacts whose order matters.
+
+    They are determined only when the resets give the same state in any order.
+    """
     ends = []
     for order in (walls, walls[::-1]):
         state = journey.state

@@ -1,4 +1,6 @@
-"""Linkages with dry friction at their joints, in the relative speeds of the joints: r = T v.
+"""Linkages with dry friction at their joints.
+
+They are written in the relative speeds of the joints: r = T v.
 
 The equations M v' + h + Jᵀ (c m) = 0 hold the torques c m of the joints, J being the gradients of the switching
 functions s by the speeds v, up to their signs the first rows of T. With M_r = T⁻ᵀ M T⁻¹ and h_r = T⁻ᵀ h they read
@@ -45,7 +47,9 @@ class JointForm:
 
 
 def joint_form(system: System) -> JointForm | None:
-    """The system by its joints; None where it is no such linkage.
+    """Return the system in the speeds of its joints.
+
+    None where it is not such a linkage.
 
     Required are: one definite mass matrix for all accelerations, switching functions s = J v with numbers J that are
     independent of each other, no other switches, and modes that occur in the forces only, along these slopes.
@@ -89,7 +93,10 @@ def joint_form(system: System) -> JointForm | None:
 
 
 def _without_constants(system: System, expression: Expression) -> Expression:
-    """In the parameters of the model: -c and c may be constants of their own."""
+    """Return the expression in the parameters of the model.
+
+    -c and c may be separate constants.
+    """
     first = len(system.parameters) - len(system.constants)
     for name, value in reversed(list(zip(system.parameters[first:], system.constants, strict=True))):
         expression = expression.xreplace({name: value})
@@ -97,7 +104,9 @@ def _without_constants(system: System, expression: Expression) -> Expression:
 
 
 def _completed_inverse(rows: sp.Matrix) -> tuple[tuple[tuple[sp.Rational, ...], ...], tuple[int, ...]] | None:
-    """T⁻¹ with the given rows of T, each times its sign, completed by single speeds, and the signs.
+    """Return T⁻¹ and the signs of its rows.
+
+    The given rows of T, each times its sign, are completed by single speeds.
 
     None where the rows depend on each other.
     """
@@ -115,7 +124,10 @@ def _completed_inverse(rows: sp.Matrix) -> tuple[tuple[tuple[sp.Rational, ...], 
 
 @dataclass(frozen=True)
 class RelativeSystem:
-    """M_r (entries on and below the diagonal) and h_r without the torques of the joints, as steps or numbers."""
+    """M_r and h_r without the torques of the joints.
+
+    M_r has its entries on and below the diagonal; all are steps or numbers.
+    """
 
     held: HeldSteps
     mass: list[list[sp.Expr]]
@@ -143,7 +155,10 @@ def relative_system(system: System, form: JointForm) -> RelativeSystem:
 
 
 class _Sums:
-    """Σ_a T⁻¹[a, j] x_a for every j, each from another one where that is shorter: along a chain they differ by one."""
+    """Sums Σ_a T⁻¹[a, j] x_a for every j.
+
+    Each is formed from another one where that is shorter: along a chain they differ by one term.
+    """
 
     def __init__(self, inverse: tuple[tuple[sp.Rational, ...], ...], held: HeldSteps):
         self.held = held
@@ -160,7 +175,10 @@ class _Sums:
             self.plan[j] = best
 
     def __call__(self, j: int, entry: Callable[[int], sp.Expr], known: dict[int, sp.Expr]) -> sp.Expr:
-        """The sum j of the entries; known: sums of the same entries."""
+        """Return the sum j of the entries.
+
+        known: sums of the same entries.
+        """
         if j not in known:
             base, weights = self.plan[j]
             terms = [w * entry(a) for a, w in enumerate(weights) if w != 0]
@@ -179,8 +197,10 @@ Flags = dict[tuple[int, int], sp.Symbol]
 
 @dataclass(frozen=True)
 class JointProgram:
-    """Steps, and in them: accelerations v' (n), rates r' (n), shares m = torque / c of the joints (k), what is positive
-    where these brake (k), and for every switch what falls through zero where its stretch ends.
+    """Steps of a linkage and the results in them.
+
+    accelerations: v' (n); rates: r' (n); shares: m = torque / c of the joints (k); brakes: positive where the joints
+    brake (k); ends: for every switch a function that falls through zero where its stretch ends.
     """
 
     steps: tuple[Step, ...]
@@ -192,7 +212,10 @@ class JointProgram:
 
 
 def joint_program(system: System, form: JointForm, flags: tuple[sp.Symbol, ...], slipping: Flags) -> JointProgram:
-    """The motion whatever sticks; flags: 1 for the switches that do; slipping: symbols of pairs of joints."""
+    """Write the motion for all combinations of stuck joints.
+
+    flags: 1 for the switches that stick; slipping: symbols of pairs of joints.
+    """
     relative = relative_system(system, form)
     held, size, count = relative.held, len(relative.rest), len(form.switches)
     sticks = [flags[i] for i in form.switches]
@@ -234,7 +257,9 @@ def joint_program(system: System, form: JointForm, flags: tuple[sp.Symbol, ...],
 
 @dataclass(frozen=True)
 class JointMotion:
-    """The motion at a place, with some joints stuck and the others in their modes.
+    """The motion of a linkage at a place.
+
+    Some joints are stuck, and the others are in their modes.
 
     accelerations: v' (n); slips: ds/dt of the switching functions (k); shares: m = torque / c (k), within ±1 where a
     joint sticks. has_one_answer: every joint brakes, as friction does; then one answer fits to which stick and slip.
@@ -250,7 +275,9 @@ class JointMotion:
 
 
 class Joints:
-    """A linkage with plain joints in numbers: what sticks and what slips at a place.
+    """A linkage with plain joints in numbers.
+
+    It shows which joints stick and which slip at a place.
 
     inputs: of the points, then flags of the surfaces, then those of pairs of joints.
     slopes: J (k, n), sizes: |J|; lift: (n, k) speeds that take back a unit of each s and change no other.
@@ -277,7 +304,10 @@ class Joints:
         self.lift = np.array(form.inverse, float)[:, : self.count] * np.array(form.signs, float)
 
     def motion(self, state: Array, t: float, parameters: Array, modes: Array, flags: Array) -> JointMotion:
-        """The motion at a place in given modes, with the joints stuck that the flags say."""
+        """Return the motion at a place in given modes.
+
+        flags: which joints are stuck.
+        """
         n, k = self.size, self.count
         found = self._compiled(np.concatenate((state, (t,), parameters, modes, flags)))
         numbers = found.tolist()

@@ -1,4 +1,7 @@
-"""One trajectory through its events: integrate to the next surface, settle the modes, carry the tangents, go on."""
+"""One trajectory through its events.
+
+It integrates to the next surface, settles the modes, carries the tangents, and continues.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +51,18 @@ class Settings:
 
 
 def is_finite(values: Array) -> bool:
-    """Are all numbers finite? A finite sum says so at once."""
+    """Return whether all numbers are finite.
+
+    A finite sum shows it at once.
+    """
     return math.isfinite(float(values.sum())) or bool(np.isfinite(values).all())
 
 
 class Journey:
-    """A state on its way: x (n,), its tangents from the identity, modes, regime, and the events so far."""
+    """A state on its trajectory with events.
+
+    It holds x (n,), its tangents from the identity, modes, regime, and the events so far.
+    """
 
     def __init__(self, geometry: Geometry, settings: Settings, state: Array, t0: float, parameters: Array):
         self.geometry, self.settings, self.parameters = geometry, settings, parameters
@@ -82,7 +91,10 @@ class Journey:
         return self.geometry.point(self.state, self.t, self.parameters, self.modes)
 
     def joint_motion(self) -> JointMotion | None:
-        """The motion of a linkage with friction where it stands, in its modes and regime; None for other systems."""
+        """Return the motion of a linkage with friction.
+
+        It is evaluated at the current state, in its modes and regime; None for other systems.
+        """
         joints = self.geometry.joints
         if joints is None or self.regime.contact:
             return None
@@ -94,24 +106,33 @@ class Journey:
         return motion
 
     def _known_motion(self) -> JointMotion | None:
-        """The same if it is known; a state or modes that were replaced since are not those it belongs to."""
+        """Return the motion of a linkage, if known.
+
+        It does not belong to a state or modes that were replaced since.
+        """
         if self._joint_motion is None:
             return None
         state, modes, regime, motion = self._joint_motion
         return motion if state is self.state and modes is self.modes and regime is self.regime else None
 
     def go_on_as(self, state: Array, modes: Array, regime: Regime, motion: JointMotion) -> None:
-        """Take a state, modes and regime whose motion is known."""
+        """Take a state, modes and regime with known motion."""
         self.state, self.modes, self.regime, self.changed = state, modes, regime, True
         self._joint_motion = state, modes, regime, motion
 
     def read_modes(self) -> Array:
-        """Set the modes by the signs of the functions; returns all s, then g."""
+        """Set the modes by the signs of the functions.
+
+        Returns all s, then g.
+        """
         self.modes = self.geometry.modes_at(self.state, self.t, self.parameters)
         return self.geometry.values(self.point())
 
     def rates_at(self, states: Array, times: Array) -> Array:
-        """x' (N, n) at states (N, n) of the present stretch."""
+        """Return x' (N, n) at states (N, n).
+
+        The states belong to the present stretch.
+        """
         flow = flow_of(self.geometry, self.regime)
         inputs = (*flow.states, "t", *self.geometry.modes, *flow.flags)
         function = compile_expressions(flow.smooth_rates, inputs, flow.parameters, flow.smooth_steps)
@@ -120,18 +141,24 @@ class Journey:
         return function(np.concatenate((states.T, times[None], held)), self.parameters).T
 
     def end_rates(self) -> Array | None:
-        """x' (n,) here, where the right-hand side does not say it."""
+        """Return x' (n,) on a surface that holds.
+
+        The right-hand side does not determine it there; None in free motion.
+        """
         return self.rates_at(self.state[None], np.array([self.t]))[0] if self.regime.collapses else None
 
     def follows_event(self) -> bool:
-        """True when the last event was at this very instant."""
+        """Return whether the last event was at this instant."""
         return bool(self.events) and self.t - self.events[-1].time <= SAME_INSTANT * (1.0 + abs(self.t))
 
     def note(self, kind: str, index: int, direction: float, before: Array) -> None:
         self.events.append(Event(self.t, kind, index, int(np.sign(direction)), before, self.state.copy()))
 
     def advance(self, t1: float, grid: Array) -> tuple[Ending | None, Array | None]:
-        """Integrate to the next ending of the regime, the end of the grid, or t1; check what was passed."""
+        """Integrate to the next ending of the regime.
+
+        The stretch also ends at the end of the grid or at t1. The surfaces that were passed are checked.
+        """
         settings = self.settings
         t1, self.longest = min(t1, self.t + self.longest), np.inf
         if grid.size and grid[-1] > t1:
@@ -163,7 +190,10 @@ class Journey:
         return ending, samples
 
     def _go_to_the_last_finite(self, integrator: hy.taylor_adaptive_dbl, t1: float) -> None:
-        """Once more, to see where a run fails; a failure at the end of a term is named."""
+        """Repeat a failed run to find its last state.
+
+        A failure at the end of a term is named.
+        """
         found = LastFinite(self.geometry.size, self.state, self.t)
         integrator.state[:], runtime = self.packed()
         integrator.pars[:] = runtime[: integrator.pars.size]
@@ -173,7 +203,10 @@ class Journey:
         self.name_the_end()
 
     def name_the_end(self) -> None:
-        """Refuse by its name the end of a term that is near."""
+        """Refuse the motion where a term ends nearby.
+
+        The message names the term.
+        """
         geometry = self.geometry
         runtime = np.concatenate((self.parameters, self.modes))
         edge = geometry.domain.nearest(self.state, self.t, runtime) if geometry.system.edges else None
@@ -181,14 +214,20 @@ class Journey:
             raise geometry.domain.refusal(edge, self.described())
 
     def enter_domains(self) -> None:
-        """Into the domains of the terms that the modes have switched on."""
+        """Move the state into the domains of active terms.
+
+        The modes have switched these terms on.
+        """
         domain = self.geometry.domain
         if domain.is_entered:
             runtime = np.concatenate((self.parameters, self.modes))
             self.state, self.t = domain.inside(self.state, self.t, runtime)
 
     def packed(self) -> tuple[Array, Array]:
-        """What an integrator of this regime starts from: (x, V, log|det V|) and (θ, m, flags, offsets)."""
+        """Return the start of an integrator of this regime.
+
+        It is (x, V, log|det V|) and (θ, m, flags, offsets).
+        """
         parts = [self.state]
         if self.tangents is not None:
             parts += [self.tangents.ravel(), np.zeros(0 if self.regime.collapses else 1)]
@@ -213,7 +252,10 @@ class Journey:
             self.log_determinant += values[n * (1 + self.columns) :].sum()
 
     def _offsets(self) -> Array:
-        """For every surface a few roundings of what its function can reach in the time of the last stretch."""
+        """Return the offsets of all surfaces.
+
+        Each is a few roundings of what its function can reach in the time of the last stretch.
+        """
         geometry, reach = self.geometry, np.abs(self.state)
         known = self._known_motion()
         if known is not None:
@@ -229,7 +271,10 @@ class Journey:
         )
 
     def _offsets_of_joints(self, motion: JointMotion) -> Array:
-        """The same where the motion of a linkage is known: on the other side of a joint it is of the same size."""
+        """Return the offsets where a linkage's motion is known.
+
+        On the other side of a joint the motion is of the same size.
+        """
         joints = self.geometry.joints
         assert joints is not None
         reach, stretch, n = np.abs(self.state), self._stretch, joints.size
@@ -242,7 +287,10 @@ class Journey:
         return np.concatenate((offsets, ROUNDING * reached + 1e-100))
 
     def ending_of(self, endings: tuple[Ending, ...], outcome: hy.taylor_outcome) -> Ending | None:
-        """Which ending an integrator stopped at, None at the end of the time; anything else is a failure."""
+        """Return the ending an integrator stopped at.
+
+        None at the end of the time; any other outcome is a failure.
+        """
         if outcome == hy.taylor_outcome.time_limit:
             return None
         number = -int(outcome.value) - 1
@@ -263,7 +311,10 @@ class Journey:
         )
 
     def _read_notes(self, compiled: CompiledRegime) -> None:
-        """Crossings of observed surfaces; nearest approaches to walls: grazes, and penetrations that no event saw."""
+        """Read the notes of observed crossings and approaches.
+
+        Nearest approaches to walls are grazes, or penetrations that no event showed.
+        """
         for note in compiled.crossings:
             self.events.extend(note.found)
             note.found.clear()
@@ -273,7 +324,10 @@ class Journey:
             note.found.clear()
 
     def judge_approach(self, wall: int, t: float, state: Array) -> None:
-        """A nearest approach to a wall: farther than rounding, a graze, or a penetration that no event saw."""
+        """Classify a nearest approach to a wall.
+
+        It is farther than rounding, a graze, or a penetration that no event showed.
+        """
         if self.events and t - self.events[-1].time <= SAME_INSTANT * (1.0 + abs(t)):
             return
         point = self.geometry.point(state, t, self.parameters, self.modes)
@@ -285,7 +339,10 @@ class Journey:
             self.events.append(Event(t, "graze", wall, 0, state, state))
 
     def guard(self) -> None:
-        """Refuse to go on from a state that contradicts the modes: an event was lost."""
+        """Refuse a state that contradicts the modes.
+
+        An event was lost then.
+        """
         geometry = self.geometry
         motion = self.joint_motion()
         if motion is not None and self._is_right(motion):
@@ -306,9 +363,11 @@ class Journey:
             self._refuse_penetration(int(distances.argmin()), float(distances.min()), self.t)
 
     def _is_right(self, motion: JointMotion) -> bool:
-        """Are joints on the sides of their modes, those that stick at rest, and walls not penetrated?
+        """Return whether the state agrees with the modes.
 
-        Beyond rounding `guard` says which is not.
+        Joints are on the sides of their modes, those that stick are at rest, and walls are not penetrated.
+
+        Beyond rounding `guard` reports which is not.
         """
         assert self.geometry.joints is not None
         stuck, modes = self.regime.stuck, self.modes.tolist()

@@ -1,4 +1,6 @@
-"""Many switches on their surfaces at once, such as all joints of a linkage at rest: which stick, which slip, and how.
+"""Many switches on their surfaces at once.
+
+All joints of a linkage at rest are an example. The module finds which stick and which slip.
 
 With modes m in [-1, 1] between the sides, the rates of the switching functions are ds/dt = q + A m where the right-hand
 side is linear in the modes. Sought are m with ds/dt = 0 where |m| < 1 (stick), and m = ±1 with m ds/dt ≥ 0 where not: a
@@ -32,7 +34,9 @@ def likely_modes(
     open_: Sequence[int],
     unique: bool = False,
 ) -> Array | None:
-    """Modes (k,) of the open switches: ±1 where they slip, 0 where they stick; None when no answer was found.
+    """Return the modes (k,) of the open switches.
+
+    ±1 where they slip, 0 where they stick; None when no answer was found.
 
     unique: also None when there may be others.
     """
@@ -54,7 +58,10 @@ def likely_modes(
 
 
 def has_positive_minors(matrix: Array) -> bool:
-    """True for a P-matrix: then sliding and contact at once have exactly one answer."""
+    """Return whether the matrix is a P-matrix.
+
+    Sliding and contact at once then have exactly one answer.
+    """
     if not np.isfinite(matrix).all() or not (np.diag(matrix) > 0).all():
         return False
     if len(matrix) == 1:
@@ -71,7 +78,10 @@ def has_positive_minors(matrix: Array) -> bool:
 
 
 def complementary(gain: Array, free: Array) -> Array | None:
-    """m with free + gain m = 0 where it is stuck (0 in the answer), and of one sign with m = ±1 where it is not."""
+    """Solve the linear complementarity problem.
+
+    free + gain m = 0 where m is stuck (0 in the answer), and of one sign with m = ±1 where it is not.
+    """
     size = len(free)
     answer = np.zeros(size)
     for round_ in range(ROUNDS_PER_SWITCH * size):

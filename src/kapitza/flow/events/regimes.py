@@ -1,4 +1,6 @@
-"""Compiled flows of a system with switches and walls, one per regime, built when the motion first enters it.
+"""Compiled flows of a system, one per regime.
+
+The system has switches and walls. A flow is built when the motion first enters its regime.
 
 In free motion every mode is ±1 and a run-time parameter. Where switches slide and walls hold, the field is
 
@@ -50,7 +52,10 @@ CROSS, RELEASE, IMPACT, DETACH, EDGE = "cross", "release", "impact", "detach", "
 
 @dataclass(frozen=True)
 class Ending:
-    """A surface whose fall through zero ends a stretch: kind of event, index of the switch or wall, expression."""
+    """A surface whose zero ends a stretch.
+
+    The function falls through zero. kind: of event; index: of the switch or wall.
+    """
 
     kind: str
     index: int
@@ -64,7 +69,10 @@ def offset_table(geometry: Geometry) -> dict[sp.Symbol, hy.expression]:
 
 
 class NoteCrossing:
-    """Keeps the crossings of an observed surface; the motion is not touched."""
+    """Event callback that keeps crossings of an observed surface.
+
+    The motion is not changed.
+    """
 
     def __init__(self, index: int, size: int):
         self.index, self.size = index, size
@@ -77,7 +85,10 @@ class NoteCrossing:
 
 
 class NoteApproach:
-    """Keeps the states at which the distance to a wall is smallest: there a graze or a penetration shows."""
+    """Event callback that keeps nearest approaches to a wall.
+
+    A graze or a penetration shows there.
+    """
 
     def __init__(self, index: int, size: int):
         self.index, self.size = index, size
@@ -94,8 +105,9 @@ RegimeKey = tuple[int, Regime, tuple[int, ...] | None, float, tuple[sp.Expr, ...
 
 @dataclass(frozen=True)
 class CompiledRegime:
-    """An integrator with the meaning of its terminal events and the notes its other events take.
+    """An integrator with the meaning of its events.
 
+    endings: of its terminal events; crossings, approaches: the notes of its other events.
     state, values: views of its state and run-time parameters, which stay where they are.
     """
 
@@ -109,7 +121,10 @@ class CompiledRegime:
 
 @lru_cache(maxsize=256)
 def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Ending, ...]]:
-    """The system with the rates of the regime, and what ends it."""
+    """Return the system of a regime and its endings.
+
+    The system has the rates of the regime.
+    """
     system = geometry.system
     endings = [
         Ending(CROSS, i, s.mode * s.function + offset(i))
@@ -137,12 +152,18 @@ def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Endin
 
 
 def regime_balance(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Expr]]:
-    """The system with the rates of the regime, and the balance z that holds it (empty in free motion)."""
+    """Return the system of a regime and its balance.
+
+    The balance z holds the regime; it is empty in free motion.
+    """
     return _held_rates(geometry, regime) if regime.collapses else (geometry.system, [])
 
 
 def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Expr]]:
-    """The system with rates f0 + E z, and the balance z, of a regime with stuck switches or contacts."""
+    """Return the system with rates f0 + E z.
+
+    Also the balance z. The regime has stuck switches or contacts.
+    """
     system = geometry.system
     held, rows, directions, base, drift = _parts_of_balance(geometry, regime)
     name = held.name if system.elimination is not None else _unnamed
@@ -165,7 +186,10 @@ def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Exp
 
 
 def _bare_state(row: Sequence[Expression], drift: Expression) -> int | None:
-    """Which state a surface is, where it is one alone: its rate is then zero without rounding."""
+    """Return the state that a surface consists of.
+
+    None where the surface is more than one state. The rate of a single state is zero without rounding.
+    """
     present = [k for k, entry in enumerate(row) if entry != 0]
     return present[0] if len(present) == 1 and row[present[0]].is_number and drift == 0 else None
 
@@ -173,7 +197,11 @@ def _bare_state(row: Sequence[Expression], drift: Expression) -> int | None:
 def _parts_of_balance(
     geometry: Geometry, regime: Regime
 ) -> tuple[HeldSteps, list[list[sp.Expr]], list[list[sp.Expr]], Sequence[sp.Expr], list[sp.Expr]]:
-    """Steps, gradients of the surfaces that hold, directions E, the field f0 and what time does to the surfaces."""
+    """Return the parts of the balance of a regime.
+
+    They are the steps, gradients of the surfaces that hold, directions E, the field f0 and the time derivatives of the
+    surfaces.
+    """
     system = geometry.system
     plus = {geometry.modes[i]: sp.Integer(1) for i in regime.stuck}
     stuck = [geometry.modes[i] for i in regime.stuck]
@@ -196,7 +224,10 @@ def _unnamed(expression: sp.Expr) -> sp.Expr:
 
 
 def _split_modes(rate: Expression, modes: list[sp.Symbol]) -> tuple[Expression, list[Expression]]:
-    """The mean f0 of a rate over both values of the modes, and half of its jump by each mode."""
+    """Split a rate into mean and half jumps.
+
+    f0 is the mean over both values of the modes; half of the jump is taken by each mode.
+    """
     slopes = [derivative(rate, m) for m in modes]
     tested = any(p.has(m) for p in rate.atoms(sp.Piecewise) for m in modes)
     if not tested and all(slope.free_symbols.isdisjoint(modes) for slope in slopes):
@@ -209,7 +240,10 @@ def _split_modes(rate: Expression, modes: list[sp.Symbol]) -> tuple[Expression, 
 
 
 def _impulse(geometry: Geometry, wall: int) -> list[sp.Expr]:
-    """(I - R_x) w_x: the direction in which the wall pushes."""
+    """Return the direction in which the wall pushes.
+
+    It is (I - R_x) w_x.
+    """
     states, reset = geometry.system.states, geometry.system.walls[wall].reset
     normal = [derivative(geometry.speeds[wall], x) for x in states]
     return [n - _dot([derivative(r, x) for x in states], normal) for n, r in zip(normal, reset, strict=True)]
@@ -220,21 +254,25 @@ def _dot(left: Sequence[sp.Expr], right: Sequence[sp.Expr]) -> sp.Expr:
 
 
 def flow_of(geometry: Geometry, regime: Regime) -> System:
-    """The system that holds during a stretch in the regime."""
+    """Return the system of a stretch in the regime."""
     if regime.collapses and is_by_joints(geometry, regime):
         return joint_flow(geometry)[0]
     return regime_flow(geometry, regime)[0]
 
 
 def is_by_joints(geometry: Geometry, regime: Regime) -> bool:
-    """True where one flow in the speeds of the joints serves this regime."""
+    """Return whether one joint flow serves this regime.
+
+    That flow is written in the speeds of the joints.
+    """
     return geometry.joints is not None and not regime.contact
 
 
 @lru_cache(maxsize=64)
 def joint_flow(geometry: Geometry) -> tuple[System, tuple[sp.Expr, ...]]:
-    """The one flow of a linkage with friction, whatever sticks, and the function of every surface that ends a regime.
+    """Return the one flow of a linkage with friction.
 
+    It serves all combinations of stuck joints. Also returned is the function of every surface that ends a regime.
     It costs little more than free motion.
     """
     system, form = geometry.system, geometry.joint_form
@@ -249,7 +287,10 @@ def joint_flow(geometry: Geometry) -> tuple[System, tuple[sp.Expr, ...]]:
 
 
 def _endings_of(geometry: Geometry, regime: Regime) -> tuple[Ending, ...]:
-    """What the functions of the one flow mean in a regime."""
+    """Return the endings of the one flow.
+
+    The meaning of its functions depends on the regime.
+    """
     _, ends = joint_flow(geometry)
     edges = [k for k, edge in enumerate(geometry.system.edges) if edge.watched is not None]
     meant = [(RELEASE if i in regime.stuck else CROSS, i) for i in range(geometry.switches)]
@@ -265,7 +306,10 @@ def compiled_regime(
     tolerance: float,
     observe: tuple[sp.Expr, ...],
 ) -> CompiledRegime:
-    """The integrator of a regime, with tangents unless wrt is None; compiled once per thread."""
+    """Return the integrator of a regime.
+
+    It has tangents unless wrt is None, and is compiled once per thread.
+    """
     # The system itself is a costly key: it is looked up once per geometry.
     near = (threading.get_ident(), regime, wrt, tolerance, observe)
     if near not in geometry.compiled:
@@ -323,7 +367,11 @@ def _build(
 
 
 def integrated_equations(system: System, regime: Regime, wrt: tuple[int, ...] | None) -> Equations:
-    """States; with tangents also V (row-major n x (n + k)) and, in free motion, log|det V| whose rate is tr f_x."""
+    """Return the equations that are integrated.
+
+    They are those of the states; with tangents also V (row-major n x (n + k)) and, in free motion, log|det V| whose
+    rate is tr f_x.
+    """
     if wrt is None:
         return equations(system)
     system_equations = with_tangents(system, wrt)

@@ -1,4 +1,6 @@
-"""How events carry tangents across: saltation matrices and projections onto surfaces.
+"""Tangents across events.
+
+Saltation matrices carry them, and projections put them onto surfaces.
 
 V (n, n + k) holds ∂x/∂x0 and ∂x/∂θ. A perturbation moves the instant at which a surface h(x, t, θ) = 0 is reached by
 τ' = -(h_x V + h_θ) / (h_x f⁻ + h_t), so that through x⁺ = R(x⁻, t, θ)
@@ -20,7 +22,10 @@ from kapitza.flow.events.settle import Motion, Place
 
 
 def cross_switch(tangents: Array, switches: Gradients, index: int, before: Array, after: Array) -> tuple[Array, float]:
-    """Tangents after a switch, and log|det| of the change of the state part."""
+    """Return the tangents after a switch.
+
+    Also log|det| of the change of the state part.
+    """
     size = before.size
     gradient, rate = switches.by_state[index], float(switches.rates(before)[index])
     if rate == 0.0 or np.array_equal(before, after):
@@ -34,7 +39,10 @@ def cross_switch(tangents: Array, switches: Gradients, index: int, before: Array
 def pass_impact(
     tangents: Array, surface: Gradients, index: int, reset: Gradients, before: Array, after: Array
 ) -> tuple[Array, float]:
-    """Tangents after a reset at a wall reached with the field `before`, left with the field `after`."""
+    """Return the tangents after an impact.
+
+    The wall is reached with the field `before`, and left with the field `after`.
+    """
     size = before.size
     gradient, speed = surface.by_state[index], float(surface.rates(before)[index])
     shift = np.concatenate((-gradient / speed, -surface.by_parameter[index] / speed))
@@ -46,8 +54,9 @@ def pass_impact(
 
 
 def project(tangents: Array, geometry: Geometry, place: Place, modes: Array, regime: Regime, held: Motion) -> Array:
-    """Tangents of states that end on the surfaces of a regime: h_x V + h_θ = 0 for its s, g and w.
+    """Project the tangents onto the surfaces of a regime.
 
+    The states end on the surfaces: h_x V + h_θ = 0 for its s, g and w.
     A perturbed position of a wall is taken back by the impulses of the chatter, which displace along f_x b; then s and
     w are taken back along the directions E of friction and contact forces.
     """
@@ -68,5 +77,8 @@ def project(tangents: Array, geometry: Geometry, place: Place, modes: Array, reg
 
 
 def per_unit(directions: Array, gain: Array) -> Numbers:
-    """Directions scaled to take back a unit of each surface; one that is a bare state is then met exactly."""
+    """Scale directions to remove a unit of each surface.
+
+    A surface that is a bare state is then met exactly.
+    """
     return np.linalg.solve(gain.T, directions.T).T

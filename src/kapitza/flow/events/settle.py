@@ -1,4 +1,6 @@
-"""Which modes hold at an instant: a switch on its surface passes, sticks or stays; a wall touched holds or frees.
+"""Modes that hold at an instant.
+
+A switch on its surface passes, sticks or stays; a wall that is touched holds or frees.
 
 On a surface the modes cannot be read off the state. All combinations of the switches and walls that are on their
 surfaces are tried, and the one that the motion itself confirms is taken: a mode ±1 must be left behind (m ds/dt > 0),
@@ -55,7 +57,10 @@ STICK, HOLD, FREE = "stick", "hold", "free"
 
 @dataclass(frozen=True)
 class Place:
-    """A state at a time with the parameters: x (n,), t, θ (npar,)."""
+    """A state at a time with the parameters.
+
+    x (n,), t, θ (npar,).
+    """
 
     state: Array
     t: float
@@ -68,7 +73,9 @@ MotionKey = tuple[bytes, float, bytes, bytes, Regime]
 
 @dataclass(frozen=True)
 class Motion:
-    """The field at a place in given modes, and what holds it on its surfaces.
+    """The field at a place in given modes.
+
+    It includes the forces that hold the motion on its surfaces.
 
     field: f (n,); controls: λ of the stuck switches; forces: of the contacts. directions: E (n, c), rows: gradients of
     s and w (c, n), gain: rows E (c, c), which must have positive principal minors for the surfaces to attract.
@@ -83,7 +90,10 @@ class Motion:
 
 
 def motion(geometry: Geometry, place: Place, modes: Array, regime: Regime) -> Motion:
-    """Field in the given modes: f0 + E z with E = (-half jumps, impulses) and z such that ds/dt = 0 and dw/dt = 0."""
+    """Return the field in the given modes.
+
+    It is f0 + E z with E = (-half jumps, impulses) and z such that ds/dt = 0 and dw/dt = 0.
+    """
     key = (place.state.tobytes(), place.t, place.parameters.tobytes(), modes.tobytes(), regime)
     found = geometry.motions.get(key)
     if found is None:
@@ -123,14 +133,20 @@ def _motion(geometry: Geometry, place: Place, modes: Array, regime: Regime) -> M
 
 @dataclass(frozen=True)
 class Question:
-    """What is open at an instant: switches and walls on their surfaces, with the answers still possible for each."""
+    """Open surfaces at an instant.
+
+    They are switches and walls on their surfaces, with the answers still possible for each.
+    """
 
     switches: tuple[tuple[int, tuple[object, ...]], ...]
     walls: tuple[tuple[int, tuple[object, ...]], ...]
 
 
 def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -> tuple[Array, Regime]:
-    """Modes and regime that the motion confirms; switches not in question keep their modes."""
+    """Return the modes and regime that the motion confirms.
+
+    Switches not in question keep their modes.
+    """
     if not question.switches and not question.walls:
         return modes, Regime()
     if len(question.switches) + len(question.walls) > MOST_AT_ONCE:
@@ -167,7 +183,10 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
 
 
 def _settle_many(geometry: Geometry, place: Place, modes: Array, question: Question) -> tuple[Array, Regime]:
-    """The same for more surfaces than are tried through: the answer of a pivoting rule, if confirmed."""
+    """Settle more surfaces than can be tried singly.
+
+    The answer of a pivoting rule is taken, if confirmed.
+    """
     indices = tuple(i for i, _ in question.switches)
     if question.walls or len(indices) > MOST_TOGETHER or _modes_multiply(geometry, indices):
         _refuse(geometry, place, question, "too many surfaces are reached at once")
@@ -181,7 +200,9 @@ def _settle_many(geometry: Geometry, place: Place, modes: Array, question: Quest
 def _pivoted(
     geometry: Geometry, place: Place, modes: Array, question: Question, unique: bool = False
 ) -> tuple[Array, Regime] | None:
-    """Modes and regime by complementarity; None when there is no answer, or one that the motion does not confirm.
+    """Return modes and regime by complementarity.
+
+    None when there is no answer, or one that the motion does not confirm.
 
     unique: None also when there may be other answers.
     """
@@ -205,7 +226,10 @@ def _pivoted(
 
 
 def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Question) -> Array | None:
-    """The usual case, one switch that both sides leave in the same direction: its modes without further trials."""
+    """Return the modes after a plain crossing.
+
+    This is the usual case: both sides leave one switch in the same direction. None otherwise.
+    """
     if question.walls or len(question.switches) != 1 or len(question.switches[0][1]) == 1:
         return None
     i, _ = question.switches[0]
@@ -224,7 +248,9 @@ def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Que
 
 
 def is_touched(geometry: Geometry, place: Place, modes: Array, switch: int, gradients: Gradients) -> bool:
-    """Does the function of a switch turn round before it is farther beyond zero than rounding?
+    """Return whether a switching surface is only touched.
+
+    The function turns round before it is farther beyond zero than rounding.
 
     With the rate s' towards zero and the curvature s'' away from it, it gets as far as s'² / (2 s''). gradients: of the
     switches at this place.
@@ -248,12 +274,18 @@ def is_touched(geometry: Geometry, place: Place, modes: Array, switch: int, grad
 
 
 def complete(geometry: Geometry, place: Place, modes: Array, asked: list[int]) -> Array:
-    """Modes with those of switches around the ones in question, whose functions may have moved with them."""
+    """Return the modes with those of outer switches.
+
+    Their functions may have moved with the switches in question.
+    """
     return geometry.complete(place.state, place.t, place.parameters, modes, asked)
 
 
 def _moves_others(geometry: Geometry, place: Place, modes: Array, regime: Regime, asked: list[int]) -> bool:
-    """True when a stuck switch throws another one from side to side: no control between its modes is determined."""
+    """Return whether a stuck switch moves another one.
+
+    The other one goes from side to side: no control between its modes is determined.
+    """
     sides = []
     for side in (1.0, -1.0):
         trial = modes.copy()
@@ -285,7 +317,10 @@ def _holds(
     answer: tuple[object, ...],
     now: Motion,
 ) -> bool:
-    """Do all surfaces in question behave as this answer claims, now or, where that is a tie, a moment later?"""
+    """Return whether all surfaces in question confirm the answer.
+
+    Where the rate is a tie, the motion a moment later decides.
+    """
     margins, sizes = _margins(geometry, place, modes, regime, question, answer, now)
     # A located release or detachment leaves no choice, and its rate is zero to rounding: nothing to confirm.
     margins[[len(options) == 1 for _, options in (*question.switches, *question.walls)]] = np.inf
@@ -304,7 +339,9 @@ def _holds(
 
 
 def _rounding_of_rate(geometry: Geometry, switch: int | None, field: Array) -> float:
-    """How large the rate of a switch may be by rounding of the instant; 0 for walls.
+    """Return the rounding of a switch's rate.
+
+    It comes from the rounding of the instant; 0 for walls.
 
     A function that vanishes on a stretch may leave it at second order, with terms that vanish as well: the rate of
     max(cos(t), 0)**2 has the sign of the rounding at the instant at which cos(t) is located at zero.
@@ -323,7 +360,10 @@ def _margins(
     answer: tuple[object, ...],
     now: Motion,
 ) -> tuple[Array, Array]:
-    """How clearly each surface confirms the answer (positive), and the size its terms have."""
+    """Return how clearly each surface confirms the answer.
+
+    A positive margin confirms it. Also returned are the sizes of the terms.
+    """
     point = geometry.point(place.state, place.t, place.parameters, modes)
     margins, sizes = [], []
     field = np.abs(now.field)
@@ -362,7 +402,10 @@ def _margins(
 
 
 def _modes_multiply(geometry: Geometry, stuck: tuple[int, ...]) -> bool:
-    """True when the equations hold a product of two stuck modes: the equivalent control is then not determined."""
+    """Return whether the equations multiply two stuck modes.
+
+    The equivalent control is then not determined.
+    """
     return any(geometry.modes_multiply(i, k) for i, k in combinations(stuck, 2))
 
 

@@ -1,7 +1,8 @@
-"""What a joint of a linkage does where nothing else is in doubt: it comes to rest and sticks, turns round, or lets go.
+"""Plain events of one joint of a linkage.
 
+The joint comes to rest and sticks, turns round, or lets go, and nothing else is in doubt.
 A linkage with friction meets such an instant every few steps of the integrator. Here it is settled from the equations
-in the speeds of the joints, with as few operations as it takes; whatever is not plain is left to `instants`.
+in the speeds of the joints, with as few operations as possible; cases that are not plain are left to `instants`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from kapitza.flow.events.settle import CLEAR, FAR, FAST, MOMENT, PLAIN
 
 @dataclass(frozen=True)
 class Settled:
-    """What holds after the instant: modes, regime, the motion; rate: ds/dt of the joint before."""
+    """Modes, regime and motion after the instant.
+
+    rate: ds/dt of the joint before.
+    """
 
     modes: Array
     regime: Regime
@@ -29,7 +33,10 @@ class Settled:
 
 
 def settle_joint(journey: Journey, ending: Ending) -> Settled | None:
-    """What holds after a joint has come to rest or let go; None where that is not plain."""
+    """Settle a joint that stops or lets go.
+
+    None where the result is not plain.
+    """
     if ending.kind not in (CROSS, RELEASE):
         return None
     before, old, i = journey.joint_motion(), journey.regime, ending.index
@@ -53,7 +60,10 @@ def settle_joint(journey: Journey, ending: Ending) -> Settled | None:
 
 
 def _others_are_clear(journey: Journey, motion: JointMotion, joint: int) -> bool:
-    """Are all other joints that slip away from rest, and all walls away?"""
+    """Return whether all other surfaces are away.
+
+    Joints that slip are away from rest, and walls are not near.
+    """
     stuck = journey.regime.stuck
     speeds = zip(journey.speeds, journey.modes.tolist(), strict=True)
     if any(m * s <= CLEAR for k, (s, m) in enumerate(speeds) if k != joint and k not in stuck):
@@ -73,7 +83,9 @@ def _is_slow(journey: Journey, i: int, rate: float, motion: JointMotion) -> bool
 
 
 def _answer(journey: Journey, resting: tuple[int, ...], modes: Array, rate: float) -> Settled | None:
-    """Which of the joints at rest stick and which slip, changed one after another until none contradicts itself.
+    """Find which joints at rest stick or slip.
+
+    Joints are changed one after another until none contradicts itself.
 
     There is one answer, so that one that is confirmed is it. None where it is not found or not clear.
     """
@@ -97,7 +109,10 @@ def _answer(journey: Journey, resting: tuple[int, ...], modes: Array, rate: floa
 
 
 def _is_clear(joints: Joints, motion: JointMotion, resting: tuple[int, ...], stuck: tuple[int, ...]) -> bool:
-    """Do joints that stick need clearly less than their friction, and leave those that slip at a clear rate?"""
+    """Return whether the answer is beyond doubt.
+
+    Joints that stick need clearly less than their friction, and those that slip leave at a clear rate.
+    """
     if not all(abs(motion.shares[k]) < 1.0 - PLAIN for k in stuck):
         return False
     terms = list(map(abs, motion.accelerations.tolist()))
@@ -105,7 +120,10 @@ def _is_clear(joints: Joints, motion: JointMotion, resting: tuple[int, ...], stu
 
 
 def take(journey: Journey, settled: Settled, ending: Ending) -> None:
-    """Go on as settled, without tangents: modes, regime, the state put on what holds it, events."""
+    """Continue as settled, without tangents.
+
+    Modes, regime and events are set, and the state is put on the surfaces that hold it.
+    """
     joints = journey.geometry.joints
     assert joints is not None
     before, old, stuck = journey.state, journey.regime, settled.regime.stuck

@@ -1,1 +1,4 @@
-"""The compiled stepper for models with switches and impacts: tapes, library, and the engine around them."""
+"""Compiled stepper for models with switches and impacts.
+
+It consists of tapes, the library, and the engine around them.
+"""

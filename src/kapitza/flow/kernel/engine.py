@@ -1,4 +1,7 @@
-"""Trajectories with events by the compiled stepper; what it does not decide goes to the event logic in Python."""
+"""Trajectories with events by the compiled stepper.
+
+Instants that it does not decide go to the event logic in Python.
+"""
 
 from __future__ import annotations
 
@@ -54,20 +57,25 @@ FEW_RUNS = 16
 
 
 def toggled(regime: Regime, switch: int) -> Regime:
-    """The regime in which a switch sticks too, or no longer."""
+    """Return the regime with one switch toggled.
+
+    The switch sticks too, or no longer.
+    """
     stuck = set(regime.stuck) ^ {switch}
     return Regime(tuple(sorted(stuck)), regime.contact)
 
 
 class _Spaces(threading.local):
-    """Room for the runs of each thread, made when the thread first asks."""
+    """Workspace of each thread, made at first access."""
 
     def __init__(self) -> None:
         self.own = Space()
 
 
 class Kernel:
-    """The tapes of a system, written when a regime is first entered. Threads share it.
+    """The tapes of a system.
+
+    A tape is written when its regime is first entered. Threads share the object.
 
     handled, given_back, elsewhere, begun: events decided by the stepper, instants that went to the event logic,
     stretches that went to an integrator compiled for their regime, and starts that the event logic settled.
@@ -95,7 +103,10 @@ class Kernel:
         return self._spaces.own
 
     def place(self, regime: Regime) -> int | None:
-        """The number of the tape of a regime; None where it has none."""
+        """Return the number of the tape of a regime.
+
+        None where the regime has no tape.
+        """
         if regime not in self._places:
             with self._lock, symbolic:
                 if regime not in self._places:
@@ -122,7 +133,10 @@ class Kernel:
 
 @dataclass
 class Samples:
-    """States (N, n), tangents (N, n, n + k) and rates (N, n) at the times of a grid, filled from the left."""
+    """Samples at the times of a grid.
+
+    States (N, n), tangents (N, n, n + k) and rates (N, n) are filled from the left.
+    """
 
     grid: Array
     states: Array
@@ -141,7 +155,10 @@ class Samples:
 
 
 class Noted(NamedTuple):
-    """Events as the stepper notes them: times (N,); kind, index, direction (N, 3); states around them (N, 2, n)."""
+    """Events as the stepper notes them.
+
+    times: (N,); marks: kind, index, direction (N, 3); states: before and after each event (N, 2, n).
+    """
 
     times: Array
     marks: Marks
@@ -155,7 +172,9 @@ class Noted(NamedTuple):
 
 
 class Trip:
-    """One run: the numbers the stepper works on, and a journey where the event logic is needed.
+    """One run of the stepper.
+
+    It holds the numbers the stepper works on, and a journey where the event logic is needed.
 
     x (n,), tangents (n, n + k) or None, runtime (npar + switches,) with the modes last, end_rates (n,).
     """
@@ -193,13 +212,19 @@ class Trip:
             status = self._call()
 
     def go_on(self, status: int, events: Noted) -> None:
-        """Go on from where a run of many has stopped, with the events it has noted."""
+        """Continue a run of many that has stopped.
+
+        events: those that it has noted so far.
+        """
         self._parts.append(events)
         self._answer(status)
         self.travel()
 
     def _answer(self, status: int) -> None:
-        """Do what the stepper asks for before it is called again."""
+        """Prepare the next call of the stepper.
+
+        status: why the stepper returned.
+        """
         run, kernel = self.run, self.kernel
         if status == NEED_REGIME and kernel.place(toggled(kernel.regimes[run.regime], run.ending_index)) is not None:
             return
@@ -235,7 +260,10 @@ class Trip:
         return status
 
     def _arrive(self) -> int:
-        """Is the end reached in a regime without a tape? The stepper cannot say so."""
+        """Return whether a regime without a tape has ended.
+
+        The stepper cannot detect this, as it needs a tape.
+        """
         run, journey = self.run, self._journey
         assert journey is not None
         if run.t < run.t1 or run.grid_done < run.grid_count:
@@ -244,7 +272,10 @@ class Trip:
         return DONE
 
     def _leave(self, status: int) -> None:
-        """Let the event logic decide an instant, or another integrator go to the next one."""
+        """Leave the stepper for one instant or stretch.
+
+        The event logic decides the instant, or another integrator advances to the next one.
+        """
         run, kernel = self.run, self.kernel
         if run.handled != self._handled:
             self._returned = None  # the stepper has moved on, if only to another event at the same time
@@ -305,7 +336,10 @@ class Trip:
             self._taken = len(journey.events)
 
     def _go_elsewhere(self, journey: Journey) -> None:
-        """One stretch by the integrator that is compiled for the regime, to its next event."""
+        """Advance to the next event without the stepper.
+
+        The integrator that is compiled for the regime makes the stretch.
+        """
         run, samples, n = self.run, self.samples, journey.geometry.size
         grid = np.zeros(0) if samples is None else samples.grid
         here = max(run.grid_done, int(np.searchsorted(grid, journey.t, side="right")))
@@ -335,7 +369,10 @@ def _count(part: Noted | Sequence[Event]) -> int:
 
 
 def _in_order(parts: Sequence[Noted | Sequence[Event]]) -> Iterator[Event]:
-    """Events by time; those of one instant as they happened."""
+    """Return the events by time.
+
+    Those of one instant keep their order.
+    """
     made: list[Event] = []
     for part in parts:
         made += part.events() if isinstance(part, Noted) else part
@@ -352,7 +389,10 @@ def run_one(
     grid: Array | None = None,
     memory: Memory | None = None,
 ) -> tuple[Trip, Array]:
-    """One run, with the tangents from the identity; also x' at its end."""
+    """Make one run with tangents from the identity.
+
+    Also returned is x' at its end.
+    """
     n, switches, columns = kernel.geometry.size, kernel.geometry.switches, kernel.columns
     x, runtime, end_rates = np.array(state, float), np.zeros(parameters.size + switches), np.empty(n)
     runtime[: parameters.size] = parameters
@@ -388,7 +428,10 @@ def _new_run(kernel: Kernel, settings: Settings, t0: float, t1: float) -> CRun:
 def run_many(
     kernel: Kernel, settings: Settings, states: Array, t0: Array, t1: Array, parameters: Array
 ) -> Run[Array, Sequence[Event]]:
-    """Runs of all rows, on all cores, with the tangents from the identity; rows that fail are NaN."""
+    """Run all rows on all cores.
+
+    The tangents start from the identity. Rows that fail are NaN.
+    """
     (count, n), switches, columns = states.shape, kernel.geometry.switches, kernel.columns
     x, runtime = np.array(states, float), np.hstack((parameters, np.zeros((count, switches))))
     tangents = np.tile(np.eye(n, columns), (count, 1, 1)) if columns else None
@@ -428,7 +471,10 @@ def run_many(
 
 
 def _travel_many(kernel: Kernel, runs: Runs) -> None:
-    """All runs, cut into equal parts for the cores. The lock of the interpreter is free meanwhile."""
+    """Run all rows, in equal parts for the cores.
+
+    The lock of the interpreter is free during the calls.
+    """
     handles, table, many = kernel.handles, kernel.next_regime, kernel.library.kz_travel_many
     runs["next_regime"] = table.ctypes.data
     threads = 1 if len(runs) < FEW_RUNS else min(os.cpu_count() or 1, len(runs) // (FEW_RUNS // 2))

@@ -1,4 +1,7 @@
-"""The compiled stepper: its shared library, the layout of a run, and tapes that it has checked."""
+"""Shared library of the compiled stepper.
+
+The module holds the layout of a run, and tapes that the library has checked.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,9 @@ class CRun(ctypes.Structure):
 
 
 def library_path() -> Path | None:
-    """The shared library beside this module, or None where it was not built.
+    """Return the path of the shared library.
 
+    It is beside this module; None where it was not built.
     $KAPITZA_KERNEL names another one, such as a build with sanitizers.
     """
     if os.environ.get("KAPITZA_KERNEL"):
@@ -52,13 +56,19 @@ def library_path() -> Path | None:
 
 
 def source_version(source: Path) -> int:
-    """A checksum of the source, which the library was compiled with: one of other sources is not loaded."""
+    """Return a checksum of the source.
+
+    The library was compiled with it: one of other sources is not loaded.
+    """
     return zlib.crc32(source.read_bytes()) & 0x7FFFFFFF
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The loaded library, or None where there is none for this platform."""
+    """Return the loaded library.
+
+    None where there is none for this platform.
+    """
     path = library_path()
     if path is None:
         return None
@@ -93,12 +103,18 @@ def loaded_library() -> ctypes.CDLL:
 
 
 def address(array: NDArray[np.generic] | None) -> int | None:
-    """Where the numbers of an array are; None for no array."""
+    """Return the address of an array's numbers.
+
+    None for no array.
+    """
     return None if array is None else array.ctypes.data
 
 
 class Space:
-    """Memory that runs of one thread compute in, kept from one run to the next; freed with this object."""
+    """Workspace for the runs of one thread.
+
+    It is kept from one run to the next, and freed with this object.
+    """
 
     def __init__(self) -> None:
         stepper = loaded_library()
@@ -110,7 +126,10 @@ class Space:
 
 
 class CheckedTape:
-    """A tape that the library has copied and checked; freed with this object."""
+    """A tape that the library has copied and checked.
+
+    It is freed with this object.
+    """
 
     def __init__(self, tape: Tape):
         made, stepper = _pointer(), loaded_library()

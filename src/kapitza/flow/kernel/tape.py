@@ -1,8 +1,9 @@
-"""A regime of a system as a tape: a list of operations on Taylor coefficients that the compiled stepper runs.
+"""Tape of a regime: operations on Taylor coefficients.
 
+The compiled stepper runs it.
 A tape holds integers and literals only; `hybrid.c` checks every index before it runs one. Nodes that do not move (made
-of parameters and modes) come first, then the states, then what moves, then the resets of walls, which are evaluated at
-impacts. Equal expressions share a node.
+of parameters and modes) come first, then the states, then the moving nodes, then the resets of walls, which are
+evaluated at impacts. Equal expressions share a node.
 """
 
 from __future__ import annotations
@@ -79,12 +80,15 @@ PAIRS = {sp.sin: (Op.SIN, 0), sp.cos: (Op.SIN, 1), sp.sinh: (Op.SINH, 0), sp.cos
 
 
 class NoTapeError(ModelError):
-    """The system holds something that a tape cannot express; another engine must run it."""
+    """A tape cannot express the system.
+
+    Another engine must run it.
+    """
 
 
 @dataclass(frozen=True)
 class Tape:
-    """The arrays of one regime in the form that `kz_tape_new` takes."""
+    """Arrays of one regime, as `kz_tape_new` takes them."""
 
     sizes: NDArray[np.int32]
     code: NDArray[np.int32]
@@ -97,9 +101,10 @@ class Tape:
 
 @dataclass
 class _Node:
-    """A node before numbering; operands are other nodes. degree: in time, of an argument omega t + phi; else 0.
+    """A node before numbering.
 
-    scales: of a sum, what does not move and multiplies each operand.
+    operands: other nodes. degree: in time, of an argument omega t + phi; else 0.
+    scales: of a sum, nodes that do not move and multiply each operand.
     """
 
     op: Op
@@ -117,7 +122,10 @@ class _Node:
 
 @dataclass
 class _Writer:
-    """Expressions to nodes; states, time and run-time values are known symbols."""
+    """Translation of expressions to nodes.
+
+    States, time and run-time values are known symbols.
+    """
 
     known: dict[sp.Basic, _Node]
     nodes: list[_Node] = field(default_factory=list)
@@ -186,7 +194,10 @@ class _Writer:
         return self.linear(constant, terms)
 
     def linear(self, constant: float, terms: Sequence[tuple[float, _Node]]) -> _Node:
-        """constant + Σ factor node, with sums inside of it written out."""
+        """Return the node of constant + Σ factor node.
+
+        Sums inside of it are written out.
+        """
         flat: dict[int, tuple[float, _Node]] = {}
         for factor, node in terms:
             flat[id(node)] = (flat.get(id(node), (0.0, node))[0] + factor, node)
@@ -290,7 +301,10 @@ class _Writer:
         return self.make(Op.ERF, (argument, self.make(Op.EXP, (square,))))
 
     def _choice(self, e: sp.Basic) -> _Node:
-        """Nonsmooth functions of what does not move, and Piecewise that modes decide."""
+        """Return the node of a nonsmooth function.
+
+        Its arguments do not move, or it is a Piecewise that modes decide.
+        """
         if isinstance(e, sp.Piecewise):
             result = self.literal(float("nan"))
             for value, condition in (case.args for case in reversed(e.args)):
@@ -364,7 +378,10 @@ def _number(e: Expression) -> float:
 
 
 def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...], tangents: bool) -> Tape:
-    """The tape of a regime. Its run-time values are the parameters of the system, then the modes."""
+    """Write the tape of a regime.
+
+    Its run-time values are the parameters of the system, then the modes.
+    """
     system = geometry.system
     flow, balance = regime_balance(geometry, regime)
     writer = _Writer({})
@@ -430,7 +447,10 @@ def switch_flags(geometry: Geometry) -> list[int]:
 
 
 def _needed(outputs: Sequence[_Node]) -> list[_Node]:
-    """The nodes that outputs are made of, each once, operands first."""
+    """Return the nodes of the outputs, operands first.
+
+    Each node occurs once.
+    """
     found: dict[int, _Node] = {}
 
     def visit(node: _Node) -> None:
@@ -445,7 +465,10 @@ def _needed(outputs: Sequence[_Node]) -> list[_Node]:
 
 
 class _Numbering:
-    """Nodes in the order of the tape: constants, states, what moves, resets; pairs side by side."""
+    """Nodes in the order of the tape.
+
+    Constants, states, moving nodes, resets; pairs are side by side.
+    """
 
     def __init__(self, writer: _Writer, ordinary: list[_Node], resets: list[_Node], states: list[_Node]):
         self.literals: list[float] = []
@@ -468,7 +491,10 @@ class _Numbering:
         self.place = {id(n): i for i, n in enumerate(self.order)}
 
     def _put(self, node: _Node) -> None:
-        """The node after its operands, unless it is there already."""
+        """Append a node after its operands.
+
+        Nothing is appended where it is present already.
+        """
         if id(node) in self._seen:
             return
         for operand in node.uses:
@@ -478,7 +504,10 @@ class _Numbering:
             self.order.append(member)
 
     def _group(self, node: _Node) -> list[_Node]:
-        """The node with what must stand beside it: sine and cosine, or a tangent and its slope."""
+        """Return the node with its neighbours.
+
+        Sine and cosine, or a tangent and its slope, must be side by side.
+        """
         if node.op in (Op.SIN, Op.COS, Op.SINH, Op.COSH):
             first = Op.SIN if node.op in (Op.SIN, Op.COS) else Op.SINH
             key = id(node.operands[0])
