@@ -1,4 +1,4 @@
-"""Bad samples of a channel: spikes, dropouts and saturation, found without a model.
+"""Spikes, dropouts and saturation, found without a model.
 
 A sample is compared with the interpolation from both sides of it,
 
@@ -63,7 +63,7 @@ SIDES = ((2, 1), (3, 1), (3, 2), (5, 1), (5, 2), (4, 3), (7, 3))
 
 @dataclass(frozen=True)
 class BadSamples:
-    """Bad samples (N,) of a channel by kind, and the channel with a value in their place.
+    """Bad samples (N,) of a channel by kind.
 
     spikes: at most two samples; dropouts: longer runs of one value, also held ones; saturated: runs of one value at
     an end of the range. filled: (N,) the samples with polynomials across the bad ones.
@@ -81,7 +81,10 @@ class BadSamples:
 
 
 def bad_samples(values: Array) -> BadSamples:
-    """Find the bad samples of one evenly sampled stretch (N,), angles continuous."""
+    """Find the bad samples of one evenly sampled stretch.
+
+    values: (N,), angles continuous.
+    """
     values = np.asarray(values, float)
     none = np.zeros(values.size, bool)
     if values.size < FEWEST or not np.ptp(values) > 0:
@@ -97,7 +100,10 @@ def bad_samples(values: Array) -> BadSamples:
 
 
 def _grid(values: Array) -> float:
-    """Step of the grid that samples were rounded to, also a fine one; 0 for none."""
+    """Return the step of the grid of rounding.
+
+    Fine grids are found too; 0 for none.
+    """
     levels = np.unique(values)
     steps = np.diff(levels)
     steps = steps[steps > 1e-9 * max(abs(levels[0]), abs(levels[-1]))]
@@ -109,14 +115,20 @@ def _grid(values: Array) -> float:
 
 @lru_cache(maxsize=64)
 def _weights(at: tuple[int, ...], to: tuple[int, ...], degree: int) -> Array:
-    """Weights (len(to), len(at)) of the least-squares polynomial through `at` evaluated at `to`."""
+    """Return weights of a least-squares polynomial.
+
+    The weights (len(to), len(at)) belong to the polynomial through `at` evaluated at `to`.
+    """
     size = float(max(map(abs, (*at, *to))))
     powers = np.arange(degree + 1)
     return (np.array(to)[:, None] / size) ** powers @ np.linalg.pinv((np.array(at)[:, None] / size) ** powers)
 
 
 def _rough(values: Array, weights: Array) -> Array:
-    """e along the last axis; 0 where the stencil does not fit."""
+    """Return e along the last axis.
+
+    It is 0 where the stencil does not fit.
+    """
     half = weights.size // 2
     if values.ndim == 1:
         return np.pad(-np.correlate(values, weights, "valid"), half)
@@ -127,7 +139,10 @@ def _rough(values: Array, weights: Array) -> Array:
 
 
 def _stencil(values: Array, step: float) -> tuple[Array, float, bool]:
-    """Weights of the stencil with the least scatter of e, that scatter, and whether it is noise."""
+    """Choose the stencil with the least scatter of e.
+
+    Returns its weights, that scatter, and whether it is noise.
+    """
     # A block in the middle would miss what changes along the record: take several.
     blocks = [values] if values.size <= SCALE_SAMPLES else np.array_split(values, values.size // 1000)
     chosen = blocks[:: max(1, len(blocks) * 1000 // SCALE_SAMPLES)] if len(blocks) > 1 else blocks
@@ -147,7 +162,10 @@ def _stencil(values: Array, step: float) -> tuple[Array, float, bool]:
 
 
 def _side(values: Array) -> tuple[int, Array]:
-    """How many samples, and with which weights, best foretell the next one."""
+    """Return how the next sample is predicted best.
+
+    The result is the number of samples before it and their weights.
+    """
     some = values[: 4 * SCALE_SAMPLES]
     best, found = np.inf, (2, np.array([-1.0, 2.0]))
     for count, degree in SIDES:
@@ -160,7 +178,10 @@ def _side(values: Array) -> tuple[int, Array]:
 
 
 def _spikes(values: Array, lost: Flags, weights: Array, scale: float) -> tuple[Flags, Array]:
-    """Spikes (N,) of at most two samples, and the values without them."""
+    """Find spikes (N,) of at most two samples.
+
+    Also returned are the values without them.
+    """
     from scipy.ndimage import maximum_filter1d
 
     clean, spikes = values, np.zeros(values.size, bool)
@@ -185,7 +206,10 @@ def _spikes(values: Array, lost: Flags, weights: Array, scale: float) -> tuple[F
 
 
 def _take_off(values: Array, peaks: Indices, weights: Array, scale: float, side: tuple[int, Array]) -> Flags:
-    """Samples (N,) that are spikes, each candidate in its window with the other candidates out of the way."""
+    """Return which candidates are spikes, (N,).
+
+    Each candidate is tested in its window, with the other candidates removed.
+    """
     from scipy.ndimage import maximum_filter1d
 
     out = np.zeros(values.size, bool)
@@ -223,7 +247,10 @@ def _peaks(values: Array, weights: Array, scale: float) -> Indices:
 
 
 def _is_spike(windows: Array, first: int, length: int, weights: Array, scale: float, side: tuple[int, Array]) -> Flags:
-    """Whether the run of `length` samples from column `first` of each window (M, W) is a spike."""
+    """Return whether a run of samples is a spike.
+
+    The run has `length` samples from column `first` of each window (M, W).
+    """
     stop = first + length
     near = (*range(-FILL, 0), *range(length, length + FILL))
     fill = windows[:, [first + k for k in near]] @ _weights(near, tuple(range(length)), 3).T
@@ -242,7 +269,10 @@ def _is_spike(windows: Array, first: int, length: int, weights: Array, scale: fl
 
 
 def _bridged(values: Array, lost: Flags) -> Array:
-    """The values with each lost run filled by a cubic through three good samples on either side."""
+    """Fill each lost run by a cubic.
+
+    The cubic goes through three good samples on either side.
+    """
     good = np.flatnonzero(~lost)
     made = values.copy()
     bad = np.flatnonzero(lost)
@@ -272,7 +302,9 @@ ACROSS, PILED = 5.0, 4.0
 
 
 def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tuple[Flags, Flags]:
-    """Dropouts and saturation (N,): runs of exactly equal samples that the samples around lead past.
+    """Find dropouts and saturation (N,).
+
+    They are runs of exactly equal samples that the samples around lead past.
 
     Noise that is hardly rounded has no ties; rounded samples are equal by themselves where the motion is slow, and
     encoders at turning points. So a dropout either jumps at both ends in the same direction, to zero or to an end of
@@ -306,7 +338,10 @@ def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tup
 
 
 def _piled(values: Array, size: float, end: int) -> bool:
-    """Whether more samples are at an end of the range than a turning motion puts there."""
+    """Return whether samples pile up at an end.
+
+    More samples are at that end of the range than a turning motion puts there.
+    """
     level = np.ceil((values.max() - values if end > 0 else values - values.min()) / size - 1e-6)
     counts = np.bincount(level[level <= OUTSIDE].astype(int), minlength=OUTSIDE + 1)
     return bool(counts[0] > PILED * max(counts[1:].max(), 1))
@@ -314,7 +349,9 @@ def _piled(values: Array, size: float, end: int) -> bool:
 
 @dataclass(frozen=True)
 class _Runs:
-    """Runs (M,) of equal samples with enough samples around them.
+    """Runs (M,) of equal samples.
+
+    They have enough samples around them.
 
     miss: from the run to the cubic through the samples around; scatter: of these about it; steps: the largest between
     them; ends: (M, 2) from the samples beside the run to it; speed: the smaller of the last steps towards the run.

@@ -19,7 +19,9 @@ BLOCK = 4096
 
 
 def convolved(values: Array, weights: Array, axis: int = 0) -> Array:
-    """Return Σ_j weights[j] values[n + k - 1 - j] where all terms exist: N - k + 1 points along the axis.
+    """Return the convolution where all terms exist.
+
+    It is Σ_j weights[j] values[n + k - 1 - j], N - k + 1 points along the axis.
 
     Overlap-save: blocks that overlap by k - 1 samples are multiplied in the frequency domain, and the first k - 1
     points of each, which wrap around, are dropped.
@@ -38,7 +40,9 @@ def convolved(values: Array, weights: Array, axis: int = 0) -> Array:
 
 
 def welch_density(values: Array, size: int, window: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return frequencies [cycles per sample] and the one-sided power density of the columns (N, c).
+    """Return the one-sided power density by Welch's method.
+
+    The columns are (N, c). Frequencies [cycles per sample] are returned first.
 
     Mean over segments of `size` samples, each half over the one before, without its mean, under a window w given by
     its cosine coefficients: 2 |Σ w x exp(-2πift)|² / Σ w², at the ends of the band half of it.

@@ -1,4 +1,7 @@
-"""Free decays: amplitude, frequency and damping of a vibration that dies out, half cycle by half cycle."""
+"""Free decays, evaluated half cycle by half cycle.
+
+The results are amplitude, frequency and damping of a vibration that dies out.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,20 @@ class Decay:
 
     @property
     def dies_out(self) -> bool:
-        """Whether the amplitude falls steadily, to less than 80 %."""
+        """Return whether the amplitude falls steadily.
+
+        It must fall to less than 80 %.
+        """
         from scipy import stats
 
         order, _ = np.asarray(stats.spearmanr(self.time, self.amplitude))
         return bool(order < -0.9 and self.amplitude[-3:].mean() < 0.8 * self.amplitude[:3].mean())
 
     def sentence(self, unit: str = "") -> str:
-        """Frequency and damping at the largest and at the smallest amplitude."""
+        """Describe frequency and damping at two amplitudes.
+
+        These are the largest and the smallest amplitude.
+        """
         parts = []
         for name, part in (("large", slice(0, 3)), ("small", slice(-3, None))):
             size, rate, ratio = (float(np.median(v[part])) for v in (self.amplitude, self.frequency, self.damping))
@@ -46,8 +55,9 @@ class Decay:
 
 
 def half_cycles(time: Array, values: Array, rest: float | None = None) -> Decay | None:
-    """The half cycles of `values` (N,) between crossings of the rest position.
+    """Return the half cycles of `values` (N,).
 
+    They lie between crossings of the rest position.
     rest: by default the mean under a Hann window, in which whole oscillations cancel.
 
     Crossings count only after an excursion beyond a twentieth of the largest one that is left: noise at the crossing
@@ -90,7 +100,9 @@ BLOCKS, ABOVE_NOISE = 50, 3.0
 
 
 def motion_end(values: Array, noise: float) -> int:
-    """Samples of `values` (N,) before the motion has died out into the noise; N where it has not.
+    """Return the number of samples before the motion ends.
+
+    The motion of `values` (N,) has died out into the noise there; N where it has not.
 
     Block by block from the end, the deviation from the mean of the last block is compared with the noise. Without this
     cut the half cycles of the noise that follows a decay hide it.
@@ -107,7 +119,9 @@ def motion_end(values: Array, noise: float) -> int:
 
 @dataclass(frozen=True)
 class Mode:
-    """One mode A exp(-2π f d t) cos(2π f √(1 - d²) t + p) of a decay.
+    """One mode of a decay.
+
+    A exp(-2π f d t) cos(2π f √(1 - d²) t + p).
 
     frequency: undamped [Hz]; damping: ratio to critical; share: of the energy of the decay.
     """
@@ -134,7 +148,9 @@ DISTINCT = 1.15
 
 
 def decay_modes(time: Array, values: Array) -> list[Mode]:
-    """Modes of an evenly sampled free decay (N,), the strongest first; none where it is not a sum of modes.
+    """Return the modes of a free decay, strongest first.
+
+    The decay (N,) is evenly sampled; the list is empty where it is not a sum of modes.
 
     Poles z of x_i = Σ c z^i from the shift of the signal space of a Hankel matrix (R. Roy, T. Kailath, ESPRIT, 1989).
     Multiples of a stronger frequency are harmonics of a nonlinear motion, not modes.
@@ -170,7 +186,10 @@ def decay_modes(time: Array, values: Array) -> list[Mode]:
 
 
 def _apart(frequency: float, stronger: float) -> bool:
-    """Whether a frequency is that of another mode, and neither a drift nor a harmonic of a stronger one."""
+    """Return whether a frequency belongs to another mode.
+
+    It is neither a drift nor a harmonic of a stronger one.
+    """
     ratio = frequency / stronger
     harmonic = abs(ratio - round(ratio)) < 0.05 and 2 <= round(ratio) <= 5
     return not harmonic and max(ratio, 1 / ratio) > DISTINCT
@@ -184,7 +203,10 @@ def _crossing_times(time: Array, x: Array, index: NDArray[np.intp]) -> Array:
 
 
 def _damping(time: Array, amplitude: Array, frequency: Array, width: int = 5) -> Array:
-    """-d log A/dt over 2π f, the slope by least squares over `width` neighbouring half cycles."""
+    """Return the damping ratios of the half cycles.
+
+    -d log A/dt over 2π f, the slope by least squares over `width` neighbouring half cycles.
+    """
     width = min(width, time.size)
     first = np.clip(np.arange(time.size) - width // 2, 0, time.size - width)
     rows = first[:, None] + np.arange(width)

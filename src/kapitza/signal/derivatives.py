@@ -1,7 +1,9 @@
-"""Derivatives of sampled data: five-point differences, local polynomials, smoothing splines.
+"""Derivatives of sampled data.
 
-Every linear rule is a set of kernels h_0, h_1, h_2 with y^(k)(t_i) = Σ_j h_k[j] y(t_{i+j}), j = -m … m, so that what it
-does to white noise is known: Cov(y^(k), y^(l)) = σ² Σ_j h_k[j] h_l[j].
+The rules are five-point differences, local polynomials and smoothing splines.
+
+Every linear rule is a set of kernels h_0, h_1, h_2 with y^(k)(t_i) = Σ_j h_k[j] y(t_{i+j}), j = -m … m, so that its
+effect on white noise is known: Cov(y^(k), y^(l)) = σ² Σ_j h_k[j] h_l[j].
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ samples."""
 
 @dataclass(frozen=True)
 class Kernels:
-    """Weights of a linear rule for the value and its first and second derivative.
+    """Weights of a linear rule for value and derivatives.
+
+    The derivatives are the first and the second.
 
     weights: (3, 2 m + 1) for the samples -m … m around the point, for unit spacing of the samples.
     """
@@ -36,7 +40,10 @@ class Kernels:
         return (self.weights.shape[1] - 1) // 2
 
     def apply(self, values: Array, step: float) -> Array:
-        """Value, first and second derivative at the interior samples: (N, c) -> (3, N - 2 m, c)."""
+        """Return value and derivatives at the interior samples.
+
+        The first and second derivative follow the value: (N, c) -> (3, N - 2 m, c).
+        """
         values = np.asarray(values, float)
         if len(values) <= 2 * self.half_width:
             raise DataError(
@@ -50,13 +57,19 @@ class Kernels:
         return np.stack([convolved(values, weights[::-1]) for weights in scaled])
 
     def noise_gain(self, step: float) -> Array:
-        """(3, 3) covariance of value, first and second derivative for white noise of unit variance."""
+        """Return the covariance (3, 3) for unit white noise.
+
+        It is that of value, first and second derivative.
+        """
         scaled = self.weights / step ** np.arange(3.0)[:, None]
         return scaled @ scaled.T
 
 
 def five_point() -> Kernels:
-    """Fourth-order central differences (HARMONIC 28, 29); the value itself is not smoothed."""
+    """Return fourth-order central differences (HARMONIC 28, 29).
+
+    The value itself is not smoothed.
+    """
     value = np.array([0.0, 0.0, 1.0, 0.0, 0.0])
     first = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0
     second = np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / 12.0
@@ -64,7 +77,9 @@ def five_point() -> Kernels:
 
 
 def local_polynomial(half_width: int, degree: int = 9, offsets: NDArray[np.integer] | None = None) -> Kernels:
-    """Least-squares polynomial through 2 m + 1 samples (Savitzky and Golay), in an orthogonal basis.
+    """Return the rule of a least-squares polynomial.
+
+    The polynomial goes through 2 m + 1 samples (Savitzky and Golay), in an orthogonal basis.
 
     offsets: use these samples only (weights elsewhere are zero), for two estimates with independent noise.
     """
@@ -83,7 +98,10 @@ def local_polynomial(half_width: int, degree: int = 9, offsets: NDArray[np.integ
 
 @lru_cache(maxsize=32)
 def _legendre_at_centre(degree: int) -> Array:
-    """Values and first two derivatives (3, degree + 1) of the Legendre polynomials at 0."""
+    """Return Legendre polynomials and derivatives at 0.
+
+    The values and first two derivatives are (3, degree + 1).
+    """
     unit = np.eye(degree + 1)
     values = [[np.polynomial.Legendre(row).deriv(order)(0.0) for row in unit] for order in range(3)]
     found = np.array(values, np.float64)
@@ -92,7 +110,9 @@ def _legendre_at_centre(degree: int) -> Array:
 
 
 def cutoff_half_width(cutoff: float, degree: int = 9) -> int:
-    """Half width of a local polynomial that passes frequencies up to `cutoff` [cycles per sample].
+    """Return the half width of a local polynomial.
+
+    It passes frequencies up to `cutoff` [cycles per sample].
 
     The -3 dB point lies near (n + 1) / (3.2 m - 4.6) of the Nyquist frequency (Schafer 2011); half of it is kept
     free of damping worth mentioning.
@@ -102,7 +122,9 @@ def cutoff_half_width(cutoff: float, degree: int = 9) -> int:
 
 
 def smoothing_spline(cutoff: float) -> Kernels:
-    """Cubic smoothing spline for evenly spaced samples, as the kernels of its response far from the ends.
+    """Return the rule of a cubic smoothing spline.
+
+    The samples are evenly spaced; the kernels are its response far from the ends.
 
     It minimises Σ (y_i - s(t_i))² + λ ∫ s''² dt and damps a frequency f by 1 / (1 + λ (2π f)⁴); λ is set so that
     `cutoff` [cycles per sample] passes with 99 %.

@@ -1,4 +1,7 @@
-"""State from a few channels: delay by mutual information, dimension by false neighbours and by Cao's method."""
+"""Delay embedding: state from a few channels.
+
+The delay comes from mutual information, the dimension from false neighbours and from Cao's method.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ CENTRES = 4000  # points whose neighbours tell the dimension
 
 @dataclass(frozen=True)
 class DelayCurve:
-    """Mutual information I(lag) in bits between x(t) and x(t + lag).
+    """Mutual information I(lag) between x(t) and x(t + lag).
+
+    In bits.
 
     delay: its first minimum in samples; where it only falls (`has_minimum` False), the lag at 1/e of its start.
     """
@@ -55,7 +60,10 @@ def whole_record(values: Array) -> list[slice]:
 
 
 def lagged_rows(segments: Segments, reach: int) -> NDArray[np.intp]:
-    """Rows i for which i + reach lies in the same segment."""
+    """Return rows whose lagged row is available.
+
+    Row i + reach must be in the same segment as row i.
+    """
     parts = [np.arange(piece.start, piece.stop - reach) for piece in segments if piece.stop - piece.start > reach]
     return np.concatenate(parts) if parts else np.empty(0, np.intp)
 
@@ -63,7 +71,9 @@ def lagged_rows(segments: Segments, reach: int) -> NDArray[np.intp]:
 def mutual_information(
     values: Array, longest: int, *, segments: Segments | None = None, bins: int | None = None, angle: bool = False
 ) -> DelayCurve:
-    """I(lag) = Σ p_ab log2(p_ab / (p_a p_b)) for lags 0 … `longest`, in equally filled bins (Fraser, Swinney 1986).
+    """Return the mutual information I(lag) of a channel.
+
+    I(lag) = Σ p_ab log2(p_ab / (p_a p_b)) for lags 0 … `longest`, in equally filled bins (Fraser, Swinney 1986).
 
     The finite-sample excess (bins - 1)²/(2 N ln 2) is subtracted. Angles are binned on the circle.
     """
@@ -105,7 +115,10 @@ def _information(labels: NDArray[np.intp], segments: Segments, lag: int, bins: i
 
 
 def _lagged(values: NDArray[np.intp], segments: Segments, lag: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Values, thinned to about LARGEST_SAMPLE, and the values `lag` samples after them in the same segment."""
+    """Return values and their successors after `lag` samples.
+
+    The values are thinned to about LARGEST_SAMPLE; the successors are in the same segment.
+    """
     if len(segments) == 1:
         # Views cost a tenth of rows picked one by one.
         piece = segments[0]
@@ -117,7 +130,10 @@ def _lagged(values: NDArray[np.intp], segments: Segments, lag: int) -> tuple[NDA
 
 
 def first_minimum(information: Array) -> int:
-    """First lag whose information is below its neighbours after smoothing over three lags; 0 when it only falls."""
+    """Return the first minimum of the information.
+
+    The lag is below its neighbours after smoothing over three lags; 0 when the information only falls.
+    """
     smooth = np.convolve(information, np.ones(3) / 3, mode="same")
     smooth[0], smooth[-1] = information[0], information[-1]
     # A dip must be deeper than the scatter of the curve to count.
@@ -131,8 +147,11 @@ def first_minimum(information: Array) -> int:
 
 
 def forced_delay(curves: Sequence[DelayCurve], samples_per_period: float) -> int:
-    """Delay of a forced record in samples: the first minimum of the channels' summed information, where it comes within
-    a third of the excitation period; else a quarter of the period, the delay of a sine."""
+    """Return the delay of a forced record, in samples.
+
+    It is the first minimum of the channels' summed information, where it comes within a third of the excitation period;
+    else a quarter of the period, the delay of a sine.
+    """
     total = np.sum([curve.information for curve in curves], axis=0)
     minimum = first_minimum(total)
     quarter = max(1, round(samples_per_period / 4))
@@ -142,7 +161,10 @@ def forced_delay(curves: Sequence[DelayCurve], samples_per_period: float) -> int
 def embed(
     values: Array, delay: int, dimension: int, segments: Segments | None = None
 ) -> tuple[Array, NDArray[np.intp]]:
-    """Delay vectors (M, dimension · channels) = x(t), x(t + delay), … and the rows of `values` (N, c) they start at."""
+    """Return delay vectors and the rows they start at.
+
+    The vectors (M, dimension · channels) are x(t), x(t + delay), …; the rows are those of `values` (N, c).
+    """
     values = np.asarray(values, float)
     values = values[:, None] if values.ndim == 1 else values
     rows = lagged_rows(segments or whole_record(values), delay * (dimension - 1))
@@ -153,7 +175,9 @@ def embedding_dimension(
     values: Array, delay: int, *, largest: int = 6, theiler: int | None = None, segments: Segments | None = None,
     angle: bool = False,
 ) -> DimensionCurve:  # fmt: skip
-    """Smallest dimension in which neighbours are neighbours, by two tests on the same nearest neighbours.
+    """Return the smallest dimension without false neighbours.
+
+    Two tests use the same nearest neighbours.
 
     False neighbours: the new coordinate parts them by more than 15 distances, or by more than two attractor sizes.
     Cao (1997): E(d) = mean of |distance in d+1| / |distance in d| (largest coordinate), E1 = E(d+1)/E(d);
@@ -191,7 +215,9 @@ def embedding_dimension(
 
 
 def nearest_apart(vectors: Array, rows: NDArray[np.intp], theiler: int) -> tuple[Indices, Indices, Array]:
-    """Nearest neighbours at least `theiler` samples apart in time: positions of centres and neighbours, distances.
+    """Return nearest neighbours that are apart in time.
+
+    They are at least `theiler` samples apart. Returned are positions of centres and neighbours, and distances.
 
     Distances are the largest coordinate difference. Centres without a neighbour among their nearest 2 theiler/step + 8
     points are left out.
@@ -213,13 +239,19 @@ def nearest_apart(vectors: Array, rows: NDArray[np.intp], theiler: int) -> tuple
 
 
 def first_below(share: Array, limit: float) -> int:
-    """First dimension with a share below the limit, else the one with the smallest."""
+    """Return the first dimension below the limit.
+
+    It is the dimension of the smallest share where no share is below.
+    """
     below = np.flatnonzero(share < limit)
     return int(below[0]) + 1 if below.size else int(np.argmin(share)) + 1
 
 
 def first_level(saturation: Array, within: float = 0.08) -> int:
-    """First dimension from which E1 stays within `within` of one."""
+    """Return the first dimension with a level E1.
+
+    From there on E1 stays within `within` of one.
+    """
     level = np.abs(saturation - 1.0) < within
     for start in range(len(level)):
         if level[start:].all():
@@ -228,7 +260,9 @@ def first_level(saturation: Array, within: float = 0.08) -> int:
 
 
 def smoothing_coordinates(values: Array, half_width: int, dimension: int) -> Array:
-    """Projections of a sliding window on orthonormal polynomials: value, slope, curvature, … (N - 2 h, dimension).
+    """Return projections of a sliding window on polynomials.
+
+    The polynomials are orthonormal: value, slope, curvature, … (N - 2 h, dimension).
 
     Delay coordinates of a densely sampled channel, with the noise averaged over the window (Gibson et al. 1992). The
     rows belong to samples h … N - h - 1; noise of deviation s per sample becomes s in each coordinate, uncorrelated.
@@ -239,7 +273,7 @@ def smoothing_coordinates(values: Array, half_width: int, dimension: int) -> Arr
 
 
 def _slid(values: Array, window: Array) -> Array:
-    """Convolution with a window, where the two overlap in full."""
+    """Convolve with a window, full overlap only."""
     if window.size <= LONGEST_DIRECT:
         return np.convolve(values, window, mode="valid")
     from scipy.signal import oaconvolve

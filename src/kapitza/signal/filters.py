@@ -1,4 +1,4 @@
-"""Low-pass filters, and how much white noise a sampled signal carries."""
+"""Low-pass filters and the level of white noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from kapitza.signal.convolution import BLACKMAN_HARRIS, HANN, welch_density
 
 
 def low_pass_periodic(values: Array, harmonics: int) -> Array:
-    """Keep the mean and the first `harmonics` harmonics of periodic samples (N, ...), without phase shift."""
+    """Keep the first `harmonics` harmonics of periodic samples.
+
+    The mean is kept too. The samples are (N, ...); there is no phase shift.
+    """
     spectrum = np.fft.rfft(values, axis=0)
     spectrum[harmonics + 1 :] = 0.0
     return np.fft.irfft(spectrum, n=len(values), axis=0)
@@ -24,7 +27,9 @@ MEDIAN_TO_DEVIATION = 1.4826
 
 
 def difference_noise(differences: Array, order: int, robust: bool = False) -> float:
-    """Standard deviation of white noise from its differences (N,) of an order, in which smooth motion vanishes.
+    """Estimate white noise from its differences (N,).
+
+    The result is a standard deviation. Smooth motion vanishes in differences of this order.
 
     They have binom(2 order, order) times its variance. robust: by their median modulus; 0 where there are none.
     """
@@ -35,7 +40,9 @@ def difference_noise(differences: Array, order: int, robust: bool = False) -> fl
 
 
 def noise_level(values: Array, order: int = 6) -> Array:
-    """Standard deviation of white noise on each column of smooth samples (N, c).
+    """Estimate the white noise of each column.
+
+    The result is the standard deviation on smooth samples (N, c).
 
     From the spectrum of the differences of order `order` near the Nyquist frequency, the part of the band in which
     smooth motion has died out: the median of the upper fifth of the periodogram, corrected for the difference operator.
@@ -60,7 +67,10 @@ HANN_OVERLAP = 1.0 / 36.0
 
 
 def _segments(samples: int, segment: int) -> int:
-    """Segments of Welch's estimate, each half over the one before."""
+    """Return the number of segments of Welch's estimate.
+
+    Each segment is half over the one before.
+    """
     return max(1, (samples - segment // 2) // (segment - segment // 2))
 
 
@@ -69,7 +79,9 @@ FALSE_BAND = 0.01
 
 
 def signal_band(values: Array, noise: Array, contrast: float = 4.0) -> Array:
-    """Highest frequency [cycles per sample] at which each column still stands above its white noise.
+    """Return the highest frequency above the noise.
+
+    It is in cycles per sample, for each column.
 
     values: (N, c); noise: (c,) standard deviations. The spectrum is that of second differences, so that drifting and
     rotating signals do not leak into it; it is compared with the noise raised by the same differences. Few segments

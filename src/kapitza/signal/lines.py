@@ -1,7 +1,9 @@
-"""Line spectra: whether a few sinusoids fitted to the first half of a signal predict the second.
+"""Line spectra: sums of sinusoids that predict a signal.
+
+They are fitted to the first half of a signal and tested on the second.
 
 Periodic and quasi-periodic motion is a sum of sinusoids that never lose their phase. Chaos and noise through a
-resonance have peaks too, but the phases drift: what was fitted to the first half says nothing of the second.
+resonance have peaks too, but the phases drift: a fit to the first half does not predict the second.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ HOPELESS = 0.7  # what four sinusoids leave of a signal that is not a sum of few
 
 @dataclass(frozen=True)
 class Lines:
-    """turns (K,): frequencies in turns per sample, strongest first; size (K,): amplitudes; error: of the prediction.
+    """Sinusoids of a signal.
+
+    turns: (K,) frequencies in turns per sample, strongest first; size: (K,) amplitudes.
 
     error: root mean square difference between the second half and its prediction, relative to its spread.
     """
@@ -38,7 +42,10 @@ class Lines:
 
 
 def line_spectrum(values: Array, noise: float = 0.0) -> Lines:
-    """Sinusoids of the first half of evenly sampled `values` (N,), one after the other until they predict the second.
+    """Fit sinusoids to the first half of a signal.
+
+    The signal `values` (N,) is evenly sampled. Sinusoids are added one after the other until they predict the second
+    half.
 
     All frequencies and amplitudes are refined together by Gauss-Newton steps after each new one. They hold when the
     error is below a twentieth of the spread, or below twice the `noise` of a sample
@@ -78,7 +85,10 @@ def line_spectrum(values: Array, noise: float = 0.0) -> Lines:
 
 
 def _strongest(rest: Array) -> float:
-    """Frequency [turns per sample] of the highest peak under a Hann window, between its bins."""
+    """Return the frequency of the highest peak.
+
+    In turns per sample, under a Hann window, interpolated between its bins.
+    """
     count = len(rest)
     power = np.abs(np.fft.rfft((rest - rest.mean()) * np.hanning(count), 2 * count))
     k = int(np.argmax(power[2:-1])) + 2
@@ -94,7 +104,10 @@ def _basis(row: Array, turns: Array) -> Array:
 
 
 def _refined(x: Array, row: Array, turns: Array) -> tuple[Array, Array]:
-    """One Gauss-Newton step of the frequencies, at most half a bin each, and the amplitudes there."""
+    """Make one Gauss-Newton step of the frequencies.
+
+    Each moves by at most half a bin. Also returned are the amplitudes there.
+    """
     count = len(turns)
     basis = _basis(row, turns)
     coefficient = np.linalg.lstsq(basis, x, rcond=1e-12)[0]

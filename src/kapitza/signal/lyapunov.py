@@ -16,7 +16,9 @@ GROUPS = 16  # of starts, whose slopes give the interval by Student's t
 
 @dataclass(frozen=True)
 class Lyapunov:
-    """Largest exponent per second with its 90 % interval, and the mean log distance it was read from.
+    """Largest Lyapunov exponent per second with its interval.
+
+    The interval is 90 %. The exponent is the slope of the mean log distance.
 
     times: (K,) seconds; growth: (K,) mean of log |distance|; fitted: first and last index of the straight part.
     """
@@ -41,7 +43,9 @@ def largest_lyapunov(
     horizon: int | None = None,
     references: int = 3000,
 ) -> Lyapunov:
-    """Slope of the mean log distance of nearest neighbours against time (Rosenstein, Collins, De Luca 1993).
+    """Estimate the largest Lyapunov exponent.
+
+    It is the slope of the mean log distance of nearest neighbours against time (Rosenstein, Collins, De Luca 1993).
 
     states: (N, n) successive states `step` seconds apart; angles must enter as points on a circle (cos, sin). theiler:
     rows around a reference that may not be its neighbours. horizon: rows that pairs are followed. The slope is read
@@ -89,7 +93,10 @@ def largest_lyapunov(
 
 
 def straight_part(growth: Array) -> tuple[int, int]:
-    """First and last index of the part between a tenth and 60 % of the rise, at least three points."""
+    """Return first and last index of the straight part.
+
+    It is between a tenth and 60 % of the rise, at least three points.
+    """
     top = float(np.max(growth))
     rise = top - float(growth[0])
     begin = int(np.argmax(growth >= growth[0] + 0.1 * rise))
@@ -98,7 +105,10 @@ def straight_part(growth: Array) -> tuple[int, int]:
 
 
 def on_circles(values: Array, angles: Sequence[bool]) -> Array:
-    """Columns with each angle replaced by its cosine and sine, so that distances close on themselves."""
+    """Replace each angle by its cosine and sine.
+
+    Distances then close on themselves.
+    """
     columns = []
     for column, angle in zip(np.asarray(values, float).T, angles, strict=True):
         columns += [np.cos(column), np.sin(column)] if angle else [column]

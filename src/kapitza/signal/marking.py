@@ -1,4 +1,7 @@
-"""Records with their bad samples marked and bridged, and the sentences that name them."""
+"""Records with bad samples marked and bridged.
+
+The module also writes the sentences that name them.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,12 @@ TURN = 2 * np.pi
 
 
 def without_bad_samples(record: Record) -> Record:
-    """Mark the bad samples of every channel and put interpolated values in their place.
+    """Mark and bridge the bad samples of every channel.
 
-    The marks stay with the record; fits leave marked samples out, everything else sees the values in their place. A
-    record that is marked, or whose attribute "bad_samples" is "keep", comes back as it is.
+    Interpolated values take their place.
+
+    The marks stay with the record; fits leave marked samples out, everything else uses the values in their place. A
+    record that is marked, or whose attribute "bad_samples" is "keep", is returned as it is.
     """
     coordinates = record.content.coords
     if record.content.attrs.get(KEEP) == "keep" or any(str(name).startswith("bad ") for name in coordinates):
@@ -54,7 +59,10 @@ def without_bad_samples(record: Record) -> Record:
 
 
 def cut_at_bad_runs(record: Record) -> Record:
-    """The record without runs of marked samples too long for a value in their place, cut there."""
+    """Cut the record at long runs of marked samples.
+
+    The runs are too long for a value in their place and are left out.
+    """
     lost = np.zeros(record.size, bool)
     for channel in record.channels:
         for start, stop in _runs(marks_of(record, channel) > 0):
@@ -63,7 +71,10 @@ def cut_at_bad_runs(record: Record) -> Record:
 
 
 def bad_sample_warnings(record: Record) -> Iterator[str]:
-    """A sentence on the bad samples of each channel, with their times."""
+    """Yield a sentence on each channel's bad samples.
+
+    The sentences include the times.
+    """
     for channel in record.channels:
         marks = marks_of(record, channel)
         if marks.any():
@@ -71,7 +82,10 @@ def bad_sample_warnings(record: Record) -> Iterator[str]:
 
 
 def bad_sample_sentence(channel: str, time: Array, kinds: list[Flags]) -> str:
-    """One sentence on bad samples of a channel; time: (N,), kinds: (N,) flags of each kind, in the order of KINDS."""
+    """Return one sentence on bad samples of a channel.
+
+    time: (N,), kinds: (N,) flags of each kind, in the order of KINDS.
+    """
     words = [
         _counted(flags, time, *names)
         for flags, names in zip(kinds, (("spike", "spikes"), ("dropout", "dropouts"), ("", "")), strict=False)

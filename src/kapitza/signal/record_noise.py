@@ -1,4 +1,7 @@
-"""Noise of a record from the record itself: scatter at high frequencies, repeated periods, rounding."""
+"""Noise of a record, estimated from the record itself.
+
+The sources are scatter at high frequencies, repeated periods and rounding.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ NOT_SEEN, HIGH, REPEATED, ROUNDING = "unknown", "high-frequency scatter", "repea
 
 @dataclass(frozen=True)
 class Scatter:
-    """Standard deviation (c,) of the noise of each column, NaN where the record does not show it, and its source.
+    """Standard deviation (c,) of the noise of each column.
+
+    It is NaN where the record does not show it; the source is named.
 
     freedom: (c,) degrees of freedom that the estimate of the variance is worth.
     """
@@ -31,7 +36,9 @@ class Scatter:
 
 
 def scatter(values: Array, period: float | None = None) -> Scatter:
-    """Noise of evenly spaced smooth samples (N, c); period: of the motion in samples, where it has one.
+    """Estimate the noise of smooth samples (N, c).
+
+    The samples are evenly spaced. period: of the motion in samples, where it has one.
 
     Each source can only err upwards (motion that is taken for noise), so the smallest one counts, but no less than
     rounding to a grid makes by itself, q/√12.
@@ -51,7 +58,10 @@ def scatter(values: Array, period: float | None = None) -> Scatter:
 
 
 def _high(column: Array) -> list[tuple[float, str, float]]:
-    """Level near the Nyquist frequency: of the noise, or of motion that is too fast for the samples."""
+    """Return the level near the Nyquist frequency.
+
+    It is that of the noise, or of motion that is too fast for the samples.
+    """
     if len(column) < FEWEST:
         return []
     # The median of χ² variables over correlated bins of Hann windows.
@@ -60,7 +70,10 @@ def _high(column: Array) -> list[tuple[float, str, float]]:
 
 
 def _repeated(column: Array, period: float | None) -> list[tuple[float, str, float]]:
-    """Difference of readings one period apart, where that is a whole number of samples."""
+    """Return the difference of samples one period apart.
+
+    The period must be a whole number of samples.
+    """
     if period is None or not np.isfinite(period):
         return []
     lag = round(period)
@@ -71,7 +84,10 @@ def _repeated(column: Array, period: float | None) -> list[tuple[float, str, flo
 
 
 def quantum(column: Array) -> float:
-    """Step of the grid that readings were rounded to; 0 where they lie on none."""
+    """Return the step of the grid of rounding.
+
+    It is 0 where the samples are on no grid.
+    """
     steps = np.abs(np.diff(np.unique(column)))
     steps = steps[steps > 1e-9 * max(float(np.abs(column).max()), 1e-300)]
     if len(steps) < 8 or len(np.unique(column)) > 0.5 * len(column):

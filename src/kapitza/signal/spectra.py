@@ -13,7 +13,10 @@ from kapitza.base.arrays import Array
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Power density [unit²/Hz] against frequency [Hz]; peaks: frequencies that stand out, strongest first."""
+    """Power density [unit²/Hz] against frequency [Hz].
+
+    peaks: frequencies that stand out, strongest first.
+    """
 
     frequency: Array
     density: Array
@@ -21,7 +24,9 @@ class Spectrum:
 
 
 def power_spectrum(values: Array, interval: float, segments: Sequence[slice] | None = None, peaks: int = 5) -> Spectrum:
-    """Welch's estimate, averaged over the segments in proportion to their length.
+    """Estimate the power spectrum by Welch's method.
+
+    The segments count in proportion to their length.
 
     A peak stands ten times above the median of its surroundings (a sixteenth of the band).
     """
@@ -47,7 +52,9 @@ def power_spectrum(values: Array, interval: float, segments: Sequence[slice] | N
 
 
 def _between_bins(frequency: Array, density: Array, rows: NDArray[np.intp]) -> Array:
-    """Frequencies of the peaks in these rows, by the parabola through the logarithms of three neighbours.
+    """Return the frequencies of the peaks between bins.
+
+    The parabola through the logarithms of three neighbours locates the peak of each of these rows.
 
     A short record has few bins: the nearest one alone may be half a bin, here tens of per cent, off.
     """

@@ -1,4 +1,7 @@
-"""Surrogates: signals with the spectra of a record and nothing else of it, for what chance explains."""
+"""Surrogates with the spectra of a record.
+
+They share nothing else with the record, and show what chance explains.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ def phase_randomised(
     random: np.random.Generator,
     angles: Sequence[bool] | NDArray[np.bool_] = (),
 ) -> Array:
-    """A surrogate (N, c) of channels (N, c): in each segment the phase of every frequency is turned by a random angle.
+    """Return a surrogate (N, c) of channels (N, c).
+
+    In each segment the phase of every frequency is turned by a random angle.
 
     All channels are turned alike, so that their cross-spectra stay (Prichard and Theiler 1994): what a linear process
     driven by noise would give. An angle that keeps turning (`angles`, continuous) is randomised by its rate.

@@ -1,4 +1,7 @@
-"""Numerics that know no dynamics: Newton corrector, families and walks, structured linear systems, least squares."""
+"""Numerics without dynamics.
+
+Newton corrector, families and continuation steps, structured linear systems, least squares.
+"""
 
 # pyright: reportUnusedImport=false
 

@@ -1,4 +1,7 @@
-"""Anderson mixing: steps of a fixed-point iteration corrected by how the last ones changed from point to point."""
+"""Anderson mixing of a fixed-point iteration.
+
+The steps are corrected by how the last ones changed from point to point.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ WILD = 50.0
 
 
 class AndersonMixing:
-    """Remembers the last points x_i and the steps f_i taken there; depth: how many differences of them count.
+    """Memory of the last points and steps.
+
+    The points are x_i, the steps taken there f_i. depth: how many differences of them count.
 
     The mixed step is f - Σ γ_i (Δx_i + Δf_i) with the γ that make |f - Σ γ_i Δf_i| least (D. G. Anderson, J. ACM 12
     (1965) 547): on a linear iteration it leads to the fixed point once all directions have been seen.
@@ -23,7 +28,9 @@ class AndersonMixing:
         self.steps: list[Array] = []
 
     def improve(self, point: Array, step: Array) -> Array:
-        """Return the step (m,) from a point (m,) corrected by the last ones; as it is while these are few, or wild.
+        """Return the step (m,) from a point (m,), corrected.
+
+        The last steps correct it; it is returned as it is while these are few, or where the correction is too long.
 
         A point of another length, such as a motion with fewer nodes, begins a new memory.
         """

@@ -13,7 +13,10 @@ FLATTEST = 1e-14
 
 
 def nearest_within(hessian: Array, best: Array, low: Array, high: Array) -> Array:
-    """The x (k,) with low ≤ x ≤ high at which (x - best)ᵀ H (x - best) is least, H (k, k) in any units."""
+    """Minimise a quadratic function within limits.
+
+    The function is (x - best)ᵀ H (x - best) with H (k, k) in any units. Returns x (k,) with low ≤ x ≤ high.
+    """
     if ((low <= best) & (best <= high)).all():
         return best
     size = np.sqrt(np.abs(np.diag(hessian)))

@@ -1,4 +1,7 @@
-"""Newton's method for a smooth function of a few variables that is costly to evaluate and comes without derivatives."""
+"""Newton's method without derivatives.
+
+The function is smooth, has a few variables, and is costly to evaluate.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ SETTLED = 0.02
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where the search ended: x (m,), f(x), Hessian (m, m) there, and which variables (m,) sit at a limit."""
+    """Result of the minimisation.
+
+    x: (m,), value: f(x), hessian: (m, m) there, at_limit: which variables (m,) are at a limit.
+    """
 
     x: Array
     value: float
@@ -33,7 +39,10 @@ class Minimum:
 
 
 def slopes_by_differences(function: Callable[[Array], Array], x: Array, steps: Array) -> Array:
-    """Slopes (m, k) of a function with values (m,) at x (k,), by central differences over steps (k,)."""
+    """Return slopes (m, k) by central differences.
+
+    The function has values (m,) at x (k,); steps: (k,).
+    """
     sides = [(function(x + step), function(x - step)) for step in np.diag(steps)]
     return np.column_stack([(ahead - behind) / (2 * h) for (ahead, behind), h in zip(sides, steps, strict=True)])
 
@@ -46,7 +55,9 @@ def minimise_by_differences(
     high: Array,
     max_iterations: int = 25,
 ) -> Minimum:
-    """Minimise f within low ≤ x ≤ high; f is minus a logarithm of likelihood, so that ½ is a standard deviation.
+    """Minimise f within low ≤ x ≤ high.
+
+    f is minus a logarithm of likelihood, so that ½ is a standard deviation.
 
     reach: (m,) about how far each variable moves f by one half; it is corrected by the curvature on the way. Gradient
     and Hessian are central differences, 1 + 2m + m(m - 1) values of f a step; the Hessian's eigenvalues count by their
@@ -79,7 +90,10 @@ def minimise_by_differences(
 def _derivatives(
     function: Callable[[Array], float], x: Array, value: float, width: Array, low: Array, high: Array
 ) -> tuple[Array, Array]:
-    """Gradient (m,) and Hessian (m, m) of the parabola through the neighbours, all within the limits."""
+    """Return gradient (m,) and Hessian (m, m).
+
+    They are those of the parabola through the neighbours, all within the limits.
+    """
     m = x.size
     centre = np.maximum(np.minimum(x, high - width), low + width)
     here = value if (centre == x).all() else function(centre)
@@ -111,7 +125,10 @@ def _newton_step(slope: Array, curvature: Array, reach: Array, held: NDArray[np.
 def _descend(
     function: Callable[[Array], float], x: Array, value: float, step: Array, low: Array, high: Array
 ) -> tuple[Array, float] | None:
-    """The point at the first of the fractions 1, ½, ¼ … of the step where the function is lower."""
+    """Return the first lower point along a step.
+
+    The fractions 1, ½, ¼ … of the step are tried; None where none is lower.
+    """
     for halving in range(8):
         trial = np.clip(x + step / 2**halving, low, high)
         reached = function(trial)

@@ -1,4 +1,7 @@
-"""Quadratic programs on chains of nodes with shared parameters: the linear core of multiple-shooting fits."""
+"""Quadratic programs on chains with shared parameters.
+
+They are the linear core of multiple-shooting fits.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ UNDETERMINED = 1e-14
 
 @dataclass(frozen=True)
 class ChainStep:
-    """Minimiser of a chain program: node steps x (J, n), parameter step p (k,), multipliers (J, n) of the links.
+    """Minimiser of a chain program.
+
+    nodes: steps x (J, n); parameters: step p (k,); multipliers: (J, n) of the links.
 
     covariance: (k, k) inverse of the reduced Hessian of the parameters, nodes eliminated.
     """
@@ -30,8 +35,10 @@ class ChainStep:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """What the band of a chain program is made of: hessian (J, n, n), propagators (L, n, n) of the links that exist,
-    `chained` (L,), their slack, and the seats of the nodes in the band.
+    """Blocks of the band of a chain program.
+
+    hessian: (J, n, n); propagators: (L, n, n) of the links that exist, `chained` (L,); slack: theirs; seats: positions
+    of the nodes in the band.
     """
 
     hessian: Array
@@ -62,7 +69,9 @@ class _Blocks:
 
 
 class ChainProgram:
-    """Minimise ½ Σ x_iᵀH_i x_i + Σ x_iᵀ(g_i + M_i p) + ½ pᵀK p + pᵀh subject to G_i x_i + B_i p - x_{i+1} = c_i + e_i.
+    """Factorised quadratic program on a chain.
+
+    Minimise ½ Σ x_iᵀH_i x_i + Σ x_iᵀ(g_i + M_i p) + ½ pᵀK p + pᵀh subject to G_i x_i + B_i p - x_{i+1} = c_i + e_i.
 
     hessian H (J, n, n), gradient g (J, n), propagators G (J, n, n), gaps c (J, n), mixed M (J, n, k), influence B
     (J, n, k), parameter_hessian K (k, k), parameter_gradient h (k,). Link i joins node i to node i + 1, the last one to
@@ -137,7 +146,10 @@ class ChainProgram:
 
     @property
     def response(self) -> Array:
-        """What a unit of each parameter does to the nodes (J, n, k)."""
+        """Response of the nodes to the parameters.
+
+        (J, n, k); each column belongs to a unit of one parameter.
+        """
         count, width = self._shape
         return -self.system.reached.reshape(count, width, -1)[self._seats][:, : width // 2]
 
@@ -153,12 +165,18 @@ class ChainProgram:
         return ChainStep(by_node[:, :n], p, by_node[:, n:], covariance)
 
     def solve_given(self, p: Array) -> ChainStep:
-        """The minimiser over the nodes alone for a parameter step p (k,) that is known."""
+        """Minimise over the nodes for a known parameter step.
+
+        p: (k,).
+        """
         x, _ = self.system.solve_given(self._right, p)
         return self._step(x, p, np.zeros_like(self.information))
 
     def solve_within(self, low: Array, high: Array) -> ChainStep:
-        """The minimiser with low ≤ p ≤ high; parameters that end at a limit have no variance."""
+        """Minimise with low ≤ p ≤ high.
+
+        Parameters that end at a limit have no variance.
+        """
         free = self.solve()
         p = nearest_within(self.information, free.parameters, low, high)
         if p is free.parameters:

@@ -1,5 +1,6 @@
-"""Eigenvectors, singular vectors and QR factors with a fixed order, basis and sign.
+"""Matrix factors with a fixed order, basis and sign.
 
+They are eigenvectors, singular vectors and QR factors.
 LAPACK leaves open the sign (complex: the phase) of every vector, the basis of the space of equal eigenvalues and the
 order of the eigenvalues of a general matrix. Processors with other kernels choose differently. Convention here:
 
@@ -41,19 +42,28 @@ SPANNING = 1e-3
 
 
 def first_largest(sizes: Array, axis: int = 0) -> Any:
-    """Return the index of the largest of sizes ≥ 0; the first one of those equal to within TIE."""
+    """Return the index of the largest size.
+
+    The sizes are ≥ 0; of those equal to within TIE the first one counts.
+    """
     sizes = np.asarray(sizes)
     return np.argmax(sizes >= (1 - TIE) * sizes.max(axis=axis, keepdims=True), axis=axis)
 
 
 def largest_first(sizes: Array) -> NDArray[np.intp]:
-    """Return the order of sizes (n,) ≥ 0 from the largest down; those equal to within TIE keep their order."""
+    """Return the order of sizes (n,), largest first.
+
+    The sizes are ≥ 0; those equal to within TIE keep their order.
+    """
     sizes = np.asarray(sizes, float)
     return np.lexsort((np.arange(sizes.size), _levels(sizes, TIE)))
 
 
 def oriented(vectors: Any) -> Any:
-    """Return columns (..., n, m) times ±1, or a complex unit, so that their largest component is positive."""
+    """Return columns (..., n, m) with fixed signs.
+
+    Each is multiplied by ±1, or a complex unit, so that its largest component is positive.
+    """
     if not vectors.size:
         return vectors
     row = np.expand_dims(first_largest(np.abs(vectors), axis=-2), -2)
@@ -63,7 +73,9 @@ def oriented(vectors: Any) -> Any:
 
 
 def basis_of(vectors: Any) -> Any:
-    """Return the echelon basis V Q, Q unitary, of the space that the columns V (n, g) span; V is orthonormal.
+    """Return the echelon basis of a space.
+
+    It is V Q with Q unitary; the orthonormal columns V (n, g) span the space.
 
     Column k has the largest component that a unit vector of the space can have at pivot row k, and the columns after it
     vanish there. It depends on the space alone. V may be orthonormal in any metric.
@@ -80,19 +92,28 @@ def basis_of(vectors: Any) -> Any:
 
 
 def eigenvalues(matrix: Array) -> Complex:
-    """Return the eigenvalues (n,) of a real matrix in the order of this module; conjugate pairs are neighbours."""
+    """Return the eigenvalues (n,) of a real matrix.
+
+    They have the order of this module; conjugate pairs are neighbours.
+    """
     found = np.asarray(np.linalg.eigvals(matrix), np.complex128)
     return found[_order(found)]
 
 
 def eigenvectors(matrix: Array) -> tuple[Complex, Complex]:
-    """Return eigenvalues (n,) and unit eigenvectors (n, n), as columns, of a real matrix."""
+    """Return eigenvalues and eigenvectors of a real matrix.
+
+    The eigenvalues are (n,), the unit eigenvectors (n, n), as columns.
+    """
     values, vectors = np.linalg.eig(matrix)
     return ordered(np.asarray(values, np.complex128), np.asarray(vectors, np.complex128))
 
 
 def ordered(values: Complex, vectors: Complex) -> tuple[Complex, Complex]:
-    """Return eigenvalues and eigenvectors of a real matrix, however found, in the order and signs of this module."""
+    """Return eigenvalues and eigenvectors in fixed order and signs.
+
+    They belong to a real matrix, found by any method; order and signs are those of this module.
+    """
     order = _order(values)
     values, vectors = values[order], vectors[:, order] / np.linalg.norm(vectors[:, order], axis=0).clip(1e-300)
     for members in _equal(values):
@@ -103,7 +124,10 @@ def ordered(values: Complex, vectors: Complex) -> tuple[Complex, Complex]:
 
 
 def symmetric_eigenvectors(matrix: Array, metric: Array | None = None) -> tuple[Array, Array]:
-    """Return λ (n,) ascending and V (n, n) with A V = B V diag(λ), Vᵀ B V = 1; B is the metric, 1 if None."""
+    """Return λ (n,) ascending and V (n, n).
+
+    A V = B V diag(λ), Vᵀ B V = 1; B is the metric, 1 if None.
+    """
     values, vectors = np.linalg.eigh(matrix) if metric is None else metric_eigenvectors(matrix, metric)
     values, vectors = np.asarray(values, float), np.array(vectors, float)
     for members in _close(values):
@@ -112,13 +136,18 @@ def symmetric_eigenvectors(matrix: Array, metric: Array | None = None) -> tuple[
 
 
 def symmetric_function(matrix: Array, function: Callable[[Array], Array]) -> Array:
-    """Return V f(λ) Vᵀ of symmetric matrices (..., n, n): roots and inverses without a choice of signs or basis."""
+    """Return V f(λ) Vᵀ of symmetric matrices.
+
+    The matrices are (..., n, n). Roots and inverses need no choice of signs or basis.
+    """
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * function(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
 def singular_vectors(matrix: Any, full: bool = True) -> tuple[Any, Array, Any]:
-    """Return U, σ descending, Vᴴ of A = U diag(σ) Vᴴ; the largest component of each right vector is positive.
+    """Return U, σ descending, Vᴴ of a matrix.
+
+    A = U diag(σ) Vᴴ; the largest component of each right vector is positive.
 
     Null spaces have the echelon basis. Without `full` the left vectors of vanishing σ are arbitrary: leave them out.
     """
@@ -138,20 +167,29 @@ def singular_vectors(matrix: Any, full: bool = True) -> tuple[Any, Array, Any]:
 
 
 def orthogonal_factor(matrix: Array) -> tuple[Array, Array]:
-    """Return Q (..., m, k), R (..., k, n) of A = Q R; the first entry of every row of R is positive."""
+    """Return Q and R of A = Q R.
+
+    Q: (..., m, k), R: (..., k, n); the first entry of every row of R is positive.
+    """
     orthogonal, triangle = np.linalg.qr(matrix)
     sign = _row_signs(triangle)
     return orthogonal * np.swapaxes(sign, -1, -2), triangle * sign
 
 
 def triangular_factor(matrix: Array) -> Array:
-    """Return R (..., k, n) of A = Q R; the first entry of every row is positive."""
+    """Return the triangular factor of A = Q R.
+
+    R is (..., k, n); the first entry of every row is positive.
+    """
     triangle = np.asarray(np.linalg.qr(matrix, mode="r"), float)
     return triangle * _row_signs(triangle)
 
 
 def pivoted_columns(matrix: Array) -> tuple[NDArray[np.intp], Array]:
-    """Return the columns of a matrix (m, n) by what they add to those before, and the lengths (min(m, n),) of that.
+    """Order the columns of a matrix by pivoting.
+
+    The columns of (m, n) are ordered by what they add to those before; the lengths (min(m, n),) of that are returned
+    too.
 
     QR with column pivoting in which of columns equal to within TIE the first one is taken.
     """
@@ -173,14 +211,20 @@ def pivoted_columns(matrix: Array) -> tuple[NDArray[np.intp], Array]:
 
 
 def _row_signs(triangle: Array) -> Array:
-    """Signs (..., k, 1) of the first entries of the rows of R that are not rounding of their column."""
+    """Return the signs (..., k, 1) of the rows.
+
+    The sign is that of the first entry of a row of R that is not rounding of its column.
+    """
     size = np.linalg.norm(triangle, axis=-2, keepdims=True)
     lead = np.argmax(np.abs(triangle) > 1e3 * np.finfo(float).eps * size, axis=-1)[..., None]
     return np.where(np.take_along_axis(triangle, lead, axis=-1) < 0, -1.0, 1.0)
 
 
 def _levels(sizes: Array, tie: float) -> NDArray[np.intp]:
-    """Ranks (n,) of sizes from the largest, 0, down; neighbours closer than `tie`, relative, share one."""
+    """Return the ranks (n,) of sizes.
+
+    The largest has rank 0. Neighbours closer than `tie`, relative, share a rank.
+    """
     order = np.argsort(-sizes, kind="stable")
     falling = sizes[order]
     apart = falling[:-1] - falling[1:] > tie * np.abs(falling[:-1])
@@ -190,7 +234,10 @@ def _levels(sizes: Array, tie: float) -> NDArray[np.intp]:
 
 
 def _order(values: Complex) -> NDArray[np.intp]:
-    """Order of the eigenvalues of a real matrix; the conjugate of a complex one follows it."""
+    """Return the order of a real matrix's eigenvalues.
+
+    The conjugate of a complex one follows it.
+    """
     first, below = np.flatnonzero(values.imag >= 0), list(np.flatnonzero(values.imag < 0))
     own = values[first]
     size = np.abs(own)
@@ -206,7 +253,10 @@ def _order(values: Complex) -> NDArray[np.intp]:
 
 
 def _equal(values: Complex) -> list[NDArray[np.intp]]:
-    """Groups of two and more equal eigenvalues, sorted ones, each equal to the one before it."""
+    """Return the groups of equal eigenvalues.
+
+    The values are sorted; a group has two or more, each equal to the one before it.
+    """
     left = list(range(values.size))
     found: list[NDArray[np.intp]] = []
     while left:
@@ -221,7 +271,10 @@ def _equal(values: Complex) -> list[NDArray[np.intp]]:
 
 
 def _close(values: Array) -> list[slice]:
-    """Groups of two and more neighbours of sorted values that are equal to within rounding of the largest."""
+    """Return the groups of close values.
+
+    The values are sorted; a group has two or more neighbours that are equal to within rounding of the largest.
+    """
     if values.size < 2:
         return []
     apart = np.abs(np.diff(values)) > EQUAL * np.abs(values).max()

@@ -1,4 +1,7 @@
-"""Equations with more unknowns than conditions, and the border rows that make them square."""
+"""Families of equations and their border rows.
+
+A family has more unknowns than conditions; border rows make it square.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ class Solver(Protocol):
 
 
 class LinearisedFamily(Protocol):
-    """F(z) (m,) at a point, its Jacobian (m, N) of any structure; `bordered` adds N - m rows and factorises.
+    """F(z) (m,) and its Jacobian at a point.
+
+    The Jacobian (m, N) has any structure; `bordered` adds N - m rows and factorises.
 
     A singular bordered matrix raises LinAlgError, at the latest when it is solved with.
     """
@@ -36,7 +41,9 @@ LinearOut = TypeVar("LinearOut", bound=LinearisedFamily, covariant=True)
 
 
 class Family(Protocol[LinearOut]):
-    """m equations F(z) = 0 for N > m unknowns: a curve of solutions when N = m + 1.
+    """Equations F(z) = 0 with more unknowns than equations.
+
+    m equations have N > m unknowns; the solutions are a curve when N = m + 1.
 
     By convention parameters are the last unknowns. scale: (N,) sizes of the unknowns.
     """
@@ -51,9 +58,11 @@ class Family(Protocol[LinearOut]):
 
 @runtime_checkable
 class MeasuredFamily(Protocol):
-    """A family behind which an experiment stands: its residuals come with standard deviations, and no derivatives.
+    """A family measured by an experiment.
 
-    The walk carries the Jacobian (m, N) from point to point by Broyden's updates; `jacobian` gives the first one
+    Its residuals have standard deviations, and no derivatives.
+
+    Continuation carries the Jacobian (m, N) from point to point by Broyden's updates; `jacobian` gives the first one
     (from differences, say), and again when the updated one has failed.
     """
 
@@ -66,7 +75,10 @@ class MeasuredFamily(Protocol):
 
 
 class DenseSolver:
-    """LU factors of a small dense matrix, rows scaled; singular to working precision raises LinAlgError."""
+    """LU factors of a small dense matrix.
+
+    The rows are scaled. A matrix that is singular to working precision raises LinAlgError.
+    """
 
     def __init__(self, matrix: Array):
         self._size = np.maximum.reduce(np.abs(matrix), axis=1)
@@ -114,7 +126,10 @@ class DensePoint:
 
 @dataclass(frozen=True)
 class BorderedLinearised(Generic[Linear]):
-    """The square system at one point: the residual with that of the border, and the factors."""
+    """The square system at one point.
+
+    It holds the residual with that of the border, and the factors.
+    """
 
     residual: Array
     solver: Solver
@@ -126,7 +141,10 @@ class BorderedLinearised(Generic[Linear]):
 
 @dataclass(frozen=True)
 class Bordered(Generic[Linear]):
-    """A family with linear border rows: F(z) = 0 and rows z = targets, a square `System` for `newton`."""
+    """A family with linear border rows.
+
+    F(z) = 0 and rows z = targets are a square `System` for `newton`.
+    """
 
     family: Family[Linear]
     rows: Array
@@ -143,13 +161,19 @@ class Bordered(Generic[Linear]):
         return BorderedLinearised(np.concatenate([at.residual, self._border(z)]), at.bordered(self.rows), at)
 
     def beside(self, at: Linear) -> BorderedLinearised[Linear]:
-        """The matrix of a neighbouring point with this border: where a chord iteration begins."""
+        """Return a neighbour's matrix with this border.
+
+        A chord iteration begins with it.
+        """
         return BorderedLinearised(np.zeros(0), at.bordered(self.rows), at)
 
 
 @dataclass(frozen=True)
 class MeasuredBordered(MeasuredSystem):
-    """The same for an experiment. The border is exact; its deviation only makes it count as one equation more."""
+    """A measured family with linear border rows.
+
+    The border is exact; its deviation only makes it count as one equation more.
+    """
 
     family: MeasuredFamily
     rows: Array

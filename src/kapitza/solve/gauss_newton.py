@@ -1,4 +1,7 @@
-"""Nonlinear least squares: damped Gauss-Newton in a trust region, with bounds and a history."""
+"""Nonlinear least squares by damped Gauss-Newton.
+
+The steps stay in a trust region, with bounds and a history.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from kapitza.errors import FlowError, Status
 
 @dataclass(frozen=True)
 class LeastSquaresSettings:
-    """Tolerances on the scaled step, the relative decrease of the cost, the scaled gradient; first damping."""
+    """Tolerances and first damping of the least squares.
+
+    The tolerances are on the scaled step, the relative decrease of the cost, and the scaled gradient.
+    """
 
     step_tolerance: float = 1e-10
     cost_tolerance: float = 1e-14
@@ -34,9 +40,10 @@ class LeastSquaresRow:
 
 @dataclass(frozen=True)
 class LeastSquaresResult:
-    """x (k,), the residuals r (m,) and their Jacobian (m, k) there, how it ended, one row per iteration.
+    """Result of the least squares.
 
-    active: which unknowns sit at a bound.
+    x: (k,), residual: r (m,), jacobian: (m, k) there, status: how it ended, history: one row per iteration.
+    active: which unknowns are at a bound.
     """
 
     x: Array

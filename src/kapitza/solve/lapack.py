@@ -1,6 +1,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
-"""Routines of LAPACK for float64, with types: scipy has none.
+"""LAPACK routines for float64, with types.
 
+scipy has no types.
 np.linalg takes about three times as long for the few unknowns of an orbit.
 """
 
@@ -31,13 +32,19 @@ tbtrs = cast(Callable[..., tuple[Array, int]], _found[6])
 
 
 def metric_eigenvectors(matrix: Array, metric: Array) -> tuple[Array, Array]:
-    """Return λ (n,) ascending and V (n, n) with A V = B V diag(λ)."""
+    """Return λ (n,) ascending and V (n, n).
+
+    A V = B V diag(λ) with the metric B.
+    """
     # any sign: `factors.symmetric_eigenvectors` fixes it.
     return cast(tuple[Array, Array], cast(_Routine, eigh)(matrix, metric))
 
 
 def bounded_least_squares(matrix: Array, right: Array, low: Array, high: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Return the x (k,) within limits that minimises |A x - b|, and which limit each is at (-1, 0, 1)."""
+    """Minimise |A x - b| within limits.
+
+    Returns x (k,), and the limit that each is at (-1, 0, 1).
+    """
     from scipy.optimize import lsq_linear  # a tenth of a second that few fits need
 
     found = cast(_Routine, lsq_linear)(matrix, right, (low, high), method="bvls")
@@ -45,7 +52,10 @@ def bounded_least_squares(matrix: Array, right: Array, low: Array, high: Array) 
 
 
 def quantile(probability: float, dof: float) -> float:
-    """Return a quantile of Student's t; of the normal distribution for infinite dof."""
+    """Return a quantile of Student's t.
+
+    For infinite dof it is that of the normal distribution.
+    """
     from scipy import special
 
     student, normal = cast(_Routine, special.stdtrit), cast(_Routine, special.ndtri)

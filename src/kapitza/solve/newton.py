@@ -1,7 +1,7 @@
-"""The one Newton corrector shared by every solver of nonlinear equations in Kapitza.
+"""The Newton corrector of all solvers.
 
-Four ways to come by the matrix (fresh at each iterate, kept while it contracts, kept for good, Broyden's updates) and
-two kinds of equations (exact ones, judged by the step; measured ones, judged by their own scatter) go through one verb.
+It solves nonlinear equations. The matrix is renewed at each iterate, kept while it contracts, kept for good, or updated
+by Broyden's formula. The equations are exact (convergence by the step) or measured (convergence by their scatter).
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ Update = Literal["newton", "reuse", "chord", "broyden"]
 
 
 class Linearised(Protocol):
-    """The equations at one point: their residual, and the inverse (or generalised inverse) of their Jacobian."""
+    """The equations at one point.
+
+    They give the residual, and the inverse (or generalised inverse) of the Jacobian.
+    """
 
     @property
     def residual(self) -> Array: ...
@@ -35,7 +38,10 @@ class Linearised(Protocol):
 
 
 class System(Protocol):
-    """Equations F(x) = 0. `residual` may be much cheaper than `linearise`; both may raise FlowError."""
+    """Equations F(x) = 0.
+
+    `residual` may be much cheaper than `linearise`; both may raise FlowError.
+    """
 
     def residual(self, x: Array, /) -> Array: ...
 
@@ -44,14 +50,16 @@ class System(Protocol):
 
 @dataclass(frozen=True)
 class Measured:
-    """A residual (m,) that an experiment gave, and its standard deviations (m,)."""
+    """A measured residual (m,) with standard deviations (m,)."""
 
     value: Array
     deviation: Array
 
 
 class MeasuredSystem(ABC):
-    """Equations behind which an experiment stands: every residual comes with its standard deviation.
+    """Equations whose residuals an experiment measures.
+
+    Every residual has its standard deviation.
 
     There is no `linearise`: `newton` must be given a matrix to begin with, and updates it (update="broyden").
     """
@@ -91,7 +99,10 @@ class NewtonSettings:
 
 @dataclass(frozen=True)
 class NewtonRow:
-    """One iteration: scaled norms of step and residual, the damping factor, the contraction that was seen."""
+    """One iteration of the corrector.
+
+    step, residual: scaled norms; damping: factor; contraction: observed ratio of steps.
+    """
 
     step: float
     residual: float
@@ -106,7 +117,10 @@ Observer = Callable[[NewtonRow, Array], bool | None]
 
 @dataclass(frozen=True)
 class NewtonResult:
-    """x, how the iteration ended, one row per iteration, and the last linearisation (for sensitivities)."""
+    """Result of the corrector.
+
+    x, how the iteration ended, one row per iteration, and the last linearisation (for sensitivities).
+    """
 
     x: Array
     status: Status
@@ -121,7 +135,10 @@ class NewtonResult:
 
 @dataclass(frozen=True)
 class DenseLinearised:
-    """Residual (m,) with a dense Jacobian (m, m); a singular one raises LinAlgError when it is solved with."""
+    """Residual (m,) with a dense Jacobian (m, m).
+
+    `solve` raises LinAlgError for a singular one.
+    """
 
     residual: Array
     jacobian: Array
@@ -133,7 +150,10 @@ class DenseLinearised:
         return found
 
     def updated(self, step: Array, residual: Array, scale: Array) -> DenseLinearised:
-        """Broyden's update after a step to where the residual is `residual`, least in the scaled unknowns."""
+        """Return Broyden's update after a step.
+
+        The residual after the step is `residual`; the change is least in the scaled unknowns.
+        """
         length = step / scale
         defect = (residual - self.residual - self.jacobian @ step) / float(length @ length)
         return DenseLinearised(residual, self.jacobian + defect[:, None] * (length / scale))
@@ -170,13 +190,19 @@ class _Iteration:
         return _largest(step / self.scale)
 
     def note(self, row: NewtonRow) -> bool:
-        """Keep a row; True when the observer wants to stop."""
+        """Keep a row of the history.
+
+        Returns True when the observer wants to stop.
+        """
         self.history.append(row)
         return bool(self.observe(row, self.x)) if self.observe is not None else False
 
 
 def _largest(values: Array) -> float:
-    """Of the magnitudes; a handful of numbers is quicker looked at one by one. NaN where one is NaN."""
+    """Return the largest magnitude, NaN where one is NaN.
+
+    A few numbers are compared one by one, which is quicker than array operations.
+    """
     if values.size > FEW:
         return float(np.maximum.reduce(np.abs(values)))
     listed = values.tolist()
@@ -268,7 +294,10 @@ def _iterate(
 def _search(
     system: System, settings: NewtonSettings, run: _Iteration, here: Linearised, step: Array, damping: float
 ) -> tuple[float, Array, Linearised | None, Array, float] | None:
-    """The first damping factor that shortens the next step: (factor, point, its linearisation, next step, ratio)."""
+    """Find the first damping factor that contracts.
+
+    It shortens the next step. Returns (factor, point, its linearisation, next step, ratio); None where there is none.
+    """
     length = run.norm(step)
     while damping >= settings.damping:
         trial = run.x + damping * step
@@ -295,7 +324,10 @@ GROWTH = 2.0
 def _quasi_newton(
     system: System | MeasuredSystem, settings: NewtonSettings, run: _Iteration, here: Linearised | None
 ) -> NewtonResult:
-    """Full steps with one matrix, updated or not: what an experiment, or a good guess nearby, calls for."""
+    """Iterate full steps with one matrix.
+
+    The matrix is updated or not. An experiment, or a good guess nearby, needs no more.
+    """
     update, evaluated = settings.update == "broyden", _evaluation(system)
     if here is None:
         if isinstance(system, MeasuredSystem):
@@ -347,7 +379,10 @@ def _quasi_newton(
 
 
 def _evaluation(system: System | MeasuredSystem) -> Callable[[Array], tuple[Array, Array | None]]:
-    """Residual and, where an experiment gives it, its deviation at x."""
+    """Return a function of residual and deviation at x.
+
+    The deviation is that of an experiment; None for exact equations.
+    """
     if isinstance(system, MeasuredSystem):
 
         def measured(x: Array) -> tuple[Array, Array | None]:

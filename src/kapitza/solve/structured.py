@@ -1,4 +1,6 @@
-"""Linear systems with the structure of trajectories: cyclic chains and bands, each with a border.
+"""Linear systems with the structure of trajectories.
+
+They are cyclic chains and bands, each with a border.
 
 Periodic orbits, collocation and the fits that carry states along a record all lead to unknowns x_0, x_1, … in which
 each equation joins two neighbours, plus a few unknowns (period, parameters) and a few equations (phase, outputs) that
@@ -27,7 +29,10 @@ MODERATE = 1e4
 
 @dataclass(frozen=True)
 class _Level:
-    """One halving of the chain: what is needed to reduce a right-hand side and to substitute back."""
+    """One halving of the chain.
+
+    It reduces a right-hand side and substitutes back.
+    """
 
     rotation: Array  # (pairs, 2n, 2n), transposed orthogonal factor
     inverse: Array  # (pairs, n, n), inverse of the triangular factor
@@ -39,7 +44,9 @@ class _Level:
 
 
 class CyclicSystem:
-    """Factorised cyclic chain L_i x_i + R_i x_{i+1} + C_i p = r_i (i = 0 … J-1, x_J = x_0), Σ D_i x_i + E p = s.
+    """Factorised cyclic chain with a border.
+
+    L_i x_i + R_i x_{i+1} + C_i p = r_i (i = 0 … J-1, x_J = x_0), Σ D_i x_i + E p = s.
 
     left, right: (J, n, n); columns C: (J, n, k); rows D: (k, J, n); corner E: (k, k).
 
@@ -111,7 +118,10 @@ class CyclicSystem:
         )
 
     def solve(self, chain: Array, border: Array | None = None) -> tuple[Array, Array]:
-        """x (J, n, q) and p (k, q) for right-hand sides r (J, n, q) and s (k, q); vectors without q work too."""
+        """Return x (J, n, q) and p (k, q).
+
+        The right-hand sides are r (J, n, q) and s (k, q); vectors without q work too.
+        """
         flat = chain.ndim == 2
         chain = chain[..., None] if flat else chain
         edge = np.zeros((self.border, chain.shape[2])) if border is None else np.asarray(border, float)
@@ -143,11 +153,13 @@ class CyclicSystem:
 
 
 class MarchedChain:
-    """The chain of `CyclicSystem` with R_i = -1, marched along: x_{i+1} = L_i x_i + C_i p - r_i from x_0 on.
+    """The chain of `CyclicSystem` with R_i = -1, marched.
+
+    x_{i+1} = L_i x_i + C_i p - r_i from x_0 on.
 
     One triangular band solve carries x_0 and p through the whole chain; n + k equations for both are left, the closure
     x_J = x_0 and the border. Errors grow with the products of the L_i, whose largest entry is `growth`: beyond
-    `MODERATE` take `CyclicSystem`. reach: (J, n, n + k) what x_1 … x_J owe to x_0 and p.
+    `MODERATE` take `CyclicSystem`. reach: (J, n, n + k) derivatives of x_1 … x_J by x_0 and p.
     """
 
     def __init__(self, left: Array, columns: Array, rows: Array, corner: Array):
@@ -179,7 +191,10 @@ class MarchedChain:
         return tbtrs(self._band, right, uplo="L", diag="U")[0]
 
     def solve(self, chain: Array, border: Array | None = None) -> tuple[Array, Array]:
-        """x (J, n, q) and p (k, q) for right-hand sides r (J, n, q) and s (k, q); vectors without q work too."""
+        """Return x (J, n, q) and p (k, q).
+
+        The right-hand sides are r (J, n, q) and s (k, q); vectors without q work too.
+        """
         flat, n = chain.ndim == 2, self.size
         part = self._marched(-chain.reshape(self.count * n, -1))
         edge = np.zeros((self.border, part.shape[1])) if border is None else np.asarray(border, float)
@@ -194,7 +209,10 @@ class MarchedChain:
 
 
 def closed_chain(left: Array, columns: Array, rows: Array, corner: Array) -> MarchedChain | CyclicSystem:
-    """Factors of L_i x_i - x_{i+1} + C_i p = r_i, Σ D_i x_i + E p = s: marched where little grows along the chain."""
+    """Factorise a closed chain with a border.
+
+    L_i x_i - x_{i+1} + C_i p = r_i, Σ D_i x_i + E p = s. The chain is marched where little grows along it.
+    """
     marched = MarchedChain(left, columns, rows, corner)
     if marched.growth <= MODERATE:
         return marched
@@ -202,7 +220,9 @@ def closed_chain(left: Array, columns: Array, rows: Array, corner: Array) -> Mar
 
 
 def _factor_dense(first: Array, last: Array) -> tuple[Array, Array, Pivots]:
-    """Row-scaled LU with pivoting of first + last; raises LinAlgError when singular to working precision.
+    """Factorise first + last by row-scaled LU with pivoting.
+
+    Raises LinAlgError when the matrix is singular to working precision.
 
     Rows are scaled by the sizes before the sum, so that a row which cancels to rounding is seen as empty.
     """
@@ -223,7 +243,9 @@ def _solve_dense(factors: tuple[Array, Array, Pivots], right: Array) -> Array:
 
 
 class BorderedBand:
-    """Factorised band matrix with a border: [[A, C], [D, E]] [x, p] = [r, s].
+    """Factorised band matrix with a border.
+
+    [[A, C], [D, E]] [x, p] = [r, s].
 
     band: (lower + upper + 1, N) in diagonal order, band[upper + i - j, j] = A[i, j]; columns C (N, k), rows D (k, N),
     corner E (k, k). A is factorised with row pivoting (LAPACK gbtrf), the border by its Schur complement E - D A⁻¹ C,
@@ -280,7 +302,10 @@ class BorderedBand:
         return x - self.reached @ p, p
 
     def solve(self, right: Array, border: Array | None = None, refine: bool = True) -> tuple[Array, Array]:
-        """x (N, q) or (N,), and p (k, q) or (k,)."""
+        """Return x and p.
+
+        x: (N, q) or (N,), p: (k, q) or (k,).
+        """
         flat = right.ndim == 1
         right = right[:, None] if flat else right
         border = np.zeros((self.border, right.shape[1])) if border is None else np.asarray(border, float)
@@ -292,7 +317,10 @@ class BorderedBand:
         return (x[:, 0], p[:, 0]) if flat else (x, p)
 
     def solve_given(self, right: Array, p: Array) -> tuple[Array, Array]:
-        """x (N,) of A x = r - C p for a border p (k,) that is known."""
+        """Solve the band for a known border.
+
+        A x = r - C p with x (N,) and p (k,).
+        """
         return self._band_solve((right - self.columns @ p)[:, None])[:, 0], p
 
 
@@ -307,7 +335,10 @@ def _by_diagonals(band: Array, lower: int, upper: int, x: Array) -> Array:
 
 
 def scaled_inverse(matrix: Array, truncate: float) -> Array:
-    """Inverse of a small matrix with unit-free rows and columns; with `truncate` without its weak directions."""
+    """Invert a small matrix after scaling.
+
+    Rows and columns are made free of units. With `truncate` the weak directions are left out.
+    """
     if not matrix.size:
         return matrix
     size = np.sqrt(np.abs(np.diag(matrix)))
@@ -323,15 +354,19 @@ def scaled_inverse(matrix: Array, truncate: float) -> Array:
 
 
 def inverse_within(matrix: Array, free: NDArray[np.bool_], truncate: float) -> Array:
-    """Inverse of the rows and columns that are free (k,), zero elsewhere: what is held has no variance."""
+    """Invert the free rows and columns of a matrix.
+
+    free: (k,). The inverse is zero elsewhere: held parameters have no variance.
+    """
     inside, inverse = np.ix_(free, free), np.zeros_like(matrix)
     inverse[inside] = scaled_inverse(matrix[inside], truncate)
     return inverse
 
 
 def fold(count: int) -> NDArray[np.intp]:
-    """Positions that turn a closed chain into a band: node i goes to place fold(count)[i].
+    """Return the places of a closed chain's nodes.
 
+    They turn the chain into a band: node i goes to place fold(count)[i].
     Nodes are taken from both ends in turn (0, J-1, 1, J-2, …), so neighbours on the circle are at most two places
     apart.
     """
@@ -344,8 +379,9 @@ def fold(count: int) -> NDArray[np.intp]:
 
 
 def scatter_blocks(band: Array, upper: int, blocks: Array, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> None:
-    """Add blocks (K, a, b) whose top left corners sit at (rows[k], columns[k]) to a band in diagonal order.
+    """Add blocks to a band in diagonal order.
 
+    The top left corners of the blocks (K, a, b) are at (rows[k], columns[k]).
     Blocks may overlap, but no two may have the same corner.
     """
     _, a, b = blocks.shape

@@ -1,4 +1,7 @@
-"""The one walk: from a point that is known, step by step, with a predictor, a corrector and a rule for the step."""
+"""Step-by-step continuation from a known point.
+
+It has a predictor, a corrector and a rule for the step size.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ Guess = TypeVar("Guess")
 
 @dataclass(frozen=True)
 class Outcome(Generic[Point]):
-    """What a corrector made of a guess: the point, or None with the reason; effort: iterations it took."""
+    """Result of a corrector.
+
+    point: the solution, or None with the reason in `message`; effort: iterations it took.
+    """
 
     point: Point | None
     effort: int = 0
@@ -24,7 +30,10 @@ class Outcome(Generic[Point]):
 
 @runtime_checkable
 class StepRule(Protocol):
-    """How long the next step is, given the last one and the effort of its correction (None: it failed)."""
+    """Rule for the size of the next step.
+
+    It depends on the last step and the effort of its correction (None: it failed).
+    """
 
     @property
     def first(self) -> float: ...
@@ -37,7 +46,7 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class Halving:
-    """A step that fails is halved, one that succeeds lets the next grow."""
+    """Halve a failed step, lengthen the next otherwise."""
 
     first: float = 0.25
     smallest: float = 1e-3
@@ -94,7 +103,10 @@ class ByEffort:
 
 @dataclass(frozen=True)
 class Stride(Generic[Point]):
-    """One step that succeeded: the point, how long the step was, what it took, and how long the next one will be."""
+    """One step that succeeded.
+
+    point: reached; length: of the step; effort: of its correction; following: length of the next step.
+    """
 
     point: Point
     length: float
@@ -103,7 +115,10 @@ class Stride(Generic[Point]):
 
 
 class StepCollapse(Exception):
-    """The step fell below the smallest one; `outcome` is the last failure and `step` the last length tried."""
+    """The step fell below the smallest one.
+
+    `outcome` is the last failure and `step` the last length tried.
+    """
 
     def __init__(self, step: float, outcome: Outcome[Any]):
         super().__init__(f"The step fell below {step:.3g}. {outcome.message}".strip())
@@ -118,10 +133,12 @@ def walk(
     rule: StepRule,
     step: float | None = None,
 ) -> Iterator[Stride[Point]]:
-    """Yield strides from `start` (the points known so far, the last being where the walk begins), without end.
+    """Yield strides from `start`, without end.
+
+    start: the points known so far, the last being where the continuation begins.
 
     predict(points, step) makes a guess from the last points (at least one, at most three); correct(guess) makes a point
-    of it, or says why not; rule decides the steps. step: the first one, if not that of the rule.
+    of it, or reports why not; rule decides the steps. step: the first one, if not that of the rule.
     Raises StepCollapse when a step below the rule's smallest would be needed.
     """
     known, length = list(start), rule.first if step is None else step
@@ -144,9 +161,11 @@ def walk_to(
     rule: StepRule,
     begin: float = 0.0,
 ) -> tuple[Point, float, str]:
-    """Walk the fraction from `begin` to 1: attempt(last point, fraction) gives the point there.
+    """Continue a fraction from `begin` to 1.
 
-    Returns the last point reached, its fraction (1.0 when the walk arrived) and the reason where it did not: a
+    attempt(last point, fraction) gives the point there.
+
+    Returns the last point reached, its fraction (1.0 when the continuation arrived) and the reason where it did not: a
     homotopy whose predictor is the point before.
     """
     last, reached = start, begin
