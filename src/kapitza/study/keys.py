@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,43 +13,40 @@ from kapitza.planning import CRITERIA
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value may be: words for messages, the test, and the JSON schema of it."""
+    """Describe what a value may be, for messages and as JSON schema.
+
+    coarse: schema that is tested where the entries are checked later, each with its own line.
+    """
 
     words: str
-    accepts: Callable[[Any], bool]
     schema: Mapping[str, Any]
+    coarse: Mapping[str, Any] | None = None
+
+    def accepts(self, value: Any) -> bool:
+        return _fits(value, self.schema if self.coarse is None else self.coarse)
 
 
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+JSON_TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
 
 
-def is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_list(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(accepts(item) for item in value)
-
-
-def is_table(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(accepts(item) for item in value.values())
-
-
-def either(*accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: any(one(value) for one in accepts)
-
-
-def is_pair(value: Any) -> bool:
-    return is_list(is_number)(value) and len(value) == 2
-
-
-def is_prior(value: Any) -> bool:
-    return is_table(is_number)(value) and set(value) == {"mean", "deviation"}
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Return whether a value fits a schema, by the words of JSON schema that this module uses."""
+    if "anyOf" in schema:
+        return any(_fits(value, one) for one in schema["anyOf"])
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    # true and false are whole numbers in Python.
+    if not any(isinstance(value, JSON_TYPES[t]) and isinstance(value, bool) == (t == "boolean") for t in types):
+        return False
+    if isinstance(value, list):
+        fits = schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
+        return fits and ("items" not in schema or all(_fits(item, schema["items"]) for item in value))
+    if isinstance(value, dict):
+        others = schema.get("additionalProperties", True)
+        properties = schema.get("properties", {}) if others is False else dict.fromkeys(value, others)
+        return set(schema.get("required", ())) <= set(value) <= set(properties) and all(
+            properties[key] is True or _fits(item, properties[key]) for key, item in value.items()
+        )
+    return True
 
 
 def array(items: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -60,7 +57,12 @@ def table(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": dict(values)}
 
 
-NUMBER_SCHEMA, TEXT_SCHEMA = {"type": "number"}, {"type": "string"}
+def either(*schemas: Mapping[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [dict(one) for one in schemas]}
+
+
+NUMBER_SCHEMA, TEXT_SCHEMA, TABLE_SCHEMA = {"type": "number"}, {"type": "string"}, {"type": "object"}
+PAIR_SCHEMA = array(NUMBER_SCHEMA, minItems=2, maxItems=2)
 PRIOR_SCHEMA = {
     "type": "object",
     "properties": {"mean": NUMBER_SCHEMA, "deviation": NUMBER_SCHEMA},
@@ -68,50 +70,29 @@ PRIOR_SCHEMA = {
     "additionalProperties": False,
 }
 COLUMN_SCHEMA = {"type": ["string", "integer"]}
+LINES_SCHEMA = either(TEXT_SCHEMA, array(TEXT_SCHEMA))
 
-TEXT = Kind("text in quotes", is_text, TEXT_SCHEMA)
-NUMBER = Kind("a number", is_number, NUMBER_SCHEMA)
-WHOLE = Kind("a whole number", is_whole, {"type": "integer"})
-FLAG = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
-TEXTS = Kind('a list of names, ["a", "b"]', is_list(is_text), array(TEXT_SCHEMA))
-LINES = Kind("text, or a list of text", either(is_text, is_list(is_text)), {"anyOf": [TEXT_SCHEMA, array(TEXT_SCHEMA)]})
-COLUMN = Kind("the name of a column, or its position from 0", either(is_text, is_whole), COLUMN_SCHEMA)
-COLUMNS = Kind(
-    "a list of columns, or a table column = channel",
-    either(is_list(either(is_text, is_whole)), is_table(either(is_text, is_list(is_text)))),
-    {"anyOf": [array(COLUMN_SCHEMA), table({"anyOf": [TEXT_SCHEMA, array(TEXT_SCHEMA)]})]},
-)
-NUMBERS = Kind("a table name = number", is_table(is_number), table(NUMBER_SCHEMA))
-NOISE = Kind(
-    "a number, or a table channel = number",
-    either(is_number, is_table(is_number)),
-    {"anyOf": [NUMBER_SCHEMA, table(NUMBER_SCHEMA)]},
-)
-NAMED_TEXTS = Kind("a table name = text", is_table(is_text), table(TEXT_SCHEMA))
-BOUNDS = Kind("a table name = [low, high]", is_table(is_pair), table(array(NUMBER_SCHEMA, minItems=2, maxItems=2)))
-PRIORS = Kind("a table name = {mean = ..., deviation = ...}", is_table(is_prior), table(PRIOR_SCHEMA))
-SPANS = Kind(
-    "a list of spans [from, to]",
-    is_list(is_pair),
-    array(array(NUMBER_SCHEMA, minItems=2, maxItems=2)),
-)
-TABLE = Kind("a table", lambda value: isinstance(value, dict), {"type": "object"})
-SENSORS = Kind(
-    'a table channel = {unknown = "offset drift", ...}',
-    is_table(lambda value: isinstance(value, dict)),
-    table({"type": "object"}),
-)
+TEXT = Kind("text in quotes", TEXT_SCHEMA)
+NUMBER = Kind("a number", NUMBER_SCHEMA)
+WHOLE = Kind("a whole number", {"type": "integer"})
+FLAG = Kind("true or false", {"type": "boolean"})
+TEXTS = Kind('a list of names, ["a", "b"]', array(TEXT_SCHEMA))
+LINES = Kind("text, or a list of text", LINES_SCHEMA)
+COLUMN = Kind("the name of a column, or its position from 0", COLUMN_SCHEMA)
+COLUMNS = Kind("a list of columns, or a table column = channel", either(array(COLUMN_SCHEMA), table(LINES_SCHEMA)))
+NUMBERS = Kind("a table name = number", table(NUMBER_SCHEMA))
+NOISE = Kind("a number, or a table channel = number", either(NUMBER_SCHEMA, table(NUMBER_SCHEMA)))
+NAMED_TEXTS = Kind("a table name = text", table(TEXT_SCHEMA))
+BOUNDS = Kind("a table name = [low, high]", table(PAIR_SCHEMA))
+PRIORS = Kind("a table name = {mean = ..., deviation = ...}", table(PRIOR_SCHEMA))
+SPANS = Kind("a list of spans [from, to]", array(PAIR_SCHEMA))
+TABLE = Kind("a table", TABLE_SCHEMA)
+SENSORS = Kind('a table channel = {unknown = "offset drift", ...}', table(TABLE_SCHEMA))
 VARY = Kind(
-    "a table name = [low, high], or name = {values = [...]}",
-    is_table(lambda value: value is not None),  # each is checked with its own line
-    table({"type": ["array", "object"]}),
+    "a table name = [low, high], or name = {values = [...]}", table({"type": ["array", "object"]}), TABLE_SCHEMA
 )
-MEASURE = Kind(
-    "a list of channels, or a table channel = noise",
-    either(is_list(is_text), is_table(is_number)),
-    {"anyOf": [array(TEXT_SCHEMA), table(NUMBER_SCHEMA)]},
-)
-TABLES = Kind("a list of tables", is_list(lambda value: isinstance(value, dict)), array({"type": "object"}))
+MEASURE = Kind("a list of channels, or a table channel = noise", either(array(TEXT_SCHEMA), table(NUMBER_SCHEMA)))
+TABLES = Kind("a list of tables", array(TABLE_SCHEMA))
 
 
 @dataclass(frozen=True)

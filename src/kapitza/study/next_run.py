@@ -12,7 +12,7 @@ from kapitza.estimate import Estimate
 from kapitza.model import Model, parse_expression, with_laws
 from kapitza.planning import Choice, Plan, Search, check_choices, check_limits, plan, template_of
 from kapitza.study.candidates import Candidate
-from kapitza.study.keys import is_number
+from kapitza.study.keys import NUMBER
 from kapitza.study.prediction import drive_of
 from kapitza.study.problems import Notebook
 
@@ -101,9 +101,9 @@ def read_plan(
 
 def _axis(name: str, given: Any, notes: Notebook) -> Any:
     """A range as a tuple, options as a list; None where it is neither."""
-    if isinstance(given, list) and len(given) == 2 and all(map(is_number, given)):
+    if isinstance(given, list) and len(given) == 2 and all(map(NUMBER.accepts, given)):
         return (float(given[0]), float(given[1]))
-    if isinstance(given, list) and given and not any(map(is_number, given)):
+    if isinstance(given, list) and given and not any(map(NUMBER.accepts, given)):
         return given
     if isinstance(given, dict) and set(given) == {"values"} and isinstance(given["values"], list) and given["values"]:
         return given["values"]
