@@ -37,6 +37,7 @@ def anneal(
         if values[winner] < best:
             theta, best = candidates[:, winner], float(values[winner])
         else:
+            # No candidate of the batch was better: the steps are halved.
             n += 1
     return VarianceSolution(theta, problem.value(theta), best if corrected else 0.0, evaluated, True)
 

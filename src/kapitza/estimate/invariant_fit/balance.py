@@ -204,12 +204,14 @@ def fit_balance(settings: InvariantFit, request: Request) -> Estimate:
     theta, solution, problem = setup.start, None, None
     for _ in range(REWEIGHTINGS):
         problem = VarianceProblem(rows.table, setup.points, weight, given=rows.moments(weight))
+        # Other starts are needed once; later weightings move the minimum a little.
         starts = [theta] if solution else [theta, *linear_starts(problem, theta, setup.bounds)]
         solution = minimise_raw(problem, starts, setup.bounds)
         if settings.correction != 0 and setup.points.known_noise and not setup.points.reconstructed:
             solution = minimise_corrected(problem, solution.theta, setup.bounds)
         theta = solution.theta
         noise = rows.noise(theta)
+        # A window without noise would dominate all others.
         weight = 1.0 / np.maximum(noise, 1e-6 * noise.max()) if noise.max() > 0 else np.ones_like(noise)
     if solution is None or problem is None:
         raise DataError("There are no windows to fit.")
@@ -382,5 +384,6 @@ def _covariance(rows: _Rows, form: Form, theta: Array, weight: Array, tau: float
     residual = rows.columns @ c
     known *= max(1.0 if rows.points.known_noise else 0.0, float(np.mean(weight * residual**2)))
     ratio = np.diag(known) / np.maximum(np.diag(seen), 1e-300)
+    # Rows and columns are scaled, which keeps the correlations.
     wider = np.sqrt(np.maximum(ratio, 1.0))
     return seen * np.outer(wider, wider)

@@ -46,6 +46,7 @@ def within_domain(points: Points, name: str, invariant: sp.Expr, values: dict[st
         return points, ""
     left = ~_with_neighbours(near, points.run)
     where = ", ".join(str(e) for e in border)
+    # Too few points for a fit of several parameters.
     if left.sum() < 20:
         raise DataError(
             f"{name} needs {where} > 0; all but {int(left.sum())} of the {points.count} points are within {MARGIN:g} "

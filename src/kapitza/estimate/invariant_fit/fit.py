@@ -214,6 +214,7 @@ class InvariantFit(Estimator):
         if self.solver == "annealing" and first:
             size = np.maximum(np.abs(begin), 1.0)
             raw = anneal(problem, begin, size, bounds, self.seed)
+            # Data exact to rounding have no noise whose bias could be removed.
             clean = not problem.table.order or not CLEAN <= problem.noise_factor(raw.theta) < np.inf
             return raw if clean else anneal(problem, raw.theta, size, bounds, self.seed, corrected=True)
         starts = [begin, *linear_starts(problem, begin, bounds)] if first else [begin]
@@ -246,6 +247,7 @@ class InvariantFit(Estimator):
             return total
         for j in np.flatnonzero(points.doubt):
             variance = points.variance.copy()
+            # One standard deviation of the estimated noise variance.
             variance[j] *= 1.0 + points.doubt[j]
             shift = self._variance(setup, replace(points, variance=variance), theta)[0].theta - theta
             total += np.outer(shift, shift)
@@ -359,5 +361,6 @@ def point_weights(
     weights = np.ones(points.count)
     if weighting == "gradient":
         weights = 1.0 / np.maximum(square, 1e-300)
+        # Near a saddle ∇H vanishes: without the cap a few points would decide the fit.
         weights = np.minimum(weights, 10 * np.quantile(weights, 0.9))
     return weights * robust_weights(parts.invariant * np.sqrt(weights), loss)

@@ -31,6 +31,7 @@ def resample(points: Points, rng: np.random.Generator) -> Indices:
 
     Places (N,) inside every level set, as many as there were.
     """
+    # Blocks are longer than the range over which neighbours share noise.
     length = max(1, 2 * points.reach)
     chosen = []
     for level in range(points.levels):

@@ -125,6 +125,7 @@ def unit_norm(setup: Setup, theta: Array, covariance: Array) -> tuple[tuple[str,
     index = [setup.asked.index(n) for n in held.free]
     change = full.local(begin)[1][:, index]
     normal = (np.eye(target.size) - np.outer(target, target) / size**2) / size
+    # Chain rule: held parameters to coefficients, projected to unit norm, to all parameters.
     chain = np.linalg.pinv(full.local(found.x)[1]) @ normal @ change
     return setup.asked, found.x, chain @ covariance @ chain.T
 
@@ -144,6 +145,7 @@ def misfit_of(setup: Setup, found: LevelSets) -> Misfit | None:
         return None
     level, noise = factor, "the noise stated"
     if not points.known_noise:
+        # Scatter in time needs neighbouring samples, so the longest run is used.
         longest = np.bincount(points.run).argmax()
         values = points.values[:, points.run == longest].T
         seen = scatter(values)

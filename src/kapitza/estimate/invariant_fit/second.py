@@ -54,6 +54,7 @@ def refuse_second_invariant(setup: Setup, problem: VarianceProblem, solution: Va
         shares, vectors = symmetric_eigenvectors(scaled.T @ moment.at(tau) @ scaled, scaled.T @ moment.raw @ scaled)
     except np.linalg.LinAlgError:
         return
+    # Noise alone gives a share of a few √(2/N).
     if shares[0] >= min(DEVIATIONS * np.sqrt(2.0 / setup.points.count), LARGEST):
         return
     change = words(setup.form.free, vectors[:, 0] / size, solution.theta)

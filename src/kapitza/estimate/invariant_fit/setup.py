@@ -150,6 +150,7 @@ def sensitivities(form: Form, points: Points, theta: Array) -> tuple[Array, Arra
 
     Invariant (K,) and parameter derivatives (K, k) about the level means, rotated into K rows by QR.
     """
+    # Ceiling division: at most ENOUGH points, spread evenly.
     few = points.take(np.arange(0, points.count, -(-points.count // ENOUGH)))
     moment = second_moments(FeatureTable(form, 0), few, theta, np.ones(few.count))
     c, slopes = form.local(theta)
@@ -212,6 +213,7 @@ def generic_point(theta: Array, size: Array, bounds: Bounds) -> Array:
 
     Away from accidental zeros; size (k,): what counts as a change where θ is small.
     """
+    # Multiples of the golden ratio: no two parameters change by related amounts.
     turn = 0.1 + 0.1 * np.mod(np.arange(1, theta.size + 1) * 0.6180339887, 1.0)
     change, low, high = turn * np.maximum(np.abs(theta), size), bounds.low, bounds.high
     return np.where(theta + change < high, np.maximum(theta + change, low), np.clip(theta - change, low, high))

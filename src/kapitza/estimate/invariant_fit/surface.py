@@ -99,6 +99,7 @@ def nearest(form: Form, points: Points, theta: Array, levels: Array, guess: Arra
         square = np.maximum(np.einsum("dn,dn->n", v, gradient**2), 1e-300)
         factor = (gap + np.einsum("dn,dn->n", gradient, z - here)) / square
         move = z - v * gradient * factor - here
+        # Near a saddle the step overshoots: damping grows while the gap does.
         worse = np.abs(gap) > 1.5 * misfit[active]
         damping[active] = np.where(worse, np.maximum(damping[active] / 2, 0.05), np.minimum(1.0, 1.5 * damping[active]))
         misfit[active] = np.abs(gap)
@@ -177,6 +178,7 @@ def fit_surface(form: Form, points: Points, start: Array, levels: Array, bounds:
         trial = nearest(form, points, theta + move, trial_levels, near.points)
         fresh = float(np.sum(w * trial.distance**2))
         small = np.all(np.abs(move) <= 1e-9 * np.maximum(np.abs(theta), 1e-3))
+        # The predicted decrease is below rounding.
         small |= -float(gradient @ move) <= ROUNDING * cost
         if fresh <= cost * (1 + 1e-12):
             theta, levels, near = theta + move, trial_levels, trial
@@ -231,6 +233,7 @@ def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: 
         gap = value - levels[points.level] + slope @ (samples - moved)
         jacobian = np.column_stack([sensitivity.T, -onto])
         band = (slope * variance) @ slope.T
+        # A tiny ridge: constraints of neighbouring points may be nearly dependent.
         solver = splu((band + 1e-12 * band.trace() / points.count * sparse.eye_array(points.count)).tocsc())
         weighted = solver.solve(jacobian)
         normal = jacobian.T @ weighted

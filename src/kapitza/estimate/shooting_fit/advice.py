@@ -94,6 +94,7 @@ def _wrong_noise(task: MotionTask, found: Found, misfit: Misfit | None) -> list[
         # Kicks absorb a part of the residuals: then only residuals that are too large count.
         low = 0.0 if task.settings.process_noise else 1 / WRONG_NOISE
         high = WRONG_NOISE if misfit is None or misfit.to_the_noise else np.inf
+        # A rare event and a large factor: long records make any small difference significant.
         if chance < 1e-6 and not low <= ratio <= high:
             where = "" if sensors.record.max() == 0 else f" in record {sensors.record[s]}"
             fault = (
@@ -231,6 +232,7 @@ def _oscillations(values: Array, joined: Flags, angle: bool) -> int:
         centre = mean(values)
         values = np.sin(values - centre)
     away = values - np.median(values)
+    # Hysteresis, so that noise about the middle does not count as oscillations.
     limit = 0.5 * away.std()
     side = np.where(away > limit, 1, np.where(away < -limit, -1, 0))
     piece = np.cumsum(np.concatenate([[0], ~joined[:-1]]))

@@ -108,6 +108,7 @@ def with_bent_errors(estimate: Estimate) -> Estimate | Better:
     """
     names = workings_of(estimate, MotionWorkings).curved
     curves: dict[str, _Curve] = {}
+    # The profile of one parameter also serves those correlated with it, which are then skipped.
     for name in sorted(names, key=lambda n: -abs(estimate.values[n])):
         if name in curves:
             continue
@@ -120,6 +121,7 @@ def with_bent_errors(estimate: Estimate) -> Estimate | Better:
         return estimate
     draws = _draws(estimate, curves)
     centre = np.array([estimate.values[n] for n in estimate.names])
+    # About the estimate, not about the mean of the draws: a skewed distribution has another mean.
     covariance = (draws - centre).T @ (draws - centre) / len(draws)
     rows = derived_parameters(estimate.model, estimate.names, covariance, None)
     return estimate.with_(
@@ -238,6 +240,7 @@ def _curves(estimate: Estimate, name: str, points: list[_Point], names: Sequence
     """
     value, place = estimate.values[name], estimate.names.index(name)
     side = np.array([np.sign(p.value - value) for p in points])
+    # Signed root of the likelihood ratio, normal to second order.
     root = side * np.sqrt([max(p.rise, 0.0) for p in points])
     low, high = points[0].rise < OPEN, points[-1].rise < OPEN
     made: dict[str, _Curve | None] = {name: _curve(root, np.array([p.value for p in points]), low, high)}
@@ -284,6 +287,7 @@ def _draws(estimate: Estimate, curves: dict[str, _Curve]) -> Array:
     count = len(estimate.names)
     z = rng.multivariate_normal(np.zeros(count), estimate.correlation, DRAWS, check_valid="ignore")
     if np.isfinite(estimate.dof):
+        # Student's t where the noise was estimated.
         z *= np.sqrt(estimate.dof / rng.chisquare(estimate.dof, DRAWS))[:, None]
     made = np.empty((DRAWS, count))
     for i, name in enumerate(estimate.names):

@@ -65,6 +65,7 @@ def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
     tried.
     """
     solution, samples = found.solution, task.problem.samples
+    # Kicks absorb faults and differences between pieces, so nothing could be tested.
     if solution.status is not Status.CONVERGED or task.settings.process_noise:
         return None
     tried: tuple[Candidate, ...] = ()
@@ -112,9 +113,11 @@ def fault_of(task: MotionTask, found: Found, closing: ClosingSweep) -> Fault | N
     information, pull = closing.program.information, closing.program.pull
     across = information[np.ix_(new, free)]
     inner = across @ scaled_inverse(information[np.ix_(free, free)], UNDETERMINED) if free.size else across
+    # Schur complement: the part of each fault that the free parameters cannot reproduce.
     own = np.diag(information)[new] - (inner * across).sum(axis=1)
     # A robust loss gives outliers smaller weights, which reduces the variance of their pull.
     square = float((solution.weights**2 * part.residual**2).sum() / max(solution.weights.sum(), 1e-300))
+    # Residuals are smaller than the noise by the fitted numbers.
     level = max(square * samples.readings / max(samples.readings - task.fitted, 1), 1e-300)
     whole = np.diag(part.parameter_hessian)[new]
     return strongest(tried, Scores(pull[new] - inner @ pull[free], own, whole, level * own))
@@ -167,6 +170,7 @@ def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviation
             size *= float(samples.spread[channels.index(fault.channel)])
         elif error.unit == "s":
             size *= float(np.median(step)) if step.size else 0.0
+        # Linear response of the estimate to the fault.
         bias = inverse @ information[free, k + number] * size
         errors = np.abs(bias) / np.where(deviations[free] > 0, deviations[free], np.inf)
         worst = int(np.argmax(errors))
@@ -193,6 +197,7 @@ def widening_of(
     linked, scale = solution.nodes.linked, task.scale
     anchor = anchor_of(sizes_of(solution.theta))
     try:
+        # Weights of a robust loss change the variance of the scores.
         scores = None if task.settings.robust else _scores(part, closing.program)[:, free]
         steps, covariances = _pieces(task, part, linked, scale, anchor, free)
         deleted = None if white else _without_blocks(task, found, part, anchor)
@@ -238,6 +243,7 @@ def _program(part: Sweep, linked: Flags, scale: Array, anchor: Array, here: slic
     With the information of its own samples on the parameters.
     """
     kept = linked[here].copy()
+    # The link from the last node leads out of the piece.
     kept[-1] = False
     return chain_of(part.over(here), kept, scale, anchor)
 
@@ -266,6 +272,7 @@ def _pieces(
     count, n = part.gradient.shape
     unknowns = n + int(free.sum())
     for pieces in PIECES:
+        # Each piece must determine its own states and all parameters.
         if count < 4 * pieces or task.problem.samples.readings < pieces * READINGS_PER_UNKNOWN * unknowns:
             continue
         edges = np.linspace(0, count, pieces + 1).astype(int)

@@ -156,9 +156,11 @@ class ShootingFit(Estimator):
         """
         task = prepare(self, request)
         check_motion(task.problem.samples, task.sensors, task.observation.channels)
+        # A prior, or a known component of an initial state, counts as one sample.
         prior = int(np.count_nonzero(task.problem.priors.weight)) + task.problem.held_count
         states = len(request.model.states)
         check_unknowns(task.problem.samples, states, len(request.names), prior, task.sensors.all_known)
+        # Known initial states can make parameters identifiable that the outputs alone do not determine.
         if self.throw and not self.initial:
             refuse_redundant(request, task.observation.expressions)
         task = in_best_windows(task)
@@ -260,6 +262,7 @@ def _with_equivalents(task: MotionTask, estimate: Estimate) -> Estimate:
     """
     request, found = task.request, estimate.identifiability
     informed = bool(task.settings.initial) or any(request.model.parameter(n).prior is not None for n in request.names)
+    # Equivalent values are searched only where states are unmeasured and nothing else is known of the parameters.
     if task.known.all() or informed or found is None or not found.complete or not estimate.status.ok:
         return estimate
     theta = np.array([estimate.values[n] for n in request.names])

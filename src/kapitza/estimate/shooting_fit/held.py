@@ -32,6 +32,7 @@ class HeldMotion:
         self.priors = [estimate.model.parameter(name).prior for name in held]
         workings = workings_of(estimate, MotionWorkings)
         kicks = None if estimate.motion is None else estimate.motion.process_noise
+        # The fit is known to be close, so the links start stiff.
         method = replace(estimate.settings.last, softness=1e-3, throw=False, process_noise=kicks or False)
         sensors = workings.found.sensors
         task = prepare(method, make_request(estimate.model, as_parts(estimate.data), self.others, method))
@@ -40,6 +41,7 @@ class HeldMotion:
             task,
             problem=replace(task.problem, samples=workings.task.problem.samples),
             states=workings.task.states,
+            # A noise that is estimated again at each value would flatten the profile.
             sensors=replace(sensors, known=np.ones_like(sensors.known)),
         )
 
@@ -110,6 +112,7 @@ class MotionProfile:
         if found.solution.status is not Status.CONVERGED:
             why = found.solution.status.value
             raise KapitzaError(f"The profile of {self.name} could not be followed to {value:.6g}: {why}.")
+        # A search may have placed other nodes, whose states cannot start the next fit.
         if found.solution.nodes.size == len(self.states):
             self.theta, self.states = found.solution.theta, found.solution.states
             self.residual = found.solution.sweep.residual

@@ -105,6 +105,7 @@ def _width(samples: Samples, distance: Array, noise: float) -> int:
     """
     step = np.diff(samples.time)[samples.joined[:-1]]
     speed = float(np.std(np.diff(distance)[samples.joined[:-1]] / step))
+    # Solved for w from σ √(2/w³)/step = SLOPE_ERROR · speed.
     wanted = (2 * (noise / (np.median(step) * SLOPE_ERROR * max(speed, 1e-300))) ** 2) ** (1 / 3)
     return int(np.clip(np.ceil(wanted), 1, WIDEST))
 
@@ -129,6 +130,7 @@ def _impacts(samples: Samples, distance: Array, noise: float) -> Flags:
     step = np.where(samples.joined[:-1], np.abs(np.diff(distance)), 0.0)
     two_before = np.concatenate([[0.0, 0.0], step[:-1]])
     two_after = np.concatenate([step[1:], [0.0, 0.0]])
+    # The impact is between samples: the nearest one may still be a step of the motion away from the wall.
     reachable = np.maximum(two_before, two_after) + SURELY_AWAY * noise
     found = np.zeros(samples.size, bool)
     for piece in samples.pieces:

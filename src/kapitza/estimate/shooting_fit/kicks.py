@@ -113,7 +113,9 @@ def with_states_integrated_out(
     start, k = marginal.start, first.theta.size
     typical = sizes_of(first.theta)
     deviation = np.sqrt(np.clip(np.diag(first.covariance), 0.0, None))
+    # Differences over a standard error of the joint fit, and over 20 % of sizes that enter as logarithms.
     reach = np.concatenate([np.clip(deviation, 1e-6 * typical, 0.1 * typical), np.full(start.size - k, 0.2)])
+    # Noise between 1e-9 of the spread and all of it.
     spread = task.problem.samples.spread[fitter.sensors.channel[marginal.unknown]]
     kick_limits = np.log([[SMALLEST_KICK, LARGEST_KICK]])[: int(sought)].reshape(-1, 2)
     low = np.concatenate([fitter.low, kick_limits[:, 0], np.log(1e-9 * spread)])

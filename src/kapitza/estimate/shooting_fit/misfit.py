@@ -57,11 +57,13 @@ def own_noise(task: MotionTask, found: Found) -> SensorNoise:
         seen = _scatter(task, samples, mine, c)
         bounds += [seen] if np.isfinite(seen) else []
         least = 1e-13 * samples.spread[c]
+        # The smallest of several upper bounds: each may contain motion, none is below the noise.
         deviations[s] = max(min(bounds), least)
     return replace(sensors, deviations=deviations)
 
 
 def _sane(left: Array) -> tuple[float, float]:
+    # Outliers would raise the floor of the spectrum.
     limit = 5.0 * robust_scale(left) or np.inf
     return -limit, limit
 
@@ -106,6 +108,7 @@ def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: Sensor
             # Outliers would hide any band; clipped residuals keep their sign.
             level, white = robust_scale(left / noise) ** 2, np.clip(white, -3.0, 3.0)
         rounding = float(np.sqrt(np.mean(left**2))) <= ROUNDING * samples.spread[c]
+        # Two tests; rounding has structure that is not a misfit.
         chance = min(1.0, 2 * min(near[c], 1.0 if rounding else structure(white)))
         beyond = np.sqrt(max(level - 1.0, 0.0))
         share = beyond * float(np.sqrt(np.mean(noise**2))) / samples.spread[c]
@@ -174,6 +177,7 @@ def _whitened(task: MotionTask, found: Found, size: Array) -> tuple[Array, Array
         linked=nodes.linked,
         slack=slack,
     )
+    # P z: how the states follow fresh noise.
     moved = program.solve_given(np.empty(0)).nodes
     following = np.concatenate([moved[1:], moved[:1]])
     stretched = np.einsum("inm,im->in", part.propagators, moved) - following

@@ -118,12 +118,14 @@ def noise_found(samples: Samples, residual: Array, sensors: SensorNoise, fitted:
     """
     power, count = power_of(samples, residual, sensors.deviations, huber)
     consistent = 1.0 if huber is None else clipped_power(huber)
+    # Degrees of freedom, the fitted numbers charged in proportion to the samples of each sensor.
     free = count * max(1.0 - fitted / max(samples.readings, 1), 1e-6)
     few = ~sensors.known & (free < FEW_DEGREES)
     if few.any():
         # Too few samples for separate estimates: the ratios stay as guessed, and one factor serves all sensors.
         power, free = np.where(few, power[few].sum(), power), np.where(few, free[few].sum(), free)
     variance = power / np.maximum(free, 1.0) / consistent * sensors.deviations**2
+    # Exact data leave residuals of rounding only, and a weight must stay finite.
     least = 1e-13 * samples.spread[sensors.channel]
     return np.where(sensors.known | (count == 0), sensors.deviations, np.sqrt(np.maximum(variance, least**2)))
 

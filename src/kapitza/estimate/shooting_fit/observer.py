@@ -133,6 +133,7 @@ def _refine(
         strength = damping * np.trace(scaled, axis1=1, axis2=2)
         scaled = scaled + (strength[:, None, None] + 1e-300) * np.eye(scale.size)
         step = -scale * np.linalg.solve(scaled, (gradient * scale)[:, :, None])[:, :, 0]
+        # At most twice the size of a state: farther away the linear model is not valid.
         step *= np.minimum(1.0, 2.0 / np.maximum(np.abs(step / scale).max(axis=1), 1e-300))[:, None]
         trial = _misfit(problem, state + step, times, rows, at, weights)
         trial[0][...] += 0.5 * (loose * (state + step - begun) ** 2).sum(axis=1)
@@ -177,6 +178,7 @@ def _chain(starts: Array, ends: Array, cost: Array, windows: _Windows, scale: Ar
             total[window] += total[window - 1].min()
             continue
         apart = difference(ends[window - 1][:, None], starts[window][None], angles)
+        # Dynamic programming (Viterbi): the cheapest path to every guess of this window.
         paths = total[window - 1][:, None] + 0.5 * ((apart / (LINK_ERROR * scale)) ** 2).sum(axis=2)
         origin[window] = np.argmin(paths, axis=0)
         total[window] += paths.min(axis=0)

@@ -52,6 +52,7 @@ def without_outliers(task: MotionTask, found: Found) -> tuple[MotionTask, Found]
     The task lists them; unchanged where there are none.
     """
     every = np.zeros(task.problem.samples.values.shape, bool)
+    # A robust loss weights outliers down already; kicked states follow them.
     if task.settings.robust or task.settings.process_noise:
         return task, found
     for _ in range(ROUNDS):
@@ -93,6 +94,7 @@ def _outliers(task: MotionTask, found: Found) -> Flags:
         rough = residual - np.convolve(np.pad(residual, len(CUBIC) // 2, mode="reflect"), CUBIC, "valid")
         scale, roughness = (float(np.median(np.abs(one))) * MEDIAN_TO_DEVIATION for one in (left, rough))
         far = (np.abs(left) > limit * scale) & (rough * np.sign(left) > ROUGH * roughness)
+        # Beside a sharp event a small error in time looks like an outlier.
         far &= np.abs(left) > 2 * _sharpness(task, sweep.predicted[mine, c], c)
         if scale > 0 and 0 < far.sum() <= MOST * mine.size:
             made[mine[far], c] = True

@@ -65,6 +65,7 @@ class Samples:
         """
         columns = zip(self.values.T, (self.sensor >= 0).T, strict=True)
         own = np.array([spread_of(values[read], self.outliers) for values, read in columns])
+        # A constant channel has no spread to divide by.
         return np.where(own > 0, own, own.max(initial=0.0) or 1.0)
 
     @cached_property
@@ -112,6 +113,7 @@ def gather(
     for number, (record, own) in enumerate(records):
         setting = model.with_values(**own) if own else model
         within = _within(record, max_gap, bridge)
+        # Samples without a neighbour on either side belong to no motion.
         keep = within | np.concatenate([[False], within[:-1]])
         count = int(keep.sum())
         read = np.array([channel in record.channels for channel in observation.channels])

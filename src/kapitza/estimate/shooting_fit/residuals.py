@@ -61,6 +61,7 @@ def whiteness_by_channel(samples: Samples, solution: MotionSolution, sensors: Se
     Residuals count in standard deviations of their sensors: otherwise the noisiest record would decide alone.
     """
     n = solution.states.shape[1]
+    # Fitted numbers per channel, which correlate its residuals.
     fitted = (n * len(samples.pieces) + solution.theta.size) / samples.values.shape[1]
     result = []
     deviations = samples.at_readings(sensors.deviations)

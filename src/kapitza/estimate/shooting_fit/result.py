@@ -75,6 +75,7 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
         level = float((weighted**2).sum()) / left
         widened = widening_of(task, found, closing, misfit, level, freedom)
     if widened is not None:
+        # Residuals of a wrong model are larger than the noise of the sensors, which alone is stated here.
         ratio = own.deviations / sensors.deviations
         alone = NoiseAlone(covariance * float(np.clip(np.sqrt(np.mean(ratio**2)), 0.0, 1.0)) ** 2, freedom)
         covariance, freedom = widened.of(covariance), widened.freedom
@@ -90,6 +91,7 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
     leverage = () if closing is None else leverage_of(task, found, closing, stated)
     prediction = predict(task, found, own)
     warnings = warnings_of(task, found, misfit, identifiability, covariance)
+    # A large misfit is reported already and explains the disagreement.
     if widened is not None and (misfit is None or not misfit.misses):
         warnings += widened.warnings()
     if task.settings.hold_back > 0 and prediction is None and converged:
@@ -200,6 +202,7 @@ def _sizes(solution: MotionSolution) -> Array:
     Its value, or what the data could resolve if the others were known.
     """
     power = np.diag(solution.information)
+    # A parameter near zero is measured in units of its own standard error.
     resolved = np.where(power > 0, 1 / np.sqrt(np.where(power > 0, power, 1.0)), 0.0)
     size = np.maximum(np.abs(solution.theta), resolved)
     return np.where(size > 0, size, 1.0) * np.where(solution.theta < 0, -1.0, 1.0)

@@ -83,6 +83,7 @@ def search(task: MotionTask) -> Found:
         here = (not reached, misfit(samples, found.solution))
         if best is None or here < distance:
             best, distance = found, here
+        # Unmeasured states admit several minima; with all states measured the first one that follows is taken.
         if not distance[0] and (number >= MOST_DOUBTS or not _may_be_false(task, best)):
             return replace(best, rivals=rivals_of(best, settled))
     assert best is not None
@@ -105,6 +106,7 @@ def single_fit(task: MotionTask, reached: Array) -> Found | None:
                 continue
             fitter = fitter_for(task, task.settings.softness)
             found = finish(task, fitter, fitter.go_on(motion.theta, motion.at(nodes), nodes, None))
+            # Multiple shooting may leave the minimum again where the model is wrong: the single motion is kept then.
             if not follows(samples, found.solution, found.sensors):
                 found = _at_minimum(task, motion.theta, motion.at(nodes), nodes)
             better = best is None or misfit(samples, found.solution) < misfit(samples, best.solution)
@@ -133,6 +135,7 @@ def rivals_of(best: Found, settled: Sequence[Array]) -> tuple[Array, ...]:
     By more than its errors and more than rounding.
     """
     theta = best.solution.theta
+    # Exact data have standard errors of zero, so a relative difference counts as well.
     apart = APART * np.sqrt(np.clip(np.diag(best.solution.covariance), 0.0, None)) + 1e-3 * np.abs(theta)
     return tuple(other for other in settled if (np.abs(other - theta) > apart).any())
 
@@ -211,6 +214,7 @@ def fitter_for(task: MotionTask, softness: float) -> Fitter:
     settings = SolverSettings(
         softness=softness, tolerance=method.tolerance, max_iterations=method.max_iterations, spacing=method.spacing,
         huber=HUBER if method.robust else None, process_noise=first_kicks(task),
+        # A robust loss and kicks estimate the noise in their own way.
         learn_noise=not (task.sensors.all_known or method.robust or method.process_noise),
     )  # fmt: skip
     return Fitter(task.problem, settings, task.scale, task.sensors, *task.request.bounds)
@@ -222,6 +226,7 @@ def _solve(task: MotionTask, softness: float) -> Found:
     if task.problem.samples.size > 2 * first_width(task):
         theta, softness, spacing = _first_window(task, fitter, theta)
     solution = fitter.solve(theta, task.states, softness=softness, spacing=spacing)
+    # Sparse nodes failed: dense ones are slower and more robust.
     if spacing is not None and solution.status is not Status.CONVERGED:
         solution = fitter.solve(theta, task.states, softness=softness)
     return finish(task, fitter, solution)
@@ -249,6 +254,7 @@ def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Mo
     From the residuals, until the ratios between sensors no longer change.
     """
     method, unknown, priors = task.settings, ~task.sensors.known, fitter.problem.priors.weight
+    # Otherwise a common factor of the unknown noises would change their weight against something known.
     plain = not (method.robust or method.process_noise or task.sensors.known.any() or priors.any())
     for _ in range(8 if unknown.any() else 0):
         if solution.status is not Status.CONVERGED:

@@ -45,6 +45,7 @@ def curved_parameters(task: MotionTask, found: Found, closing: ClosingSweep) -> 
     if not usable.any():
         return bent
     for j in np.flatnonzero(usable & _moves(task, found, closing)):
+        # Along this line the other parameters follow parameter j as in the profile of a quadratic.
         direction = solution.covariance[:, j] / spread[j]
         loose = (FAR * np.abs(direction) > LOOSE * sizes_of(solution.theta)).any()
         for far in (FAR, FARTHER) if loose else (FAR,):
@@ -65,6 +66,7 @@ def _moves(task: MotionTask, found: Found, closing: ClosingSweep) -> Flags:
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = FAR * solution.covariance / np.sqrt(np.diag(solution.covariance))
     nodes = np.abs(closing.program.response[..., :k] @ steps) / task.scale[:, None]
+    # The change of a state grows over its interval by the tangent.
     growth = np.maximum(1.0, np.linalg.norm(closing.part.propagators, axis=(1, 2)))
     states = (nodes.max(axis=1) * growth[:, None]).max(axis=0)
     parameters = (np.abs(steps) / sizes_of(solution.theta)[:, None]).max(axis=0)

@@ -118,6 +118,7 @@ class _Problem:
         try:
             path = self.path(unknowns)
         except FlowError:
+            # Finite, so that the solver rejects the step instead of failing.
             return np.full(samples.values.size, FAR)
         vectors = self.task.problem.parameters(unknowns[: len(self.task.names)], np.arange(samples.size))
         value = self.task.observation.value(path, samples.time, vectors)

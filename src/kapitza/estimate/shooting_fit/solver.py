@@ -183,6 +183,7 @@ class Fitter:
 
     def _iterate(self, now: Iterate, level: float, thin: bool) -> MotionSolution:
         typical = sizes_of(now.theta)
+        # A parameter that starts at zero has no size to compare with.
         farthest = np.where(now.theta != 0, RUNAWAY * typical, np.inf)
         status, trouble, creeping = Status.ITERATION_LIMIT, 0, 0
         information = covariance = np.zeros((now.theta.size, now.theta.size))
@@ -211,6 +212,7 @@ class Fitter:
             moved = float((np.abs(fraction * step.parameters) / typical).max(initial=0.0))
             shifted = float((np.abs(fraction * step.nodes) / self.scale).max())
             now = self._reweigh(reached, level)
+            # Sizes only grow: a parameter that passes zero keeps its scale.
             typical = np.maximum(typical, np.abs(now.theta))
             if (typical > farthest).any():
                 status = Status.DIVERGED
@@ -289,6 +291,7 @@ class Fitter:
             if abs(before - value) <= steady + 1e-12 * abs(value):
                 return value, now, program
             fraction, reached = self._advance(now, program.solve_given(np.zeros_like(theta)), slack, typical, 1.0)
+            # Soft links have a cost that must fall; tiny fractions of a step mean that it does not.
             if reached is None or (slack is not None and fraction < 1e-2):
                 break
             now = reached
@@ -421,6 +424,7 @@ class Fitter:
         """
         known = now.theta != 0
         rigid = slack is None or not slack.all()
+        # No parameter changes by more than its limit in one step.
         fraction = largest / max(float((np.abs(step.parameters) / limit)[known].max(initial=0.0)), 1.0)
         before = self._cost(now.sweep, slack)
         for _ in range(12):
@@ -440,6 +444,7 @@ class Fitter:
         """Return the samples per interval at the end."""
         if self.settings.spacing is not None:
             return self.settings.spacing
+        # Kicks act at every sample, and few nodes cost nothing.
         if self.settings.process_noise is not None or now.nodes.size < 50:
             return 1
         some = np.flatnonzero(now.nodes.linked)

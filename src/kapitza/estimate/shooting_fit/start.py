@@ -49,6 +49,7 @@ def states_from_data(model: Model, samples: Samples, observation: Observation) -
             at_rest = observation.value(np.zeros((samples.size, n)), samples.time, samples.parameters)
         values = values - np.where(linear & np.isfinite(at_rest), at_rest, 0.0)
     read = samples.sensor >= 0
+    # Samples with the same set of channels are inverted together; the set is coded as a bit mask.
     pattern = np.zeros(samples.size, np.intp) if samples.complete else read @ (1 << np.arange(read.shape[1]))
     for kind in np.unique(pattern):
         rows = np.flatnonzero(pattern == kind)
@@ -56,6 +57,7 @@ def states_from_data(model: Model, samples: Samples, observation: Observation) -
         if not used.size:
             continue
         inverse = np.linalg.pinv(gains[used])
+        # Diagonal of the resolution matrix: 1 for states that these channels determine.
         seen = np.isclose((inverse @ gains[used]).diagonal(), 1.0)
         found = values[np.ix_(rows, used)] @ inverse.T
         states[np.ix_(rows, np.flatnonzero(seen))] = found[:, seen]
@@ -221,6 +223,7 @@ def sizes(model: Model, samples: Samples, states: Array, known: Flags) -> Array:
     some = np.asarray(known.any(axis=0))
     for i, angle in enumerate(model.angles):
         if angle and some[i]:
+            # A rotating angle spreads over many turns, which is not a size.
             spread[i] = min(max(spread[i], 1e-3), np.pi)
     largest = spread[some].max(initial=0.0) or float(samples.values.std()) or 1.0
     guessed = ~some & (states.std(axis=0) > 1e-6 * largest)

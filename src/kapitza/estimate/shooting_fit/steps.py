@@ -92,6 +92,7 @@ def with_step_sizes(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
     joint = _joint(task, found)
     if joint is None:
         return task, found
+    # Marginal covariance: sizes of steps are unknowns beside the parameters.
     covariance = found.solution.covariance + joint.response @ np.linalg.solve(joint.own, joint.response.T)
     errors = np.sqrt(np.diag(np.linalg.inv(joint.own)))
     steps = tuple(replace(step, error=float(e)) for step, e in zip(task.steps, errors, strict=True))
@@ -232,11 +233,13 @@ def _jumps(residual: Array, joined: Flags) -> Array:
     behind = np.correlate(residual, line, "valid")
     count = residual.size - 2 * WIDTH + 1
     at: Indices = np.arange(WIDTH, WIDTH + count)
+    # Lines from both sides, extrapolated to the middle between two samples.
     jump = ahead[at] - behind[at - WIDTH]
     scale = float(np.median(np.abs(jump))) * MEDIAN_TO_DEVIATION
     gap = residual[at] - residual[at - 1]
     large = np.abs(jump)
     whole = np.lib.stride_tricks.sliding_window_view(joined, 2 * WIDTH - 1).all(axis=1)
+    # A smooth misfit has J without a jump between neighbours, a spike has the jump without J.
     good = (large > LEAST * scale) & (np.abs(gap - jump) < AGREE * large) & whole
     # Only the largest in its neighbourhood counts, among those that agree with the difference of the two samples.
     height = np.where(good, large, 0.0)

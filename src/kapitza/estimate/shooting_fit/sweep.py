@@ -178,6 +178,7 @@ def sweep(
     for length in np.unique(nodes.length):
         group = np.flatnonzero(nodes.length == length)
         size = max(FEWEST_TOGETHER, LARGEST_CHUNK // (max(int(length), 1) * n * (n + k)))
+        # Full batches of the integrator.
         size -= size % FEWEST_TOGETHER
         for first in range(0, group.size, size):
             under_way.add(group[first : first + size], int(length))
@@ -187,6 +188,7 @@ def sweep(
         record = problem.samples.record[nodes.index[first_nodes]]
         gap = difference(states[first_nodes], problem.held_state[record], problem.angles)
         weight = problem.held_weight[record]
+        # Known first states enter as priors of the first nodes.
         result.hessian[first_nodes] += weight[:, :, None] * np.eye(states.shape[1])
         result.gradient[first_nodes] += weight * gap
         cost += 0.5 * float((weight * gap**2).sum())
@@ -228,6 +230,7 @@ class _Sweeping:
                 reached, tangents = run[:, :-1], (by_state[:, :-1], by_theta[:, :-1])
         flat = at.ravel()
         reached = reached.reshape(-1, n)
+        # Nodes at every sample, the usual start: no tangent enters the samples, which saves most of the products.
         if tangents is None and observation.matrix is not None and self.beside is None:
             self._add_at_nodes(observation.matrix, reached, flat, group)
             return

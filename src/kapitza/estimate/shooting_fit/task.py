@@ -157,6 +157,7 @@ def _held(
     for state in each:
         check_initial(model, state)
     state = np.array([[own.get(name, 0.0) for name in model.states] for own in each])
+    # A deviation of 1e-8 of the size: a constraint in practice.
     weight = np.array([[1e16 if name in own else 0.0 for name in model.states] for own in each]) / scale**2
     return {"held_state": state, "held_weight": weight}
 

@@ -32,6 +32,7 @@ def best_window(fitter: Fitter, theta: Array, states: Array, width: int, seen: b
     samples = fitter.problem.samples
     starts = np.arange(0, samples.size - width + 1, max(1, width // 2))
     moves = fitter.problem.observation.residual(samples.values[1:].copy(), samples.values[:-1]) / samples.spread
+    # Length of the path of the channels, in spreads: cheap, and large where the motion is.
     path = np.concatenate([[0.0], np.cumsum(np.abs(moves).sum(axis=1) * samples.joined[:-1])])
     busiest = starts[np.argsort(path[starts] - path[starts + width - 1], kind="stable")]
     if not seen or not theta.size:

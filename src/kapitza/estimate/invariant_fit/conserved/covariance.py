@@ -26,6 +26,7 @@ def long_run(rows: Array, run: NDArray[np.intp], reach: int) -> Array:
     for lag in range(1, 2 * reach + 1 if reach else 1):
         together = run[lag:] == run[:-lag]
         product = (rows[:, lag:] * together) @ rows[:, :-lag].T
+        # Bartlett's weights keep the matrix positive semidefinite.
         total += (1 - lag / (2 * reach + 1)) * (product + product.T)
     return total
 
@@ -70,4 +71,5 @@ def leverage_left(leverage: Array, count: int) -> Array:
 
     Residuals are divided by it (HC3), because a point that pulls the fit hides its own error.
     """
+    # 1/count is the leverage of the level, which is fitted too.
     return np.clip(1.0 - leverage - 1.0 / count, 0.1, 1.0)

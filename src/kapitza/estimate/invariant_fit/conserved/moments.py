@@ -161,6 +161,7 @@ def second_moments(table: FeatureTable, points: Points, theta: Array, weights: A
         w = weights[part]
         terms = table.evaluate(points.values[:, part], points.variance[:, part], theta)
         centred = terms.value - mean[:, points.level[part]]
+        # Sequential QR: S0 itself would square the condition number, and the data need not fit into memory.
         root = triangle(np.vstack([root, (np.sqrt(w) * centred).T]))
         if table.order >= 1:
             noise += _first_order(terms, centred, points.variance[:, part], w)

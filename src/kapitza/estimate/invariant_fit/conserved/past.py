@@ -95,6 +95,7 @@ class PastTest:
         widths: Sequence[int] = WIDTHS[0],
         backwards: bool = False,
     ):
+        # A residual that follows the motion is also predictable from later samples.
         if backwards:
             points = points.take(np.arange(points.count)[::-1])
         names = [*points.variables, *(s.name for s in noise_symbols(points.variables))]
@@ -114,6 +115,7 @@ class PastTest:
         self.instruments = np.zeros((self.count, 0))
         if self.count > means.shape[1]:
             left, values, _ = np.linalg.svd(means, full_matrices=False)  # any sign: as a space
+            # Orthonormal instruments; dependent functions of the past are dropped.
             self.instruments = left[:, values > 1e-8 * values[0]] * np.sqrt(self.count)
 
     def able(self, terms: int) -> bool:
@@ -121,6 +123,7 @@ class PastTest:
 
         For combinations of so many terms.
         """
+        # More instruments than coefficients, or nothing is left to test.
         return self.instruments.shape[1] > terms + terms // 4
 
     def least_predictable(self, support: NDArray[np.intp], vectors: Array) -> Array:
@@ -203,6 +206,7 @@ def predicted_share(
             test = PastTest(terms, points, past, widths, backwards)
             if test.able(len(terms)):
                 _, _, statistic, dof = test.fit(support, coefficients)
+                # Bonferroni's correction for the five tests.
                 least = min(least, TESTS * float(chi2.sf(statistic, dof)))
                 largest = max(largest, (statistic - dof) / test.count)
     statistic = drift_statistic(terms, coefficients, points)

@@ -248,6 +248,7 @@ def _shown_noise(record: Record) -> dict[str, tuple[float, float]] | None:
         seen = (found.level > LEAST_SHOWN * spread) & (found.level < MOST_SHOWN * spread)
     if not seen.all():
         return None
+    # A variance with ν degrees of freedom has the relative deviation √(2/ν).
     pairs = zip(found.level.tolist(), np.sqrt(2.0 / found.freedom).tolist(), strict=True)
     return dict(zip(record.channels, pairs, strict=True))
 
@@ -292,6 +293,7 @@ def _piece(
         if record.angles[record.channels.index(name)]:
             series = unwrap(series)
         found[name] = rates_of(times, series, deviations[name] ** 2, momenta)
+    # All channels are cut to the samples that the widest stencil reaches.
     reach = max(r.reach for r in found.values())
     inside = slice(reach, times.size - reach)
     size = max(0, times.size - 2 * reach)

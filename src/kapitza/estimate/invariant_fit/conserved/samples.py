@@ -108,6 +108,7 @@ def _dense_noise(records: Sequence[Record]) -> Array | None:
             spread = max(spread, float(np.std(series)))
             pieces = [unwrap(series[p]) if record.angles[j] else series[p] for p in record.segments()]
             guesses += [estimated_noise(p) for p in pieces if p.size >= 40]
+        # Less is rounding; more may be motion that is sampled too coarsely.
         if not guesses or not 1e-9 * spread < np.median(guesses) < 0.03 * spread:
             return None
         result.append(float(np.median(guesses)))

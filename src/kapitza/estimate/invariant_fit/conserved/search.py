@@ -224,6 +224,7 @@ class _Search:
         basis = np.zeros((columns.shape[0], 0))
         for k, column in enumerate(columns.T):
             rest = column - basis @ (basis.T @ column)
+            # Orthogonalised twice: once leaves rounding along the basis.
             rest -= basis @ (basis.T @ rest)
             if np.linalg.norm(rest) > 1e-8:
                 basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
@@ -246,6 +247,7 @@ class _Search:
 
         λ ascending; the vectors are in units of the terms' spread.
         """
+        # Whitened by the noise, the singular values are ratios of variation to noise.
         noise = triangle(self.noise_root[:, chosen])
         whitened = np.linalg.solve(noise.T, self.root[:, chosen].T).T
         _, values, right = singular_vectors(whitened)
@@ -422,6 +424,7 @@ class _Search:
             basis.append(other / np.maximum(np.linalg.norm(other, axis=0), 1e-300))
         for unit in basis:
             rest -= unit * np.sum(unit * rest, axis=0)
+        # Noise tilts gradients, so that multiples of a found invariant are not exactly parallel.
         share = np.clip(INDEPENDENT * self.relative_noise**2, 1e-6, 0.2)
         return float(np.sum(rest**2)) > share * float(np.sum(gradient**2))
 
@@ -435,6 +438,7 @@ class _Search:
             share = np.abs(coefficients) * self.spread[support]
             doubt = np.abs(coefficients) / np.maximum(errors, 1e-300)
             doubt[share < 1e-7 * share.max()] = 0.0
+            # The leading term is fixed at 1 and cannot be dropped.
             doubt[errors == 0] = np.inf
             weakest = int(np.argmin(doubt))
             if doubt[weakest] > SIGNIFICANT:
@@ -483,6 +487,7 @@ class _Search:
         To first order in full, where the noise is known.
         """
         lead = int(np.flatnonzero(coefficients == 1.0)[0])
+        # Powers of two scale the coefficients without rounding.
         units = 2.0 ** np.round(np.log2(self.spread[support[lead]] / self.spread[support]))
         start = np.delete(coefficients / units, lead)
         form = library_form([self.library[k] for k in support], self.train.variables, lead, units)

@@ -84,6 +84,7 @@ def difference_rates(times: Array, values: Array, accuracy: int) -> Rates:
     _require(times, 2 * half + 3)
     rate, weights = local_polynomial(times, values, half, 2 * half, 1)
     finer, _ = local_polynomial(times, values, half + 1, 2 * half + 2, 1)
+    # The next order of accuracy estimates the truncation error.
     truncation = _widened((rate[1:-1] - finer) ** 2)
     inside = slice(half, times.size - half)
     ones = np.ones(rate.size)

@@ -187,6 +187,7 @@ def linear_starts(problem: VarianceProblem, theta: Array, bounds: Bounds) -> lis
         relaxed[~held] = -np.linalg.lstsq(moment.root[:, ~held], target, rcond=None)[0]
     else:
         relaxed = singular_vectors(moment.root)[2][-1]
+        # A singular vector has no sign: that of the present coefficients is taken.
         relaxed *= np.sign(relaxed @ c) or 1.0
         relaxed *= np.linalg.norm(c)
     size = np.maximum(np.abs(relaxed), 1e-3 * np.abs(relaxed).max())
@@ -236,6 +237,7 @@ def minimise_corrected(problem: VarianceProblem, start: Array, bounds: Bounds) -
         # At a bound such as omega = 0 a parameter that enters squared has no effect: it stays there.
         metric = metric + np.diag(np.where(size > 1e-24 * size.max(), 0.0, size.max()))
         lowest = eigh(hessian, metric, eigvals_only=True, subset_by_index=[0, 0])[0]
+        # S(τ) is indefinite away from the minimum: the ridge makes the step a descent direction.
         ridge = max(shift, 1e-6 - lowest if lowest <= 1e-6 else 0.0)
         move = -np.linalg.solve(hessian + ridge * metric, gradient)
         trial = bounds.clip(theta + move)
