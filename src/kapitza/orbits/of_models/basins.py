@@ -241,7 +241,7 @@ class _Returns:
             return self._steps.advance(states, count, self._vectors(len(states)))
 
     def visited(self, states: Array, count: int) -> Array:
-        """Return states and next returns, (1 + count, B, n)."""
+        """Return visited states, shape (count+1, B, n)."""
         if self._flow is not None:
             return self._flow.strobe_many(states, count).states
         found = [states]
