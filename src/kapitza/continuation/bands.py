@@ -62,6 +62,7 @@ def with_bands(branch: Branch, estimate: object, level: float = LEVEL) -> Branch
     if not isinstance(estimate, Posterior) or estimate.covariance is None:
         raise KapitzaError(f"posterior takes an Estimate, as identify gives it, not {type(estimate).__name__}.")
     names, covariance = _posterior(branch, estimate, estimate.covariance)
+    # Student's quantile: the noise of the fit may be estimated from few samples.
     factor = quantile(0.5 + level / 2, estimate.dof)
     marked = tuple(_with_interval(b, names, covariance, factor) for b in branch.bifurcations)
     deviations = point_deviations(branch, names, covariance) if branch.subject == "orbit" else None
@@ -82,6 +83,7 @@ def _posterior(branch: Branch, estimate: Posterior, covariance: Array) -> tuple[
             f"The fit does not estimate the other parameters of the model, only {', '.join(estimate.names)}."
         )
     here = branch.model.values
+    # Derivatives hold at the branch only, so it must have been followed at the estimate.
     wrong = [n for n in (estimate.names[i] for i in kept) if not np.isclose(here[n], estimate.values[n], rtol=1e-6)]
     if wrong:
         raise KapitzaError(

@@ -144,6 +144,7 @@ class Branch:
             # The double multiplier 1 of orbits in families splits by the root of its error: it is left out.
             rest = np.delete(row, np.argsort(np.abs(row - 1), kind="stable")[:2])
             return "stable" if np.abs(rest).max(initial=0.0) < 1 + ON_CIRCLE else "unstable"
+        # The trivial multiplier of an autonomous orbit is 1 and does not decide.
         rest = np.delete(row, np.argmin(np.abs(row - 1))) if self.autonomous and row.size > 1 else row
         largest = float(np.abs(rest).max())
         # Doubles do not decide on which side of the circle such a multiplier is.
@@ -276,6 +277,7 @@ class Branch:
                 at = field.derivatives(x[i : i + 1], times[i : i + 1], vectors[i])
                 bend = float(at.by_state[0, column] @ at.rates[0] + at.by_time[0, column])
                 steps[i] = -at.rates[0, column] / bend if bend else 0.0
+            # A Newton step must not leave the two intervals beside the extreme sample.
             steps = np.clip(moved + steps, 0.0, 2 * reach) - moved
             if np.abs(steps).max(initial=0.0) <= 1e-12 * reach.max(initial=0.0):
                 break
@@ -296,6 +298,7 @@ class Branch:
         flow, count = Flow(self.model), len(self)
         grid = np.arange(samples) / samples
         vectors = np.array([self.vector(i) for i in range(count)])
+        # One run from the start serves while growth over the orbit is small.
         single = self.counts.size == 0 or (self.counts == 1).all()
         if single and not self.model.impacts and not self.sequences:
             times = np.multiply.outer(self.periods, grid)

@@ -233,6 +233,7 @@ def judged_on_curve(at: CurvePoint, kind: Kind, node: Node, first: Node, last: N
         return None
     size = 1.0 if family.of_orbits else family.rate
     distance = _distance(values / size, [target / size for target in targets])
+    # A zero of the test far from the defining spectrum is another point, or a pole.
     if distance > 1e2 * (ON_PLACE if family.of_orbits else ON_AXIS):
         return None
     if kind is Kind.CUSP:

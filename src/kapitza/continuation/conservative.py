@@ -183,6 +183,7 @@ class BackbonePoint(DensePoint, PlainPoint):
         order = np.argsort(np.abs(multipliers - target), kind="stable")
         # Two at 1 are the trivial ones, whose directions are the flow and the family itself.
         index = int(order[2]) if kind is Kind.BRANCH_POINT else int(order[0])
+        # The map of a conservative system keeps volume: its determinant is 1.
         defect = float(np.abs(np.abs(np.linalg.det(matrix)) - 1))
         verified = distance <= max(10 * defect, NEAR_PAIR)
         orbit = self.inner.orbit(node.z)
@@ -352,6 +353,7 @@ def _first_trace(
     family = BackboneFamily(inner, point, rates / np.linalg.norm(rates))
     z = np.concatenate([point, [0.0, omega]])
     row = np.zeros(z.size)
+    # The amplitude along the mode is held, so that Newton does not fall back to rest.
     row[: sizes.size] = shape / sizes**2
     outcome = corrected_at(family, z, row[None], np.array([float(row @ z)]), 1e-11)
     if outcome.point is None:
@@ -384,6 +386,7 @@ def other_vibration(model: Model, point: Bifurcation, limits: Bounds, amplitude:
     # Steps have no length along the damping, which stays zero: it is left out of the null vectors too.
     kept = np.flatnonzero(family.metric > 0)
     plane = singular_vectors(family.linearise(z).jacobian[:, kept] * family.scale[kept])[2][-2:]
+    # Components of the known tangent in the plane of the two null vectors.
     shares = plane @ (point.tangent[kept] / family.scale[kept])
     across = np.array([-shares[1], shares[0]]) @ plane
     across /= np.linalg.norm(across)

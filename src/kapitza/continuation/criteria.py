@@ -79,6 +79,7 @@ def several_real(
         return []
     least = [REAL * _size(r.multipliers, target) for r in (before, after)]
     beyond = [int((r > low).sum()) for r, low in zip(real, least, strict=True)]
+    # A single value that crosses changes the sign of the product, and is found by it.
     if abs(beyond[0] - beyond[1]) < 2:
         return []
     return [(kind, _beyond_target(rank, target), rank) for rank in range(min(beyond), max(beyond))]

@@ -138,6 +138,7 @@ class CurveFamily:
         size, width = a.shape[0], self.b.shape[1]
         bordered = np.zeros((size + width, size + width))
         bordered[:size, :size], bordered[:size, size:], bordered[size:, :size] = a, self.b, self.c.T
+        # The right-hand side [0; 1] normalises the null vectors by the borders.
         right = np.zeros((size + width, width))
         right[size:] = np.eye(width)
         v = np.asarray(np.linalg.solve(bordered, right[:, 0]), float)
@@ -238,6 +239,7 @@ class CurvePoint(DensePoint, PlainPoint):
         renewed = self.inner.renewed(own)
         if renewed is not None:
             family, point = replace(family, inner=renewed[0]), renewed[1]
+        # Borders near the null vectors keep the bordered matrix well conditioned.
         family = family.with_borders(self.inner, square)
         return family, replace(self, family=family, inner=point)
 

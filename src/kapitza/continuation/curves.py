@@ -152,6 +152,7 @@ class CurveEnds:
         start, before = trace.start, trace.nodes[-2]
         chord, gap = node.z - before.z, start.z - before.z
         length = float((chord * start.metric) @ chord)
+        # The start projected on the last step: between 0 and 1 it was passed.
         share = float((gap * start.metric) @ chord) / length
         aside = gap - share * chord
         if not (0 < share <= 1 and float((aside * start.metric) @ aside) < (PASSING**2) * length):
@@ -239,6 +240,7 @@ def moving_family(bifurcation: Bifurcation, names: tuple[str, ...]) -> tuple[Cur
     base = nodes.size - len(finer.free)
     start = np.concatenate([nodes[:base], [square] if family.pair else [], nodes[base:]])
     # Nodes that one shot reached are as far off as it grew: all but the parameter of the branch is held, and solved.
+    # The other parameters stay at the values of the bifurcation.
     held = np.eye(start.size)[-len(names) :]
     begun = replace(family, inner=finer).with_borders(at, square)
     outcome = corrected_at(begun, start, held, held @ start, 1e-10)

@@ -100,6 +100,7 @@ class Steps:
             run = self.propagate_many(state[None], begin, end, vector, tangents)
             if run.jacobian is not None and run.sensitivity is not None:
                 jacobian = run.jacobian[0] @ jacobian
+                # Chain rule over the steps: d x_{k+1}/dp = f_x dx_k/dp + f_p.
                 sensitivity = run.jacobian[0] @ sensitivity + run.sensitivity[0]
             state = run.state[0]
         return Run(state, jacobian, sensitivity) if tangents else Run(state)

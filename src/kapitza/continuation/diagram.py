@@ -227,6 +227,7 @@ def _retraced(child: Branch, known: Branch) -> bool:
     """
     if child.repeats != known.repeats or len(child) < 3 or child.subject != known.subject:
         return False
+    # The ends of a branch are bifurcations, which belong to other branches too.
     middle = len(child) // 2
     value = child.values[middle, 0]
     column = known.values[:, 0]
@@ -284,6 +285,7 @@ class Deflated:
             for other in known:
                 away = difference(x, other, self.angles) / self.sizes
                 square = float(away @ away) + 1e-300
+                # Derivative of ln Π(1/|x - x_k|² + 1) along the step.
                 pull += float(-2 * (away / self.sizes) @ step / (square * (1 + square)))
             # The deflation may turn or stretch the step without limit.
             factor = 1.0 / (1.0 - pull) if abs(1.0 - pull) > 1e-8 else 1e8

@@ -252,6 +252,7 @@ class DiscretisedPoint(PlainPoint):
         return certified_defect(self, exact)
 
     def _motion(self) -> Array:
+        # Sixteen samples: only the direction and size of the motion are compared.
         grid = np.arange(16) / 16
         rates = self.frame.rates(self.tangents.curve(grid), grid * self.period, self.vector)
         return rates * self.period / (2 * np.pi) / self.frame.sizes

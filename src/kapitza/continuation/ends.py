@@ -169,6 +169,7 @@ def _hopf_near(orbit: Orbit, states: Array, place: int = 0) -> Bifurcation | Non
         return None
     if found is None or found[n] <= 0 or abs(np.sqrt(found[n]) / rate - 1) > NEAR_PERIOD:
         return None
+    # Unknown number n is ω², which is not part of the equilibrium.
     hopf = np.delete(found, n)
     at = resting.linearise(hopf)
     away = (states - hopf[:n]) / sizes
@@ -237,6 +238,7 @@ def endless(nodes: Sequence[Node]) -> Ending | None:
     states, rates = sampled
     speed = np.linalg.norm(rates / sizes, axis=1) * period
     size = float(np.ptp(states / sizes, axis=0).max())
+    # An orbit near a saddle loop is slowest next to the saddle.
     slow = np.flatnonzero((speed < np.roll(speed, 1)) & (speed <= np.roll(speed, -1)) & (speed < 0.1 * speed.max()))
     near = [found for place in slow if (found := _saddle_near(orbit, states, int(place), size)) is not None]
     distinct: list[tuple[Array, Complex]] = []
@@ -285,6 +287,7 @@ def _at_saddles(
     node = nodes[-1]
     family = node.family
     name, value = family.free[0], node.value
+    # The parameter has converged to rounding while the period still grows.
     stopped = moved < 1e-5 * grown
     if len(saddles) > 1:
         text = f"{name} → {value:.8g}, between {len(saddles)} saddles, the period has reached {period:.4g}"
@@ -309,6 +312,7 @@ def _at_saddles(
     # A node of a family that is not sensitive to its parameter shows rounding where its slope should fall on.
     if abs(seen / rate - 1) > NEAR_LAW and not stopped:
         return None
+    # p - p∞ falls as e^{-λT}: the remaining distance is the slope over the rate.
     limit = value + slope / rate
     if abs(limit - value) > AT_LIMIT * family.scale[-1] and not stopped:
         return None

@@ -200,6 +200,7 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         else:
             index = int(np.argmin(np.abs(values)))
             distance, frequency = abs(values[index]), float("nan")
+        # Several zero eigenvalues mean several null directions, as symmetries cause them.
         zeros = int((np.abs(values) < 1e-6 * size).sum())
         defect = 1e-15 * size * values.size
         # A branch point is located through a nearly singular matrix, hence less exactly.
@@ -232,6 +233,7 @@ class EquilibriumPoint(DensePoint, PlainPoint):
         point = node.z[: self.family.size]
         for symmetry in linear_symmetries(self.family.model):
             kept = np.abs((symmetry.matrix @ point - point) / self.family.sizes).max() < 1e-6
+            # The symmetry keeps the equilibrium and reverses the critical direction.
             turned = np.abs(symmetry.matrix @ vector + vector).max() < 1e-4 * np.abs(vector).max()
             if kept and turned:
                 return Kind.PITCHFORK

@@ -34,6 +34,7 @@ def sequence_change(stretch: Stretch, before: Readings, after: Readings) -> list
     Test functions are not compared across it.
     """
     node = stretch.bisected(lambda r: r.sequence, 1e-7)
+    # Stick that begins or ends changes the dimension of the motion; other changes are crossings.
     sticks = [word.count("S") for word in (before.sequence, after.sequence)]
     hits = [word.count("i") for word in (before.sequence, after.sequence)]
     kind = Kind.STICK if (sticks[0] == 0) != (sticks[1] == 0) else Kind.SEQUENCE
@@ -67,6 +68,7 @@ def smallest_gap(orbit: Orbit) -> float:
         distance = field.surface(index, states, begin + grid * period, vector).value
         if index < switches:
             distance = np.abs(distance)
+        # Walls may be written with either sign: the motion is on the positive side.
         elif np.median(distance) < 0:
             distance = -distance
         free = np.ones(GAP_SAMPLES - 1, bool)

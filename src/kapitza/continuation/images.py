@@ -44,6 +44,7 @@ def _copies(start: Orbit) -> list[Array]:
     for symmetry in linear_symmetries(start.frame.model):
         for visit in visits:
             moved = visit
+            # A symmetry may include a shift in time, which the flow supplies.
             if symmetry.shift:
                 moved = flow.propagate(visit, 0.0, symmetry.shift * period, vector, tangents=False).state
             copies.append(symmetry.matrix @ moved)

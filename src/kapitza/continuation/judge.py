@@ -53,6 +53,7 @@ def judged_orbit(
     vector = exact.right[:, index]
     label, half = _label(orbit, kind, vector)
     angle = float(abs(np.angle(value))) if kind is Kind.NEIMARK_SACKER else float("nan")
+    # The whole orbit is the half map twice.
     multipliers = exact.multipliers**2 if half else exact.multipliers
     return Bifurcation(
         kind=label,
@@ -108,6 +109,7 @@ def _critical(kind: Kind, multipliers: Complex, autonomous: bool) -> tuple[int, 
     places = np.arange(multipliers.size)
     if autonomous:
         trivial = int(np.argmin(np.abs(multipliers - 1)))
+        # The trivial multiplier is always 1 and never critical.
         places = np.delete(places, trivial)
     if not places.size:
         return None

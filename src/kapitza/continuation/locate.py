@@ -62,6 +62,7 @@ class Stretch:
         below = max(k for k in self.known if k < s)
         above = min(k for k in self.known if k > s)
         low, high = self.known[below], self.known[above]
+        # The corrector starts from the nearer of the two known points.
         near, there = (low, below) if s - below <= above - s else (high, above)
         guess, _ = between(low, high, self.first.metric, (s - below) / (above - below))
         across = along_tangent(self.first, s, guess)
@@ -116,6 +117,7 @@ class Stretch:
                 if value * above < 0:
                     low, below, high, above = high, above, s, value
                     continue
+                # Anderson-Björck: the kept end is lowered by how much the last step gained.
                 factor = 1 - value / above
                 high, above, below = s, value, below * (factor if factor > 0 else 0.5)
         except _LostError:

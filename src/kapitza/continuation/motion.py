@@ -291,6 +291,7 @@ class ShootingPoint(PlainPoint):
         if frame.size == 2 and frame.autonomous and self.closing is None and several:
             # One multiplier is 1, so the other is the determinant, which no growth takes digits from.
             signs, sizes = np.linalg.slogdet(self.segments)
+            # exp overflows beyond 709.
             total = float(np.clip(sizes.sum(), -700.0, 700.0))
             other = (-1.0) ** int((signs < 0).sum()) * float(np.exp(total))
             return np.array(sorted((1.0, other), key=abs, reverse=True), complex)

@@ -73,6 +73,7 @@ def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple
     if pair is None:
         return float("nan"), 0.0
     left, right = pair
+    # |q| = 1 fixes the size of the coefficient; its sign does not depend on it.
     q = right / np.linalg.norm(right)
     p = left / np.conj(np.vdot(left, q))
     one = np.eye(n)
@@ -84,6 +85,7 @@ def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple
         """
         grid = np.array([-2.0, -1.0, 1.0, 2.0])[:, None] * step * direction
         a, b, c, d = _slopes(family, own, grid)
+        # Five-point formulas: the error is of fourth order in the step.
         first = (a - 8 * b + 8 * c - d) / (12 * step)
         return first, (-a + 16 * b - 30 * matrix + 16 * c - d) / (12 * step**2)
 

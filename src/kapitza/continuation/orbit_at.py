@@ -46,6 +46,7 @@ def _orbit_through(
     problem = Problem(model, repeats, period)
     flow = Flow(model)
     reached, jacobian, events = _around(flow, nodes, np.append(fractions, 1.0) * period)
+    # Stored nodes have wrapped angles.
     continuous, winding = total_winding(nodes, reached, problem.angles)
     gap = np.abs(ShootingEquations(problem, fractions, None, flow).gaps(nodes, reached)).max()
     loop = FlowLoop(problem.flow, fractions, continuous, period, problem.parameters, winding)

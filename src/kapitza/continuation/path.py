@@ -112,6 +112,7 @@ class Cubic:
         before = nodes[-2]
         chord = node.z - before.z
         gap = sqrt(float((chord * node.metric) @ chord))
+        # A cubic extrapolated far beyond its nodes is worse than the tangent.
         if gap * self.reach < length:
             return along_tangent(node, length)
         # Hermite's cubic on [-1, 0] in units of the gap, at u = length/gap.
@@ -119,6 +120,7 @@ class Cubic:
         first, last = before.tangent * gap, node.tangent * gap
         straight = (u * u) * (u + 1) * (first + last - 2 * chord) + u * u * (last - chord) + u * last
         row = node.tangent * node.metric
+        # The cubic is moved into the plane of the corrector, `length` along the tangent.
         straight += (length - float(row @ straight)) * node.tangent
         return Guess(node, node.z + straight, row, float(row @ node.z) + length, length, before, u)
 

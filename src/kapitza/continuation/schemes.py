@@ -86,6 +86,7 @@ class CollocationScheme:
     def metric(self) -> Array:
         weights = 1.0 / self.scale**2
         j, n, m = self.equations.elements, self.frame.size, self.equations.rule.degree
+        # Slopes follow from the nodes and would only add to the length of steps.
         weights[j * n : j * n * (m + 1)] = 0.0
         return weights
 

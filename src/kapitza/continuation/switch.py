@@ -181,6 +181,7 @@ def _new_orbit(model: Model, bifurcation: Bifurcation, free: FreeParameter) -> t
     frame = orbit_frame(model, free, repeats, sizes, period, flow)
     family = ShootingFamily(frame, section=Section(float(repeats or 1), reference=reference))
     vector = _at_section(flow, bifurcation)
+    # Amplitudes are relative to the sizes of the states.
     length = float(np.sqrt(((vector / sizes) ** 2).sum()))
     z = family.pack(point[None], period, np.array([bifurcation.value]))
     ahead = np.zeros(z.size)

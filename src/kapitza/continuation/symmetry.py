@@ -61,6 +61,7 @@ def _linear(
         given = dict(items)
         rows = [given.get(name, symbol(name)) for name in states]
         matrix = sp.Matrix([[sp.diff(row, name) for name in names] for row in rows])
+        # Only a constant linear map can close a half map by a matrix.
         if matrix.free_symbols or sp.Matrix(rows) != matrix * sp.Matrix(names):
             continue
         numbers = np.array(matrix, float)

@@ -301,6 +301,7 @@ class Trace:
         Once, for a family on several nodes: growth may have exceeded what they resolve.
         """
         last = self.nodes[-1]
+        # Closer nodes once per node: a second collapse there has another cause.
         if len(self.nodes) == self._refined:
             return None
         self._refined = len(self.nodes)

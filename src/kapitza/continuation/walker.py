@@ -109,6 +109,7 @@ def assembled(forward: Trace, backward: Trace | None, method: str) -> Branch:
     if backward is not None:
         # Between nodes i and i + 1 of the reversed trace is the gap before place shift - i.
         found += [(max(shift - i - 1, 0), b) for i, b in backward.bifurcations]
+    # Several bifurcations of one step are sorted by their value.
     order = sorted(range(len(found)), key=lambda k: (found[k][0], found[k][1].value))
     first = (backward.end, backward.message) if backward is not None else (End.START, "")
     subject = nodes[0].family.subject(nodes)

@@ -270,6 +270,7 @@ def _orbit(
         for j, (order_j, name_j) in enumerate((o, n) for o in (0, 1) for n in names):
             if name_i != name_j:
                 continue
+            # Value and rate of one channel come from the same coefficients, so their errors are correlated.
             known = _coefficient_covariance(point, name_i)
             first, second = (_reading_rows(found, name_i, sections, o) for o in (order_i, order_j))
             covariance[i :: len(states), j :: len(states)] = first @ known @ second.T

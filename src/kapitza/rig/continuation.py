@@ -119,6 +119,7 @@ class _Walk:
         # The number of modes may have grown before the limit was met.
         last, z = self.fitted(self.points[-1].z), self.fitted(z)
         share = (bound - last[-1]) / (z[-1] - last[-1]) if z[-1] != last[-1] else 1.0
+        # The step is shortened to the bound, where the parameter is then held.
         z = last + min(max(share, 0.0), 1.0) * (z - last)
         z[-1], row = bound, np.append(np.zeros(z.size - 1), 1.0)
         length = float(np.sqrt(np.sum(((z - last) / self.family.scale) ** 2)))
@@ -177,6 +178,7 @@ class _Walk:
             raise TooFewModesError(text + f" Take more modes (most_modes is {experiment.most_modes}).")
         before = experiment.modes
         experiment.modes = min(before + 2, experiment.most_modes)
+        # Variances are stored per coefficient, whose number has changed.
         experiment.noise.variance = None
         self.jacobian = self.family.extended(self.fitted(self.points[-1].z), self.jacobian, before)
         self.failures = 0

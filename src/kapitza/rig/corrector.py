@@ -102,6 +102,7 @@ def solved(
         found = family.residual(result.x)
         noise = in_deviations(found)
         if not result.status.ok and noise < 2 * stepping.noise_level:
+            # A residual just above the level may be noise: a longer mean decides.
             found = family.residual(result.x, again=True)
             noise = in_deviations(found)
     except (RigUnsettledError, RigBeyondError, np.linalg.LinAlgError) as problem:
@@ -139,6 +140,7 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
     experiment = family.experiment
     efforts = [0.0]
     for k, part in enumerate(experiment.tracked):
+        # Control is an acceleration: it is compared with that of the motion itself.
         own = found.series(part.feedback).with_modes(experiment.modes).derivative(2).rms
         efforts.append(float(found.effort[k]) / max(own, 1e-300))
     square = outcome.jacobian[:, :-1] * family.scale[:-1]

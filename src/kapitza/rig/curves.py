@@ -82,6 +82,7 @@ def doubling_curve(
     try:
         for value in values:
             spent = experiment.measurements
+            # The next point begins with the larger amplitude, so that motion is passed on.
             start = _extrapolated(passed, second, float(value)) if passed else doubling
             try:
                 large, outcome = doubling_at_amplitude(

@@ -67,6 +67,7 @@ class Compensation:
         count = self.order + 1 if self.points is None else self.points
         spacing = delay if self.spacing is None else self.spacing
         ages = np.arange(count) * spacing / delay
+        # Ages in units of the delay: the prediction is one unit ahead.
         powers = np.vander(-ages, self.order + 1, increasing=True)
         target = np.ones(self.order + 1)  # the polynomial one delay ahead
         return np.linalg.pinv(powers).T @ target, spacing

@@ -44,6 +44,7 @@ class _RestState(MeasuredSystem):
         even = [0] + [
             2 * k - 1 + j for k in range(1, experiment.modes + 1) if k % experiment.repeats == 0 for j in (0, 1)
         ]
+        # The rest state has the period of the drive: only every `repeats`-th mode is free.
         self.free = np.array([first + i for i in even])
 
     @property
@@ -143,6 +144,7 @@ def _columns(
         pair = []
         for sign in (1.0, -1.0):
             moved = rest.copy()
+            # Central differences cancel the quadratic part of the response.
             moved[place] += sign * size
             pair.append(experiment.measure(moved, values))
         matrix[:, column] = (pair[0].value[rows] - pair[1].value[rows]) / (2 * size)
@@ -292,6 +294,7 @@ class _Search:
         values = {**self.experiment.values, self.parameter: value}
         assert self.higher is not None
         large = subharmonic_response(self.experiment, values, rest, 2 * self.perturbation, self.higher)
+        # Error a h² at size h: (4 G(h) - G(2h))/3 is free of it.
         matrix = small.matrix - (large.matrix - small.matrix) / 3
         return _response(matrix, (16 * small.variance + large.variance) / 9)
 

@@ -281,6 +281,7 @@ class Experiment:
         for part in self.tracked:
             channel = found.outputs.index(part.feedback)
             error = found.coefficients[channel].copy()
+            # Modes beyond the demand have no demand to subtract.
             error[:count] -= demands[part.name].coefficients
             deviation = np.hypot(found.deviations[channel], self.resolution * self._scales[part.name])
             value.append(error[:count])
@@ -330,6 +331,7 @@ class Experiment:
         count, worst = 2 * self.extra, 0.0
         for k, scale in enumerate(self.blocks()):
             part, noise = (rows[k * count : (k + 1) * count] for rows in (found.beyond, found.beyond_deviation))
+            # Within three deviations the modes beyond are noise.
             if np.sqrt(np.mean((part / noise) ** 2)) <= 3.0:
                 continue
             if k == len(self.tracked):

@@ -186,6 +186,7 @@ class _Record:
         self.step = experiment.rig.sample_time
         # Modes may have been added after this point was found.
         self.own = experiment.demands(resized(point.z, experiment)[:-1], {**experiment.values})
+        # 45 rad/s on the HYBRID rig, where the measurement was tested.
         self.highest = settings.highest or 7.0 * self.base
         self.window = settings.window or 0.155 * 2 * np.pi / self.base
 
@@ -254,6 +255,7 @@ class _Record:
         rest[1:, len(experiment.rig.outputs) :] = 0.5 * (control[1:] + control[:-1])
         half = max(round(self.window / self.step / 2), 4)
         later = round(self.settings.turn * 2 * np.pi / abs(step))
+        # Both windows of a pair must lie in the record; they overlap by seven eighths.
         centres = np.arange(half, min(later, len(rest) - half - later), max(half // 4, 1))
         names = [*experiment.rig.outputs, "control"]
         turns = []

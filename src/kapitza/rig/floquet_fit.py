@@ -99,6 +99,7 @@ def _exponentials(matrices: Array) -> Array:
     Matrices (N, n, n) have a small norm; the series of exp is summed.
     """
     result = term = np.broadcast_to(np.eye(matrices.shape[1]), matrices.shape).copy()
+    # Twenty terms reach rounding for norms below one.
     for k in range(1, 21):
         term = term @ matrices / k
         result = result + term
@@ -128,6 +129,7 @@ class Fit:
             terms = [turn.x[n][:, : self.count] for n in names] + ([turn.x[mean][:, :1]] if mean else [])
             sides.append((np.concatenate(terms, axis=1), turn.x[target][:, 0]))
         (first, y1), (second, y2) = sides
+        # Columns of x, x' and u differ by orders of magnitude.
         size = np.sqrt(np.mean(first**2, axis=0) + np.mean(second**2, axis=0))
         first, second = first / size, second / size
         return np.linalg.solve(second.T @ first + first.T @ second, second.T @ y1 + first.T @ y2) / size

@@ -226,11 +226,13 @@ class _Fold:
         """
         t, p, deviation = self._walk()
         own = np.array([(m.t, m.p, m.deviation) for m in self.places])
+        # Points far above the fold count less: the polynomial may miss them.
         deviation = np.hypot(deviation, MODEL * (p - own[0, 1]))
         t, p, deviation = (np.append(*pair) for pair in zip((t, p, deviation), own.T, strict=True))
         columns = np.vander(t, 1 + min(DEGREE, len(t) - 2), increasing=True) / deviation[:, None]
         shape, *_ = np.linalg.lstsq(columns, p / deviation, rcond=None)
         left = columns @ shape - p / deviation
+        # Scatter beyond the noise widens the covariance, less scatter does not narrow it.
         excess = max(1.0, float(left @ left) / (len(t) - len(shape)))
         return shape, excess * np.linalg.inv(columns.T @ columns)
 

@@ -93,6 +93,7 @@ def advise_gains(
         sets = _periods(experiment, moved, periods)
     channel = before.outputs.index(experiment.tracked[0].feedback)
     path = sets[:, channel]
+    # The last two periods stand for the periodic state.
     distance = np.sqrt(np.sum((path[:-2] - path[-2:].mean(axis=0)) ** 2, axis=1))
     size = float(np.sqrt(np.sum((path[-2:].mean(axis=0) - before.coefficients[channel]) ** 2)))
     if not size > 0:

@@ -146,6 +146,7 @@ class LimitedRig(Guarded):
         before = self._frequency(frequency)
         if before != frequency:
             wanted |= {n: self._constant(n, frequency) for n in self._last.demands if n not in demands}
+        # Signals that share a period can be blended; others change by their phase.
         corner = None if commensurate(before, frequency) else self._corner(wanted, before, frequency)
         if corner is not None:
             self._change(corner, numbers if frequency < before else {})
@@ -273,6 +274,7 @@ class LimitedRig(Guarded):
         """Run until the last demand is reached."""
         count = self._ramp_samples()
         if any(i.ramp is None for i in self.inputs):
+            # A rig that keeps its own ramp is polled every quarter period.
             count = max(count, min(math.ceil(0.25 * 2 * math.pi / (frequency * self.sample_time)), 1000))
         for _ in range(MOST_STEPS):
             if not sound_samples(self, count).changing:

@@ -48,6 +48,7 @@ class NoiseLevel:
                 f"sets has the shape {np.shape(sets)}, white {np.shape(white)}; give (periods, channels, coefficients) "
                 "of two periods or more, and (channels, coefficients)."
             )
+        # The difference of two periods has twice the variance of one.
         change = np.diff(sets, axis=0) ** 2 / 2
         variance = self.variance
         if variance is None or variance.shape != white.shape:
@@ -263,6 +264,7 @@ class _Window:
         """
         level = 2.0 * np.mean(self.leftover[-2:], axis=0)[:, None]
         factors = np.full(2 * self.modes + 1, 1.0)
+        # The mean has half the variance of a cosine coefficient.
         factors[0] = 0.5
         return level * factors
 

@@ -172,6 +172,7 @@ def variance_of_the_mean(values: Array, deviation: Array, blocks: int) -> Array:
     size = values.shape[1] // blocks
     for k in range(blocks):
         rows = slice(k * size, (k + 1) * size)
+        # Less scatter than learnt is chance and does not narrow the covariance.
         factor = max(1.0, float(np.mean(scatter[rows][1:] / deviation[rows][1:] ** 2)))
         result[rows] = factor * deviation[rows] ** 2
         result[k * size] = max(result[k * size], float(scatter[k * size]))

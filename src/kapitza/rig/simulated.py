@@ -289,6 +289,7 @@ class SimulatedRig(Guarded):
         for name, deviation in self.sensors.noise.items():
             added[name] = deviation * self._random.standard_normal(count)
         for name, deviation in self.sensors.drift.items():
+            # A random walk with this deviation after one second.
             walk = deviation * math.sqrt(self._step) * np.cumsum(self._random.standard_normal(count))
             walk += self._drifts[name]
             self._drifts[name] = float(walk[-1])

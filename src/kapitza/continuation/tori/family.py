@@ -217,6 +217,7 @@ class TorusFamily:
         (N,); the circle counts by its mean square.
         """
         weights = self.scale**-2.0
+        # The length of a step does not depend on the number of phases.
         weights[: self.reference.size] /= self.count
         return weights
 

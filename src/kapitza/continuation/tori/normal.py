@@ -44,6 +44,7 @@ def normal_exponent(family: TorusFamily, z: Array) -> float:
     curve = resampled(circle, fine)
     across, ahead = (_across(family, curve, turn, vector) for turn in (0.0, rotation))
     by_state = family.map.images(circle, period, vector).by_state
+    # Norms compare states of different units only after scaling.
     by_state = by_state * family.sizes[None, None, :] / family.sizes[None, :, None]
     product = ahead @ resampled(by_state.reshape(count, -1), fine).reshape(fine, n, n) @ across
     found = np.nan

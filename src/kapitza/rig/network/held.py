@@ -107,6 +107,7 @@ class HeldRig(Guarded):
         self._armed = False
         if self.running:
             self.reason = reason or self.reason
+        # A driver that hangs holds the lock: the stop must not wait for it.
         own = self._lock.acquire(timeout=self.patience)
         try:
             self.rig.stop()

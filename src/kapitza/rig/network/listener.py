@@ -161,6 +161,7 @@ class Listener:
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._answers, zmq.POLLIN)
         while not self._end.is_set():
+            # 50 ms: the thread notices its end without a message.
             ready = dict(poller.poll(50))
             if self._answers in ready:
                 self._socket.send_multipart(self._answers.recv_multipart())
