@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,6 +182,41 @@ def logistic(random: Random) -> kz.Record:
     return kz.Record.from_arrays(np.arange(4000.0), {"x": points[500:]}, period=1.0)
 
 
+COUPLED = {
+    "two masses, forced, four states": (
+        ["x'' + c*x' - x + x**3 + s*(x - y) = F*cos(w*t)", "y'' + d*y' + 2*y + s*(y - x) = 0"],
+        {"c": 0.25, "s": 0.3, "d": 0.2, "F": 0.35, "w": 1.0},
+        (0.5, 0.1, 0.2, 0.1),
+    ),
+    "pendulum on a spring, forced, four states": (
+        ["p'' + c*p' + sin(p) + s*(p - q) = T*cos(w*t)", "q'' + c*q' + 2*q + q**3 + s*(q - p) = 0"],
+        {"c": 0.2, "s": 0.2, "T": 1.4, "w": 0.67},
+        (0.5, 0.1, 0.1, 0.1),
+    ),
+    "energy harvester, three states": (
+        ["x'' + c*x' - x/2 + x**3/2 - h*v = F*cos(w*t)", "v' = -l*v - k*x'"],
+        {"c": 0.02, "h": 0.05, "l": 0.05, "k": 0.5, "F": 0.083, "w": 0.8},
+        (1.0, 0.1, 0.1),
+    ),
+}
+"""Forced systems whose section has three and four coordinates; the wider search was settled on the first alone."""
+
+
+def coupled(name: str, random: Random) -> kz.Record:
+    """4,000 strobed states of a forced system."""
+    equations, values, start = COUPLED[name]
+    model = kz.Model.from_equations(equations, parameters=values, period="2*pi/w", name=name)
+    run = kz.simulate(model, x0=np.array(start) * (1 + 0.2 * random.random(len(start))), periods=4100)
+    return run.samples(slice(100, None))
+
+
+def coupled_surrogates(random: Random, judged: bool) -> kz.Record:
+    """Such states with their spectra and cross-spectra, and random phases."""
+    names = list(COUPLED)[1:] if judged else list(COUPLED)[:1]
+    record = coupled(names[int(random.integers(len(names)))], random)
+    return _record(record.time, phase_randomised(record.values(), random), record.period)
+
+
 HOLDERS: dict[str, Callable[[Random], kz.Record]] = {
     "logistic map": logistic,
     "Hénon map": lambda random: chaotic("henon", random),
@@ -192,6 +228,7 @@ HOLDERS: dict[str, Callable[[Random], kz.Record]] = {
     "Lorenz, x, y, z": lambda random: chaotic("lorenz xyz", random),
     "Rössler, x": lambda random: chaotic("rossler x", random),
     "limit cycle of van der Pol": limit_cycle,
+    **{name: partial(coupled, name) for name in COUPLED},
 }
 """Records in which there are orbits."""
 
@@ -199,6 +236,7 @@ HOLDERS: dict[str, Callable[[Random], kz.Record]] = {
 FAMILIES: dict[str, tuple[Callable[[Random, bool], kz.Record], tuple[str, ...]]] = {
     "surrogates of chaos": (surrogates, ("noise", "resonance", "walk")),
     "resonances driven by noise": (resonances, ("noise", "resonance", "walk")),
+    "surrogates in three and four dimensions": (coupled_surrogates, ("noise", "resonance", "walk")),
     "quasi-periodic": (quasi_periodic, ("quasi-periodic",)),
     "decays": (decays, ("decay",)),
     "equilibria with noise": (equilibria, ("equilibrium", "noise", "walk")),

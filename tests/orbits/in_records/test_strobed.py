@@ -133,3 +133,43 @@ def test_a_phase_that_was_not_sampled_is_refused(henon_points):
     uneven = kz.Record.from_arrays(np.arange(20000) / 1.3, dict(zip("xy", henon_points.T, strict=True)), period=1.0)
     with pytest.raises(kz.KapitzaError, match=r"1\.3 samples per excitation period"):
         kz.find_orbits(uneven, max_period=1)
+
+
+@pytest.fixture(scope="module")
+def two_masses():
+    """4,000 strobed states of a forced system with four of them."""
+    model = kz.Model.from_equations(
+        ["x'' + c*x' - x + x**3 + s*(x - y) = F*cos(w*t)", "y'' + d*y' + 2*y + s*(y - x) = 0"],
+        parameters={"c": 0.25, "s": 0.3, "d": 0.2, "F": 0.35, "w": 1.0},
+        period="2*pi/w",
+    )
+    run = kz.simulate(model, x0=[0.5, 0.1, 0.2, 0.1], periods=4050).samples(slice(50, None))
+    return model, kz.measure(run, noise=0.005, seed=2)
+
+
+def test_four_states_of_a_forced_system_give_orbits_at_the_defaults(two_masses):
+    """Within 1 % of the attractor nothing returns: the search goes on with wider returns."""
+    model, record = two_masses
+    orbits = kz.find_orbits(record, max_period=3)
+    assert orbits.message.startswith("No orbit returns within 1 % of the attractor: returns within 3 % were used.")
+    assert len(orbits) >= 2
+    for orbit in orbits:
+        true = kz.solve_orbit(model, orbit).loop(np.arange(orbit.repeats) / orbit.repeats)
+        deviation = np.sqrt(np.diag(orbit.covariance)).reshape(orbit.points.shape)
+        gaps = [np.roll(true, k, axis=0) - orbit.points for k in range(orbit.repeats)]
+        assert min(np.abs(gap / deviation).max() for gap in gaps) < 5
+
+
+def test_a_tolerance_of_the_user_is_kept(two_masses):
+    _, record = two_masses
+    assert not len(kz.find_orbits(record, max_period=2, method=kz.SectionSearch(tolerance=0.008)))
+
+
+def test_random_phases_of_four_states_give_no_orbit(two_masses):
+    _, record = two_masses
+    rng = np.random.default_rng(3)
+    spectrum = np.fft.rfft(record.values(), axis=0)
+    phases = np.exp(2j * np.pi * rng.random((len(spectrum), 1)))
+    phases[0] = 1.0
+    values = np.fft.irfft(spectrum * phases, record.size, axis=0)
+    assert not len(kz.find_orbits(strobed(values), max_period=3))
