@@ -28,7 +28,7 @@ from kapitza.flow import Flow
 from kapitza.solve import quantile
 
 LEVEL = 0.9
-"""Of the intervals of bifurcations."""
+"""Level of the intervals of bifurcations."""
 
 
 @runtime_checkable

@@ -29,16 +29,16 @@ Double multipliers split by the square root of their error; their sum and produc
 """
 
 ON_AXIS = 1e-6
-"""The same for eigenvalues, relative to the largest."""
+"""Distance of eigenvalues from their places, relative to the largest, within which a point is verified."""
 
 POLE = 1e-3
-"""Of its larger value at the ends of the step: a test function above this has a pole and not a zero."""
+"""Share of the larger value at the ends of the step: a test function above this has a pole and not a zero."""
 
 NORMAL_FORMS = (Kind.GENERALISED_HOPF, Kind.GENERALISED_DOUBLING, Kind.CUSP)
 """Points where a coefficient vanishes while the spectrum stays what it is."""
 
 SLOW = 1e-6
-"""Of the square of the rate: a pair whose ω² is below this is a double zero."""
+"""Share of the squared rate below which ω² makes a pair a double zero."""
 
 DOUBLE = 1e-5
 """Two critical values at this distance are one double value."""
@@ -176,7 +176,7 @@ ENDS = {
     Kind.NEIMARK_SACKER: (Kind.RESONANCE_1_1, Kind.RESONANCE_1_2),
     Kind.HOPF: (Kind.BOGDANOV_TAKENS,),
 }
-"""Where a curve ends: beyond, the pair is real, and the points are neutral saddles."""
+"""Points at which a curve ends: beyond them the pair is real, and the points are neutral saddles."""
 
 ON_ORBITS = {
     Kind.FOLD: (Kind.CUSP, Kind.RESONANCE_1_1, Kind.FOLD_FLIP, Kind.FOLD_NEIMARK_SACKER),

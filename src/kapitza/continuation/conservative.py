@@ -50,7 +50,7 @@ NEAR_PAIR = 1e-6
 """Distance of the trace of a pair of multipliers from ±2 where it is on the border of the circle."""
 
 ROUNDING = 1e2
-"""Times CONSERVED: damping that growth of rounding errors may bring along strongly unstable orbits."""
+"""Multiple of CONSERVED: damping that growing rounding errors may cause along strongly unstable orbits."""
 
 LOST_PAIR = 1e15
 """Condition of a monodromy matrix beyond which multipliers no longer come in pairs."""

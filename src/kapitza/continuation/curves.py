@@ -38,13 +38,13 @@ from kapitza.model import Model
 from kapitza.solve import ByEffort
 
 SHRUNK = 0.05
-"""Of the largest motion on a curve: below, its end at an equilibrium is looked for.
+"""Share of the largest motion on a curve below which its end at an equilibrium is searched for.
 
 At the end itself every tangent is a null vector, and the curve is lost.
 """
 
 PASSING = 0.2
-"""Of a step: a curve that passes its start at less than this distance has closed."""
+"""Distance, as a share of a step, at which a curve that passes its start has closed."""
 
 CURVES = (Kind.FOLD, Kind.DOUBLING, Kind.PITCHFORK, Kind.NEIMARK_SACKER, Kind.HOPF)
 

@@ -33,7 +33,7 @@ LONGEST = 1000
 """Steps of a cycle: its matrices are dense for curves in two parameters."""
 
 SAME_POINT = 1e-6
-"""Of the size of the states: points of a cycle at this distance are one point, and the cycle is a shorter one."""
+"""Distance, relative to the states, below which points of a cycle are one, and the cycle is a shorter one."""
 
 
 @dataclass(frozen=True)

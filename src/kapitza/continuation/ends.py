@@ -21,7 +21,7 @@ from kapitza.errors import FlowError
 from kapitza.solve import Bordered, NewtonSettings, eigenvectors, newton
 
 STILL = 1e-6
-"""Of the motion before: an orbit that moves less than this is an equilibrium, at which every period is a solution."""
+"""Share of the motion before below which an orbit is an equilibrium, at which every period is a solution."""
 
 NEAR_PERIOD = 0.2
 """Largest relative distance of the period from 2π/ω at an orbit that shrinks to a Hopf point."""
@@ -36,7 +36,7 @@ NEAR_LAW = 0.2
 """Largest relative deviation from the law by which the period grows."""
 
 AT_LIMIT = 1e-7
-"""Of the size of the parameter: distance from the homoclinic orbit at which the family ends."""
+"""Distance from the homoclinic orbit, relative to the size of the parameter, at which the family ends."""
 
 AT_SADDLE = 5e-3
 """Distance of an orbit from a saddle, relative to its size, below which a family may end at its loop.

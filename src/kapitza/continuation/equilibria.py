@@ -38,7 +38,7 @@ from kapitza.solve import (
 )
 
 REAL = 1e-9
-"""Of the largest eigenvalue: one with an imaginary part below this is real."""
+"""Share of the largest eigenvalue below which an imaginary part is rounding: the eigenvalue is real."""
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,19 @@ from kapitza.continuation.nouns import Bifurcation, Critical, End, Kind, Proof, 
 from kapitza.errors import FlowError
 
 TOO_NEAR = 0.02
-"""Of the period: an event this close to the section makes the section move away."""
+"""Share of the period: a section closer than this to an event is moved away."""
 
 SLOW = 0.02
 """Normal speed, relative to the largest on the orbit, below which a collapse of the step is put down to grazing."""
 
 CLOSE = 0.02
-"""The same for the gap to a surface that is approached and not met, relative to the largest distance from it."""
+"""Gap to a surface that is approached and not met, relative to the largest distance, that is put down to grazing."""
 
 GAP_SAMPLES = 2048
 """Instants per orbit at which the distance from a surface is taken; its minima are those of parabolas between them."""
 
 ONE_GRAZE = 1e-2
-"""Of the size of the parameter: a graze that is further away than this did not stop the continuation."""
+"""Distance, relative to the size of the parameter, beyond which a graze did not stop the continuation."""
 
 
 def sequence_change(stretch: Stretch, before: Readings, after: Readings) -> list[Bifurcation]:

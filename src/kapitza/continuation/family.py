@@ -50,7 +50,7 @@ Test = tuple[Kind, Callable[[Readings], float]]
 """A kind of point, and the function of the readings that changes its sign there."""
 
 RankedTest = tuple[Kind, Callable[[Readings], float], int]
-"""The same for one of several pairs, with its rank among them."""
+"""Test of one of several pairs, with its rank among them."""
 
 
 def test_of(kind: Kind) -> Test:

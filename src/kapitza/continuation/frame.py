@@ -21,7 +21,7 @@ OUTGROWN = 1.1
 """States that have grown beyond this many times their size get a new one, and the steps with them."""
 
 FLOW_TOLERANCE = 1e-13
-"""Of the steps along smooth motions: at 1e-15 they take half as long again and bring no digit of a branch."""
+"""Tolerance of steps along smooth motions: 1e-15 takes half as long again and adds no digit to a branch."""
 
 
 def branch_flow(model: Model, names: tuple[str, ...]) -> Flow:
@@ -177,7 +177,7 @@ def cycle_sizes(model: Model, nodes: Array) -> Array:
 
 
 AT_ORIGIN = 1e-2
-"""Of the sizes along a branch: least sizes of the states at a bifurcation of it, whose own may be rounding errors."""
+"""Least sizes of the states at a bifurcation, as a share of those along its branch: there they may be rounding."""
 
 
 def sizes_at(model: Model, bifurcation: Bifurcation, rates: Array, period: float) -> Array:

@@ -21,13 +21,13 @@ SAME_PLACE = 1e-4
 """Arclength within which a fold and a branching are one point: both are located through a nearly singular matrix."""
 
 ROOT = 1e-12
-"""Of the larger value at the ends of a stretch: a test function this small is zero."""
+"""Share of the larger value at the ends of a stretch below which a test function is zero."""
 
 BRANCHING = 1e-8
-"""The same for branch points, where the matrix of the corrector is singular."""
+"""That share for branch points, where the matrix of the corrector is singular."""
 
 NOISY = 1e-3
-"""The same: below this a test function that no longer falls has come to its noise."""
+"""That share below which a test function that no longer falls has reached its noise."""
 
 STILL = 1e-12
 """Share of the parameter in a tangent that is rounding: on a canard it stands still, and does not fold."""

@@ -30,7 +30,7 @@ NODE_GROWTH = 10.0
 """Growth of tangents between two nodes."""
 
 MOVED_NODES = 5e-3
-"""Of the period: a mesh whose nodes would all move by less than this is kept."""
+"""Share of the period: a mesh whose nodes would all move by less than this is kept."""
 
 
 def total_growth(segments: Array) -> float:

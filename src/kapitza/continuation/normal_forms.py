@@ -16,14 +16,14 @@ from kapitza.orbits.of_models import VectorField
 from kapitza.solve import eigenvectors
 
 CUBIC_STEP = 1e-2
-"""Of the sizes of the states: step of the third differences in the cubic coefficient of a doubling."""
+"""Step of the third differences in the cubic coefficient of a doubling, relative to the sizes of the states."""
 
 JACOBIAN_STEP = 2e-3
-"""Of the sizes of the states: step of the differences of f_x in the Lyapunov coefficient, of fourth order."""
+"""Step of the fourth-order differences of f_x in the Lyapunov coefficient, relative to the sizes of the states."""
 
 
 AGREEMENT = 1e-3
-"""Of the terms of the Lyapunov coefficient: largest difference between two steps that agree."""
+"""Largest difference between two steps that agree, relative to the terms of the Lyapunov coefficient."""
 
 
 class Rates(Protocol):

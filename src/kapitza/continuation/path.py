@@ -180,7 +180,7 @@ EXTRA_EFFORT = 2
 """Iterations that a step of a family on several nodes may take more than one of a single node."""
 
 NOT_SOLVED = 1e-7
-"""The same after the last step, whose own error is the square of its length where the equations are smooth."""
+"""Longest scaled Newton step after the last one, whose error is its squared length where equations are smooth."""
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from kapitza.continuation.path import corrected_at, null_direction
 from kapitza.errors import FlowError
 
 SLOW_SECTION = 0.5
-"""Of the largest speed on the orbit: a section where the orbit is slower than this is moved when it turns."""
+"""Share of the largest speed on the orbit: a section at a slower place is moved when it turns."""
 
 SMALL = 0.5
 """Motion of an orbit, relative to the largest sizes of its family, below which its section is kept radial."""

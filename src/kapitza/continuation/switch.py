@@ -28,13 +28,13 @@ from kapitza.model import Model
 from kapitza.solve import ByEffort, singular_vectors
 
 NEXT_TO = 1e-3
-"""Of the size of the parameter: largest distance of the first orbit from its Hopf point."""
+"""Largest distance of the first orbit from its Hopf point, relative to the size of the parameter."""
 
 VANISHED = 1e-6
-"""Of the largest singular value at a branch point of equilibria: below, a direction is one of the null space."""
+"""Share of the largest singular value at a branch point of equilibria below which a direction is in the null space."""
 
 AWAY = 1e-2
-"""Of the tangent: how far from a branch point the size of the Jacobian is taken."""
+"""Distance from a branch point, in tangents, at which the size of the Jacobian is taken."""
 
 SWITCHES = (Kind.DOUBLING, Kind.PITCHFORK, Kind.BRANCH_POINT, Kind.HOPF)
 

@@ -21,7 +21,7 @@ Criterion = Literal["mean log", "worst draw", "worst width", "A", "D"]
 CRITERIA = get_args(Criterion)
 
 ENOUGH = 0.7
-"""Of its aim, below which a narrower width does not count: else a plan polishes one parameter for ever."""
+"""Share of its aim below which a narrower width does not count: otherwise a plan would polish one parameter only."""
 
 TIE = 1e-3
 """Weight of widths below their aim."""

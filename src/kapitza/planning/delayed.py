@@ -21,7 +21,7 @@ from kapitza.planning.choice import Choice
 from kapitza.planning.runs import Runs, eliminated, limited, parameter_rows, require_parameters
 
 STEP = 1e-4
-"""Of a difference, relative to the value: its error, STEP² of the third derivative, and that of rounding are small."""
+"""Step of a difference, relative to the value: truncation (STEP² of the third derivative) and rounding are small."""
 
 
 class DelayedRunner:

@@ -192,7 +192,7 @@ def _of_one_sign(draws: Array, centre: Array) -> Array:
 
 
 LARGEST_LOG = 3.0
-"""Of a draw over its centre: the tail of Student's t with few degrees of freedom has no bound."""
+"""Largest ln of a draw over its centre: the tail of Student's t with few degrees of freedom has no bound."""
 
 
 DRAWS = 512

@@ -38,16 +38,16 @@ PER_PERIOD = 24
 """Samples per excitation period at which limits are tested, where the recording has fewer."""
 
 DOUBLINGS = 4
-"""Of the samples on which limits are tested, at most: a constant or jumping state would require ever more."""
+"""Most doublings of the samples that test limits: a constant or jumping state would require ever more."""
 
 SPARSE = 2.0
-"""Times fewer samples than `PER_PERIOD` that are allowed: a peak is then missed by 3 %, within the margin of limits."""
+"""Factor by which samples may be fewer than `PER_PERIOD`: peaks are then missed by 3 %, within the margin of limits."""
 
 TINY = 1e-12
 """Spread of a state below which it is constant."""
 
 TOLERANCE = 1e-10
-"""Of the integration: widths need three digits."""
+"""Tolerance of the integration: widths need three digits."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Search:
 
 
 Score = Callable[[Array, int], Array]
-"""Of points (B, a) at so many draws of the parameters → (B,); infinite for experiments that break a limit."""
+"""Score (B,) of points (B, a) at so many draws of the parameters; infinite for experiments that break a limit."""
 
 SIFTED = 24
 """Best points of the sequence that are tried again with the draws of the table, before the best of them is polished."""

@@ -32,7 +32,7 @@ SCAN = np.geomspace(2e-4, 1.0, 60)
 """Delays in s at which stability is tested when no closed form gives the critical one."""
 
 MULTIPLES = 40
-"""Of the spacing of a compensation, up to which the critical delay is searched."""
+"""Largest delay at which the critical one is searched, in spacings of a compensation."""
 
 
 MOST_ORDER = 30

@@ -373,7 +373,7 @@ class RigFamily:
     share: float = float("nan")
     """Size of the last differences, as a share of the scales."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    """Of the parameter: nothing outside of them is sent."""
+    """Bounds of the parameter: nothing outside of them is sent."""
     refused: RigBeyondError | None = None
     """The last refusal of a limit since it was set back."""
 

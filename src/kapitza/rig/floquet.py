@@ -54,7 +54,7 @@ class MeasuredMultipliers:
     noise: float = 0.0
     """Share of noise in the square of the moved coordinate: what the two turns of the multisine do not share."""
     modes: int = 0
-    """Of the coefficients: as many as the record shows."""
+    """Modes of the coefficients: as many as the record shows."""
 
     @property
     def trusted(self) -> bool:

@@ -21,13 +21,13 @@ from kapitza.errors import RigError
 Array = NDArray[Any]
 
 SHARP = 1e-12
-"""By how much a peak may be stated too high, as a share of the moving part of the signal."""
+"""Largest excess of a stated peak, as a share of the moving part of the signal."""
 
 MOST_MULTIPLE = 1000
-"""Of base frequencies that count as commensurate: a signal is written with the lower one where both are needed."""
+"""Largest ratio of commensurate base frequencies: a signal is written with the lower one where both are needed."""
 
 DIVISIONS, PIECES, MOST_INTERVALS = 12, 8, 100_000
-"""Of the intervals that may hold a peak: how often they are divided, into how many, and how many there may be."""
+"""Intervals that may hold a peak: how often they are divided, into how many, and how many there may be."""
 
 
 @dataclass(frozen=True, eq=False)

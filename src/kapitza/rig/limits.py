@@ -320,7 +320,7 @@ class _Last:
 
 
 _last: dict[int, _Last] = {}
-"""By the id of each rig, for as long as it lives."""
+"""Last settings by the id of each rig, for as long as it lives."""
 
 
 def _last_of(rig: Rig) -> _Last:

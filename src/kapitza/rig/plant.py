@@ -26,7 +26,7 @@ from kapitza.model import (
 from kapitza.rig.parts import Driven, Feedback, PureDelay, SecondOrder
 
 DEGREE = 8
-"""Of the polynomial by which a demand is handed to the integrator over one sample."""
+"""Degree of the polynomial by which a demand is passed to the integrator over one sample."""
 
 
 @dataclass(frozen=True)

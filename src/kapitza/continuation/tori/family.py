@@ -167,7 +167,7 @@ class TorusFamily:
     vector: Array | None = None
     """All parameters at the reference, where its rates are needed."""
     reach: tuple[float, ...] = ()
-    """Up to which the sizes of the parameters may grow."""
+    """Largest sizes that the parameters may grow to."""
 
     @property
     def free(self) -> tuple[str, ...]:

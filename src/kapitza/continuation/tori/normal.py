@@ -23,7 +23,7 @@ FINER = 3
 """Phases at which the growth is taken, for each phase of the circle."""
 
 DOUBLINGS = 14
-"""At most, of the number of periods."""
+"""Largest number of doublings of the number of periods."""
 
 SETTLED = 1e-9
 """Change of the normal exponent from a doubling to the next at which it counts as its limit."""

@@ -25,7 +25,7 @@ SMOOTH = 1e-8
 """Relative size of the last modes above which the circle gets more phases."""
 
 SPARE = 1e-13
-"""The same below which it gets fewer."""
+"""Relative size of the last modes below which the circle gets fewer phases."""
 
 DEFECT = 1e-6
 """Largest error of invariance between the phases, relative to the circle's radius, of a torus that is accepted."""

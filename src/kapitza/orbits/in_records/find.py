@@ -38,7 +38,7 @@ MOST_NEIGHBOURS = 768
 """Neighbours that a map of the search looks at."""
 
 FINE_NEIGHBOURS = 2**14
-"""The same for the maps that locate a cycle in the end, where their memory allows."""
+"""Neighbours of the maps that locate a cycle in the end, where their memory allows."""
 
 FINE_MEMORY = 40_000_000
 """Numbers that the maps of one cycle hold at most."""

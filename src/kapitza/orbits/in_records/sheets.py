@@ -23,7 +23,7 @@ APART = 0.05
 """Scatter of the next sample about a smooth function, as a share of its range, from which there are two sheets."""
 
 CLOSE = 0.02
-"""The same where other coordinates may be better."""
+"""Scatter from which there are two sheets, while other coordinates may still be chosen."""
 
 LOOKED_AT = 300
 """Points of a section at which its coordinates are tested for being a state."""

@@ -44,10 +44,10 @@ SPIRAL = 100.0
 closest to itself after some turns of the spiral, which are not a period."""
 
 EXTENSIONS = 3
-"""How often starts that have not settled are followed for twice as long."""
+"""Number of times that starts which have not settled are followed for twice as long."""
 
 STARTS_ON_DEVICE = 4_194_304
-"""The same on a device."""
+"""Starts that are followed together on a device."""
 
 SCOUTS = 2048
 """Starts, spread over the grid, that are followed to the end and show the attractors."""
@@ -61,7 +61,7 @@ LOOKS = 4
 they save."""
 
 TOLERANCE = 1e-9
-"""Of the integration of starts: labels do not gain from more (none of 4,000,000 differs from those at 1e-15)."""
+"""Tolerance of the integration of starts: of 4,000,000 labels none differs from those at 1e-15."""
 
 SHELLS, DIRECTIONS = 6, 256
 """Shells of an ellipsoid and points on each from which the return map is tried: all must come nearer."""

@@ -38,13 +38,13 @@ PART = 64
 """Starts that are sent to a worker together."""
 
 SHAKEN = 0.05
-"""Of the region, by which points of known orbits are moved to be starts: long orbits pass near short ones."""
+"""Share of the region by which points of known orbits are moved to be starts: long orbits pass near short ones."""
 
 SAME_POINT = 1e-5
-"""Of the region: points of a cycle this close are one, and the cycle repeats."""
+"""Distance, as a share of the region, below which two points of a cycle are one: the cycle repeats."""
 
 WIDENED = 0.25
-"""Of what trajectories visit, by which the region is widened: unstable orbits may lie around it."""
+"""Share by which the region that trajectories visit is widened: unstable orbits may lie around it."""
 
 CYCLES = 8
 """Cycles that are sent to a worker together to be polished."""

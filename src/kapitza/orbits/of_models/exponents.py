@@ -49,7 +49,7 @@ FORCED, FREE, ITERATED = 2_000, 20_000, 50_000
 """Default length of one motion: excitation periods, steps in which the tangents of a free motion turn, iterations."""
 
 SHORTER = 8
-"""Times fewer at each point of a plane."""
+"""Factor by which the default length is shorter at each point of a plane."""
 
 TRANSIENT = 0.2
 """Default transient, as a share of the length."""
@@ -64,7 +64,7 @@ POINTS_PER_PART = 512
 """Points of a plane that are followed together; the result does not depend on how parts are distributed."""
 
 BLOCKS_PER_PART = 8
-"""The same for blocks of one motion: the members of a SIMD batch."""
+"""Blocks of one motion that are followed together: the members of a SIMD batch."""
 
 POINTS_AT_ONCE = 8192
 """Points whose statistics are computed together: they fit into a cache."""
@@ -73,8 +73,11 @@ DEVICE_THREADS = 3
 """Threads that prepare and evaluate parts of a plane beside the device: each takes about as long as the device."""
 
 DEVICE_TOLERANCE = 1e-7
-"""Of the integration on a device. Against 1e-12 regular exponents of three planes moved by 2e-8 in the median, chaotic
-ones by less than their standard errors at any tolerance; 1e-9 takes 1.7 times the steps."""
+"""Tolerance of the integration on a device.
+
+Against 1e-12 regular exponents of three planes moved by 2e-8 in the median, chaotic ones by less than their standard
+errors at any tolerance; 1e-9 takes 1.7 times the steps.
+"""
 
 MOST_POINTS = 100_000_000
 """Points of a plane."""

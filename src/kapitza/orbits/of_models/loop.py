@@ -139,7 +139,7 @@ def lagrange_weights(knots: Array, points: Array) -> Array:
 
 
 FEW_PARTS = 8
-"""Of 256, up to which states along a stretch are reached from checkpoints; each costs a call, the whole way one."""
+"""Parts, of 256, up to which states are reached from checkpoints: each part costs a call, the whole stretch one."""
 
 
 @dataclass(frozen=True)

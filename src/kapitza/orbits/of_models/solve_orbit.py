@@ -29,13 +29,13 @@ CLOSED = 1e-6
 """Gap, relative to the orbit, below which Newton stopped because a Jacobian was missing, not an orbit."""
 
 DIFFERENT = 1e-3
-"""Of the size of a state: section points this far apart are surely two."""
+"""Distance, relative to the size of a state, from which two section points are certainly different."""
 
 SAME = 1e-7
-"""Of the size of a state: points this close are one, so that the orbit repeats earlier. Solvers reach 1e-10."""
+"""Distance, relative to the size of a state, below which points are one and the orbit repeats. Solvers reach 1e-10."""
 
 AT_REST = 1e-8
-"""Of the size of a state, within which a motion that does not turn is an equilibrium."""
+"""Extent, relative to the size of a state, below which a motion that does not turn is an equilibrium."""
 
 CURES = {
     Status.ITERATION_LIMIT: "Raise max_iterations, or start nearer: from a stretch of data, or by homotopy.",

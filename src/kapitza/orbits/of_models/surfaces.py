@@ -26,7 +26,7 @@ SIDES = np.arange(64) / 64
 """Fractions at which the rates on both sides of a switch are compared."""
 
 BESIDE = 1e-7
-"""How far from a crossing, as a fraction of the loop, the modes on both sides are read."""
+"""Distance from a crossing, as a fraction of the loop, at which the modes on both sides are evaluated."""
 
 TOUCHING = 1e-7
 """A switching function whose extremum is this close to zero, relative to its range, is grazing."""

@@ -19,7 +19,7 @@ from kapitza.flow import Flow, Map
 from kapitza.model import Evaluator, Model, compile_expressions, symbol
 
 TOLERANCE = 1e-12
-"""Of the integration: averages over a long motion do not gain from more."""
+"""Tolerance of the integration: averages over a long motion do not gain from a smaller one."""
 
 WIDEST = 8.0
 """Largest ln(longest / shortest axis) of the ellipsoid that a step makes of a sphere, as estimated before: what the
@@ -42,7 +42,7 @@ GRADE = 30.0
 the squares of what U holds. Rounding stays that of each row: the rows come in the order of their size."""
 
 WHOLE_GRADE = 600.0
-"""The same for all axes together: double precision ends at exp(-708)."""
+"""Largest gap in ln over all axes together: double precision ends at exp(-708)."""
 
 NOTHING = -1e6
 """Stands for ln 0 where numbers must stay finite."""
