@@ -59,7 +59,7 @@ def count_walkers(parameters: int, walkers: int | None, draws: int, tune: int) -
     return found
 
 
-def walk(
+def sample_density(
     names: Sequence[str],
     density: Callable[[Array], Array],
     error: float,

@@ -111,7 +111,7 @@ def coverage(
     level : float
         Of the intervals, 0 … 1.
     seed, workers, executor, keep, monitor
-        As in `ensemble`: the answer is the same to the last bit on one worker and on forty.
+        As in `ensemble`: the result is the same to the last bit on one worker and on forty.
 
     Returns
     -------

@@ -27,7 +27,7 @@ DISAGREE, WHITE_DISAGREE = 0.01, 1e-3
 white. It is as small as that of a misfit, because single pieces determine parameters so badly that a chance
 disagreement would widen intervals twenty times (measured: one right model in 100)."""
 
-TOLD = 2.0
+REPORTED = 2.0
 """Factor on a standard error from which disagreeing pieces are reported."""
 
 SURELY_CORRELATED = 2.5
@@ -72,9 +72,9 @@ class Widening:
     def warnings(self) -> Iterator[str]:
         """Yield a warning where disagreeing pieces widen the intervals.
 
-        Reported from a factor of TOLD.
+        From a factor of REPORTED on the standard errors.
         """
-        if self.spread.any() and self.factor.max() >= TOLD:
+        if self.spread.any() and self.factor.max() >= REPORTED:
             yield (
                 f"{self.pieces} pieces of the data prefer different values (p = {self.chance:.1g}): the intervals are "
                 f"up to {self.factor.max():.2g} times as wide as noise alone makes them. The model or the rig changes "

@@ -33,7 +33,7 @@ DRAWS = 24
 SMALL = 1e-4
 """Share of the noise that is added to the drive."""
 
-TOLD = 0.2
+REPORTED = 0.2
 """Standard errors from which the effect is reported: below, the variance changes by less than 4 %."""
 
 EXPLAINS = 0.5
@@ -54,13 +54,13 @@ class DriveEffect:
     covariance: Array
     left: float = 0.0
 
-    def told(self, deviations: dict[str, float]) -> dict[str, float]:
+    def reportable(self, deviations: dict[str, float]) -> dict[str, float]:
         """Return the shifts worth reporting, in standard errors.
 
-        Of the parameters that move by more than TOLD standard errors.
+        Of the parameters that move by more than REPORTED standard errors.
         """
         shares = {n: m / deviations[n] for n, m in self.moved.items() if deviations.get(n, 0.0) > 0}
-        return {n: s for n, s in shares.items() if s > TOLD}
+        return {n: s for n, s in shares.items() if s > REPORTED}
 
     def explained(self, estimate: Estimate) -> float:
         """Return the share of the misfit that noise explains.
@@ -82,13 +82,13 @@ class DriveEffect:
         Where a parameter moves by a noticeable share of its standard error. estimate: before anything is added to its
         intervals; held: whether the intervals include the shifts.
         """
-        told, structure = self.told(estimate.deviations), self.explained(estimate) > EXPLAINS
-        if not told and not structure:
+        moved_far, structure = self.reportable(estimate.deviations), self.explained(estimate) > EXPLAINS
+        if not moved_far and not structure:
             return ""
         noise = ", ".join(f"{n} (± {v:.2g})" for n, v in self.noise.items())
-        moves = ", ".join(f"{n} by ± {self.moved[n]:.2g} ({s:.1f} standard errors)" for n, s in told.items())
+        moves = ", ".join(f"{n} by ± {self.moved[n]:.2g} ({s:.1f} standard errors)" for n, s in moved_far.items())
         end = "which the intervals hold" if held else "which the intervals do not hold"
-        parts = [f"moves {moves}, {end}"] if told else []
+        parts = [f"moves {moves}, {end}"] if moved_far else []
         if structure:
             parts.append("explains the structure in the residuals: no term of the equations need be missing")
         return (
@@ -103,7 +103,7 @@ class DriveEffect:
         """
         if not self.sentence(fit):
             return fit
-        # Draws stand for bounds and bent valleys, derived values have errors of their own: these are not widened.
+        # Draws (at bounds, or where the likelihood is not parabolic) and errors of derived values are not widened.
         held = fit.draws is None and not fit.derived and bool(np.isfinite(fit.covariance).all())
         warnings = (*fit.warnings, self.sentence(fit, held))
         if not held:
@@ -118,9 +118,36 @@ def with_drive_noise(fit: Estimate, noise: Mapping[str, float] | None = None) ->
     """Add the noise of measured drives to the intervals.
 
     The covariance of the shifts δθ = -J⁺ ∂y/∂u e by white noise e of the drives u is added to that of the fit, and a
-    warning says where it counts. noise: standard deviation by drive, in its unit; by default as stated with the
-    recording, or from the spectrum of the drive. Studies do this by themselves. The estimate comes back as it is where
-    the effect is small or cannot be computed: it needs a `ShootingFit` of one recording whose channels are states.
+    warning states where it counts. Studies do this by themselves. The estimate comes back as it is where the effect is
+    small or cannot be computed: it needs a `ShootingFit` of one recording whose channels are states.
+
+    Parameters
+    ----------
+    fit : Estimate
+        Made by `ShootingFit` or ``"auto"`` with a model that has measured drives.
+    noise : mapping, optional
+        Standard deviation by drive, in its unit; by default as stated with the recording, or from the spectrum of the
+        drive.
+
+    Returns
+    -------
+    Estimate
+        With wider intervals and a warning where the noise of the drive counts.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> t = np.arange(400) * 0.05
+    >>> def driven(force):
+    ...     signal = kz.Signal("F", t, force)
+    ...     return kz.Model.from_equations("x'' + c*x' + k*x = F", parameters={"c": 0.3, "k": 4.0}, signals=[signal])
+    >>> force = np.sin(1.3 * t) + 0.5 * np.sin(2.1 * t)
+    >>> record = kz.measure(kz.simulate(driven(force), x0=[0, 0], t=t).select(["x"]), noise=0.001, seed=1)
+    >>> measured = driven(force + 0.1 * np.random.default_rng(1).normal(size=t.size))
+    >>> fit = kz.identify(measured, record, free=["c", "k"], method=kz.ShootingFit())
+    >>> wide = kz.with_drive_noise(fit, {"F": 0.1})
+    >>> wide.deviations["k"] > fit.deviations["k"]
+    True
     """
     for name in noise or {}:
         known = [signal.name for signal in fit.model.signals]

@@ -56,7 +56,7 @@ class Estimate(Shown):
     question (model, data, settings, sensors, start, fixed, units), agreement (residuals, noise, chi2, dof, whiteness,
     misfit), course (history, chain, post_mortem), combined (base, held). findings: what the method knows beyond these,
     given as matches (orbits), motion (shooting), rows (weak form, harmonic balance) or level_sets (invariants).
-    workings: what profiles and advice go on from; not saved, but made again when it is needed.
+    workings: what profiles and advice start from; not saved, but made again when it is needed.
 
     Examples
     --------

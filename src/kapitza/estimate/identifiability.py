@@ -109,7 +109,7 @@ def echelon(basis: Array) -> Array:
     pivots: list[int] = []
     for column in range(basis.shape[1]):
         free = [row for row in range(basis.shape[0]) if row not in pivots]
-        # Among rows nearly as large as the largest the first is taken, so the answer does not depend on rounding.
+        # Among rows nearly as large as the largest the first is taken, so the result does not depend on rounding.
         size = np.abs(basis[free, column])
         row = free[int(np.flatnonzero(size >= 0.5 * size.max())[0])]
         basis[:, column] /= basis[row, column]

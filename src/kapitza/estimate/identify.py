@@ -62,7 +62,7 @@ def identify(
         INTERRUPTED.
     executor : optional
         Does what is repeated (the other starts of `OrbitFit`, the resampled fits of `InvariantFit`): anything with
-        ``submit``, as in concurrent.futures. The answer does not depend on it.
+        ``submit``, as in concurrent.futures. The result does not depend on it.
     own : list of str, optional
         Free parameters that differ between recordings: ``own=["F"]`` gives F_0, F_1, … of the recordings in their
         order, beside the parameters that they share.

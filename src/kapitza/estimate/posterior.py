@@ -14,7 +14,7 @@ from kapitza.base.cures import By
 from kapitza.base.monitor import Monitor
 from kapitza.base.workers import Executor, Shared
 from kapitza.errors import KapitzaError
-from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, walk
+from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, sample_density
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbit_fit import expand, log_posterior
 from kapitza.estimate.priors import bounds_of
@@ -100,7 +100,7 @@ def posterior(
     walkers = count_walkers(count, walkers, draws, tune)
     density, error = _density(estimate, exact, random, executor)
     start = _inside_bounds(estimate, walkers, random)
-    return walk(estimate.names, density, error, start, random, draws, tune, monitor)
+    return sample_density(estimate.names, density, error, start, random, draws, tune, monitor)
 
 
 def _inside_bounds(estimate: Estimate, count: int, random: np.random.RandomState) -> Array:

@@ -95,7 +95,7 @@ def surprising_priors(
             continue
         own, posterior = prior.deviation**2, float(covariance[i, i])
         # Without the prior the estimate would move by (θ - μ) V/(τ² - V) and have the variance τ² V/(τ² - V).
-        # Where the data say nothing the posterior variance equals that of the prior, up to rounding.
+        # Where the data do not inform a parameter, its posterior variance equals that of the prior, up to rounding.
         rest = max(own - posterior, 1e-12 * own)
         gap = float(theta[i]) - prior.mean
         distance = abs(gap) / np.sqrt(rest)

@@ -129,7 +129,8 @@ def profile_curve(
 
     Over `reach` standard errors to either side, within its bounds.
 
-    A parabola where the interval is Gaussian; flat where the data say nothing. Noise is held at its estimate.
+    A parabola where the interval is Gaussian; flat where the data do not determine the parameter. Noise is held at its
+    estimate.
 
     Parameters
     ----------

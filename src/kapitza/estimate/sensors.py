@@ -377,12 +377,12 @@ def _lost_outside(record: Record, channel: str, below: Flags, above: Flags) -> t
     The new limits enclose the valid samples.
     """
     values = record[channel].copy()
-    told = values[~(below | above)]
-    if not told.size:
+    valid = values[~(below | above)]
+    if not valid.size:
         raise DataError(f'All samples of "{channel}" are at the ends of its range and carry no information.')
     # Strictly outside the valid samples, so that these are not lost themselves.
-    margin = 1e-6 * (float(np.ptp(told)) or 1.0)
-    low, high = float(told.min()) - margin, float(told.max()) + margin
+    margin = 1e-6 * (float(np.ptp(valid)) or 1.0)
+    low, high = float(valid.min()) - margin, float(valid.max()) + margin
     values[below], values[above] = low, high
     return _with_readings(record, channel, values, record.noise.get(channel)), low, high
 

@@ -222,7 +222,7 @@ def pose_balance(settings: HarmonicFit, request: Request) -> Balance:
 def _judged(balance: Balance, rows: list[OrbitRows], theta: Numbers, used: Flags, weighed: Numbers) -> list[JudgedRows]:
     """Return the rows by which the misfit is tested.
 
-    weighed: the values that the rows were formed at.
+    weighed: the values at which the rows were weighted.
     """
     judged, first = [], 0
     for number, (orbit, own) in enumerate(zip(balance.orbits, rows, strict=True)):

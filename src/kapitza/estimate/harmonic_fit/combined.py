@@ -33,7 +33,7 @@ from kapitza.estimate.harmonic_fit.alternatives import alternatives_of
 from kapitza.estimate.harmonic_fit.problem import WeakProblem, stack, weigh, whiten
 from kapitza.estimate.harmonic_fit.regressors import Regressors
 from kapitza.estimate.harmonic_fit.result import estimate_of
-from kapitza.estimate.harmonic_fit.second_order import RowsAt, Tested, careful, corrected, pulls_of_noise
+from kapitza.estimate.harmonic_fit.second_order import RowsAt, Tested, corrected, corrects_bias, pulls_of_noise
 from kapitza.estimate.harmonic_fit.solvers import RowSolution, System, solve
 from kapitza.estimate.harmonic_fit.squares import Squares, squares_of
 from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
@@ -184,10 +184,10 @@ def fit_combined(problem: WeakProblem) -> Estimate:
     now = combinations(squares.inside(solution.theta))[0][:-1]
     left = [r.residual(now) for r in rows]
     here = replace(problem, regressors=reported, values=values)
-    return estimate_of(here, solution, history, left, tested, regressors, (*notes, *_told(free, others)))
+    return estimate_of(here, solution, history, left, tested, regressors, (*notes, *_other_solutions(free, others)))
 
 
-def _told(free: Sequence[str], others: list[Numbers]) -> list[str]:
+def _other_solutions(free: Sequence[str], others: list[Numbers]) -> list[str]:
     """Return warnings about other solutions.
 
     These fit as well as the one returned.
@@ -239,7 +239,7 @@ def _with_share(problem: WeakProblem, tested: Tested, combinations: _Combination
     The share of the information of the columns at θ that is noise. Where it is all of it, the score has no root near θ,
     and this explains why.
     """
-    if not careful(problem):
+    if not corrects_bias(problem):
         return tested
     factors, rows_at = weigh(problem, tested.alternatives.values), _rows_of(combinations, theta)
     system = stack(whiten(rows_at(problem), factors), problem.windows.parts)

@@ -15,7 +15,7 @@ from kapitza.estimate.faults import strongest
 from kapitza.estimate.harmonic_fit.alternatives import linear_values, whitened
 from kapitza.estimate.harmonic_fit.problem import SHORTEST_WINDOW, WeakProblem, weigh
 from kapitza.estimate.harmonic_fit.regressors import Regressors, Smoothed
-from kapitza.estimate.harmonic_fit.second_order import HOPELESS, Tested
+from kapitza.estimate.harmonic_fit.second_order import UNCORRECTABLE, Tested
 from kapitza.estimate.harmonic_fit.solvers import RowSolution
 from kapitza.estimate.harmonic_fit.weak import Rows, Whitener, row_covariance, whitener
 from kapitza.estimate.harmonic_fit.windows import Windows
@@ -53,18 +53,18 @@ def misfit_of(
     dof = max(flat.size - len(solution.theta), 1)
     level = float(flat @ flat) / dof
     curved = _curved(problem)
-    hopeless = tested.share >= HOPELESS
+    uncorrectable = tested.share >= UNCORRECTABLE
     # Values biased by noise leave larger residuals, by about the share of noise in the regressors.
-    allowed = TOLERANCE * (1.0 + tested.share) ** 2 if hopeless else TOLERANCE
+    allowed = TOLERANCE * (1.0 + tested.share) ** 2 if uncorrectable else TOLERANCE
     chances = [chance_of_level(level / allowed, dof, problem.measured.noise_freedom)]
     # Products of large noise leave a weak band in long records of a right model.
-    chances.append(1.0 if hopeless or curved >= LARGE else structure(flat))
+    chances.append(1.0 if uncorrectable or curved >= LARGE else structure(flat))
     known = solution.matrix if len(solution.matrix) == flat.size else np.ones((flat.size, 1))
     terms, laws = tested.alternatives, len(tested.alternatives.laws)
     labels = terms.labels(regressors.equations > 1)
     drawn = None if tested.pulls is None else (tested.pulls.parameters, tested.pulls.alternatives)
     scores = scores_of(whitened(tested.columns(here), factors), known, flat, drawn)
-    pulled = scores.chances[:laws] if laws and not hopeless else np.ones(1)
+    pulled = scores.chances[:laws] if laws and not uncorrectable else np.ones(1)
     strength = float(np.sqrt(special.chdtri(1, max(float(pulled.min()), np.finfo(float).tiny)) / flat.size))
     # A pull that products of noise can make is not evidence of a term.
     chances.append(float(min(1.0, pulled.min() * max(laws, 1))) if strength > curved else 1.0)
@@ -79,7 +79,7 @@ def misfit_of(
     elif chance < ALARM:
         where = labels[int(np.argmin(pulled))] if labels and chances[2] < ALARM else _place(here, left, factors)
     found = Misfit(size, float(share), chance, "the equations", where, problem.measured.noise_source)
-    if exact or hopeless:
+    if exact or uncorrectable:
         return found
     fault = strongest(terms.faults, scores.of(slice(laws, None)))
     return with_fault(found, fault, max(level, 1.0), (level - 1.0) * dof)

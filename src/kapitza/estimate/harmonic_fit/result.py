@@ -24,7 +24,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit.judge import NUMERICAL, loss_of, misfit_of
 from kapitza.estimate.harmonic_fit.problem import WeakProblem
 from kapitza.estimate.harmonic_fit.regressors import Regressors
-from kapitza.estimate.harmonic_fit.second_order import HOPELESS, Tested
+from kapitza.estimate.harmonic_fit.second_order import UNCORRECTABLE, Tested
 from kapitza.estimate.harmonic_fit.solvers import RowSolution, by_group, without_each
 from kapitza.estimate.identifiability import determined
 from kapitza.estimate.iterations import Iterations
@@ -224,7 +224,7 @@ def warnings_of(
             f"The weak form is far from the best that these samples allow: {By('shooting')} can reach errors about "
             f"{loss:.2g} times smaller; {Give(method='auto')} continues with it."
         )
-    if share >= HOPELESS:
+    if share >= UNCORRECTABLE:
         found.append(
             f"Noise makes up {100 * min(share, 1.0):.0f} % of the information of the regressors on the weakest "
             f"combination of {', '.join(request.names)} (in a steady motion, for example) and pulls the values beyond "

@@ -37,7 +37,7 @@ MOST_COPIES = 4
 """Most copies of a short record: the mean of four scatters half as much as one."""
 
 
-HOPELESS = 0.4
+UNCORRECTABLE = 0.4
 """Share of noise in the information on a combination of parameters from which the correction no longer helps."""
 
 RowsAt = Callable[[WeakProblem], list[Rows]]
@@ -100,7 +100,7 @@ class Tested:
         return self.alternatives.columns(problem)
 
 
-def careful(problem: WeakProblem) -> bool:
+def corrects_bias(problem: WeakProblem) -> bool:
     """Return whether the second-order bias is corrected.
 
     It is for weighted rows with known noise.
@@ -122,7 +122,7 @@ def corrected(
     And the pulls of noise at the alternatives. Both are unchanged where the rows were not weighted, or where the noise
     is not known.
     """
-    if factors is None or not careful(problem):
+    if factors is None or not corrects_bias(problem):
         return solution, tested
     pulls = pulls_of_noise(problem, factors, solution.groups, rows_at, tested.alternatives)
     return without_bias(solution, pulls, own), replace(tested, pulls=pulls, share=pulls.share(solution.information))

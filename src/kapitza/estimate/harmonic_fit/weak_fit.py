@@ -26,7 +26,7 @@ from kapitza.estimate.harmonic_fit.problem import (
     with_raw_values,
 )
 from kapitza.estimate.harmonic_fit.result import estimate_of
-from kapitza.estimate.harmonic_fit.second_order import HOPELESS, RowsAt, Tested, corrected
+from kapitza.estimate.harmonic_fit.second_order import UNCORRECTABLE, RowsAt, Tested, corrected
 from kapitza.estimate.harmonic_fit.separable import fit_separable
 from kapitza.estimate.harmonic_fit.solvers import RowSolution, System, solve
 from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
@@ -40,7 +40,7 @@ REWEIGHTINGS = 3
 """Most weightings; the iteration ends when no value moves by a hundredth of its deviation."""
 
 ATTENUATED = 0.03
-"""Share of noise in the information on a combination from which attenuation is corrected; see `HOPELESS`."""
+"""Share of noise in the information on a combination from which attenuation is corrected; see `UNCORRECTABLE`."""
 
 CORRECTIONS = 2
 """Rounds of the errors-in-variables solution, each weighted at the values of the one before."""
@@ -80,7 +80,7 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     tested = Tested(alternatives_of(problem, problem.full_values(plain.theta)))
     solution, tested = corrected(problem, factors, plain, tested, linear_rows(problem, rows, plain.theta))
     # Below, attenuation is negligible; above, the errors-in-variables solution is not reliable.
-    if factors is not None and ATTENUATED < (share := tested.share) < HOPELESS:
+    if factors is not None and ATTENUATED < (share := tested.share) < UNCORRECTABLE:
         plain = without_attenuation(problem, rows, plain)
         history.append(plain.theta)
         tested = Tested(alternatives_of(problem, problem.full_values(plain.theta)))

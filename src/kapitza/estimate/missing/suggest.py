@@ -39,7 +39,7 @@ LITTLE, SHOWN = 0.1, 3
 LISTED = 8
 """Most parameters whose largest shift by an undetected term is listed."""
 
-TOLD = 2.0
+REPORTED = 2.0
 """Standard errors by which an undetectable term must move a parameter to be listed."""
 
 STEP, SAME_LAW, ENOUGH = 1e-4, 1e-6, 8
@@ -151,7 +151,7 @@ class Suggestion:
 
         The largest first.
         """
-        strong = [shift for shift in self.shifts if shift.errors >= TOLD]
+        strong = [shift for shift in self.shifts if shift.errors >= REPORTED]
         if not strong:
             return ""
         text = "; ".join(str(shift) for shift in strong[:LISTED])
@@ -222,7 +222,7 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     Returns
     -------
     Suggestion
-        Print it for the answer; ``.missing`` is False when nothing is.
+        Print it for a summary; ``.missing`` is False when no term is missing.
 
     Examples
     --------

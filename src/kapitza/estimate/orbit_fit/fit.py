@@ -20,7 +20,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.orbit_fit.covariance import residual_deviations
 from kapitza.estimate.orbit_fit.judge import Outcome, acceptable, decided, post_mortem, resembles
-from kapitza.estimate.orbit_fit.matching import hopeless, sort_out
+from kapitza.estimate.orbit_fit.matching import far_off, sort_out
 from kapitza.estimate.orbit_fit.multipliers import MultiplierTerms
 from kapitza.estimate.orbit_fit.nested import NestedFit
 from kapitza.estimate.orbit_fit.problem import OrbitProblem
@@ -214,7 +214,7 @@ class OrbitFit(Estimator):
         returned: set[int] = set()
         # Setting orbits aside moves the parameters, which may bring others back.
         for _ in range(4 if self.set_aside else 0):
-            if hopeless(problem, solution):
+            if far_off(problem, solution):
                 break
             found = sort_out(task.problem, weights_of(task, task.problem, deviations), matched, solution)
             now = tuple(found.matched)
@@ -228,7 +228,7 @@ class OrbitFit(Estimator):
         outcome = Outcome(problem, solution, deviations, matched, reasons, np.ones(len(matched)), solution.covariance)
         if not solution.status.ok:
             return outcome
-        outcome = self._tamed(task, self._settled(task, outcome))
+        outcome = self._inflated(task, self._settled(task, outcome))
         back = tuple(sorted(returned & set(matched)))
         outcome = replace(outcome, without_multipliers=outcome.solution.covariance, returned=back)
         if self.multipliers:
@@ -270,7 +270,7 @@ class OrbitFit(Estimator):
                 break
         return outcome
 
-    def _tamed(self, task: OrbitTask, outcome: Outcome) -> Outcome:
+    def _inflated(self, task: OrbitTask, outcome: Outcome) -> Outcome:
         """Inflate the covariance of orbits that fit badly.
 
         An orbit that fits worse than its covariance allows gets a factor on its variances.
@@ -278,8 +278,8 @@ class OrbitFit(Estimator):
         from scipy import stats
 
         # With fewer than four orbits the data do not show which of them is wrong.
-        told = task.noise_known and self.set_aside and len(outcome.matched) >= 4
-        for _ in range(3 if told else 0):
+        several = task.noise_known and self.set_aside and len(outcome.matched) >= 4
+        for _ in range(3 if several else 0):
             sizes = np.array([r.residual.size for r in outcome.solution.reduced])
             misfit = np.array([float((r.residual**2).mean()) for r in outcome.solution.reduced]) * outcome.inflation
             # Just so much that χ² of the orbit is as large as chance allows once in a thousand.

@@ -28,7 +28,7 @@ from kapitza.solve import Halving, Outcome, walk_to
 CLOSED = 1e-6
 """Largest gap, in units of the spread, of an orbit that counts as closed."""
 
-HOPELESS = 0.5
+FAR_OFF = 0.5
 """Root mean square residual of the median orbit, in units of the spread, above which the parameters are wrong."""
 
 COLLAPSED = 0.05
@@ -91,13 +91,13 @@ def sort_out(problem: OrbitProblem, weights: list[Array], before: tuple[int, ...
     return Sorted(matched, reasons, tuple(returned))
 
 
-def hopeless(problem: OrbitProblem, solution: OrbitSolution) -> bool:
+def far_off(problem: OrbitProblem, solution: OrbitSolution) -> bool:
     """Return whether the parameters are too wrong to sort.
 
     Most orbits are then far from their samples.
     """
     sizes = [float(np.sqrt(np.mean(r**2))) for r in problem.misfits(solution.blocks)]
-    return float(np.median(sizes)) > HOPELESS
+    return float(np.median(sizes)) > FAR_OFF
 
 
 def why_not(problem: OrbitProblem, index: int, z: Array, block: Block, weight: Array, typical: float) -> str:

@@ -50,7 +50,7 @@ def missing_orbits(
     Returns
     -------
     pandas.DataFrame
-        Points lie at the phase of the data's section. Columns: period, code, first point, |μ| (the largest), found
+        Points are at the phase of the data's section. Columns: period, code, first point, |μ| (the largest), found
         ("matched", "set aside" or "missing"), nearest (how near the record comes to the point it visits least, as a
         share of the attractor), visits (passes along the whole orbit), why. A missing orbit is either not visited,
         which the expected number of passes N / |μ| explains, or visited and refused or overlooked by the search.

@@ -70,14 +70,14 @@ def _structural(
         names=free,
         rank=len(free) - few.count,
         determined=texts,
-        undetermined=_in_words(few, free, texts),
+        undetermined=_as_text(few, free, texts),
         directions=echelon(few.directions[0]),
         condition=float("inf"),
         exact=True,
     )
 
 
-def _in_words(sampled: Sampled, names: Sequence[str], texts: Sequence[str]) -> tuple[str, ...]:
+def _as_text(sampled: Sampled, names: Sequence[str], texts: Sequence[str]) -> tuple[str, ...]:
     """Describe the parameters that are not determined."""
     loose = [n for n, moved in zip(names, np.abs(sampled.directions).max(axis=(0, 2)) > 1e-7, strict=True) if moved]
     kept = " as long as these keep their values" if texts else ""

@@ -44,7 +44,7 @@ def identifiability(
     seen by no sensor, whatever the record. What such changes leave alone is named exactly: sums, products, products of
     sums. Any of it may be freed as it is printed: ``free=["(ka + kb)/m"]``. Data can determine less (a motion too small
     to feel a cubic spring), never more, unless initial states or priors are given. The count is checked on motions from
-    random states; where their sensitivities tell fewer combinations apart, none is named. Parameters that are
+    random states; where their sensitivities distinguish fewer combinations, none is named. Parameters that are
     determined may still have twins, other values with the same outputs (exchanged rates of compartments, a sign):
     ``equivalents`` lists those that an affine change of the states leads to, for the values of the model.
 

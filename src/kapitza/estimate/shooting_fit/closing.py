@@ -144,7 +144,7 @@ def draws_within_bounds(
     return truncated_gaussian(solution.theta + full @ closing.program.pull[:k], factor * full, low, high)
 
 
-TOLD = 1.0
+REPORTED = 1.0
 """Standard errors by which such a fault must move a parameter to be reported."""
 
 
@@ -174,7 +174,7 @@ def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviation
         bias = inverse @ information[free, k + number] * size
         errors = np.abs(bias) / np.where(deviations[free] > 0, deviations[free], np.inf)
         worst = int(np.argmax(errors))
-        if errors[worst] >= TOLD:
+        if errors[worst] >= REPORTED:
             value = abs(float(solution.theta[free[worst]]))
             moved = abs(float(bias[worst]))
             relative = moved / value if value > 0 else float("nan")

@@ -42,7 +42,7 @@ NEARLY = 15.0
 """Excess of -2 log L up to which another minimum is reported; the likelihood is then up to 2,000 times smaller."""
 
 SECOND_SEARCH = 20_000
-"""Samples up to which a single motion is sought where a fit with unseen states is doubtful."""
+"""Most samples for which a single motion is sought where a fit with unmeasured states is doubtful."""
 
 BETTER_PLACES = 3
 """Most restarts of a fit from a better point that a profile has found."""

@@ -53,7 +53,7 @@ def own_noise(task: MotionTask, found: Found) -> SensorNoise:
         c = int(sensors.channel[s])
         mine = samples.sensor[:, c] == s
         left = found.solution.sweep.residual[mine, c]
-        bounds = [float(deviations[s]), floor_of(np.clip(left, *_sane(left)))]
+        bounds = [float(deviations[s]), floor_of(np.clip(left, *_clip_limits(left)))]
         seen = _scatter(task, samples, mine, c)
         bounds += [seen] if np.isfinite(seen) else []
         least = 1e-13 * samples.spread[c]
@@ -62,7 +62,7 @@ def own_noise(task: MotionTask, found: Found) -> SensorNoise:
     return replace(sensors, deviations=deviations)
 
 
-def _sane(left: Array) -> tuple[float, float]:
+def _clip_limits(left: Array) -> tuple[float, float]:
     # Outliers would raise the floor of the spectrum.
     limit = 5.0 * robust_scale(left) or np.inf
     return -limit, limit

@@ -70,7 +70,7 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
     misfit = _misfit(task, found, white, own, weighted, closing)
     left = max(samples.readings - task.fitted, 1)
     freedom = float("inf") if sensors.all_known else float(left)
-    covariance, alone, widened = _honest_covariance(solution, identifiability), None, None
+    covariance, alone, widened = _stated_covariance(solution, identifiability), None, None
     if identifiability.complete and closing is not None:
         level = float((weighted**2).sum()) / left
         widened = widening_of(task, found, closing, misfit, level, freedom)
@@ -183,7 +183,7 @@ def _likelihood(task: MotionTask, found: Found, weighted: Array, deviations: Arr
     return Likelihood(float(total), samples.readings + int(count.sum()), task.fitted + sought)
 
 
-def _honest_covariance(solution: MotionSolution, identifiability: Identifiability) -> Array:
+def _stated_covariance(solution: MotionSolution, identifiability: Identifiability) -> Array:
     """Return the covariance with undetermined parameters marked.
 
     Infinite variance for parameters that the data do not determine, none stated for those held by a bound.

@@ -87,7 +87,7 @@ def validate(
     fit : Estimate or Model
         What `identify` gave, or a model with the values to test.
     record : Record or (Record, {name: value})
-        The data, with values of their own where the setting was another.
+        The data, with separate values where the setting was another.
     outputs : mapping, optional
         What channels measure; by default as in the fit.
     noise : float or mapping, optional

@@ -198,9 +198,9 @@ def collect(
         known &= sure
         shown = None if sure or plan.rates or plan.shifts is not None else _shown_noise(record)
         # A channel stated as exact has no noise to weight it by: the noise of its scatter is used.
-        told = {c: v for c, v in part.noise.items() if v > 0}
-        deviations = deviations if shown is None else {**{c: level for c, (level, _) in shown.items()}, **told}
-        doubts.append({} if shown is None else {c: error for c, (_, error) in shown.items() if c not in told})
+        positive = {c: v for c, v in part.noise.items() if v > 0}
+        deviations = deviations if shown is None else {**{c: level for c, (level, _) in shown.items()}, **positive}
+        doubts.append({} if shown is None else {c: error for c, (_, error) in shown.items() if c not in positive})
         read &= shown is not None
         for piece in record.segments():
             local = deviations if sure else _not_above_roughness(record, piece, plan, deviations)
