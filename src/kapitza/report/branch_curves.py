@@ -1,4 +1,7 @@
-"""Branches as smooth lines: through their points and their located bifurcations, cut where the stability changes."""
+"""Draw branches as smooth lines.
+
+The lines pass through the points and the located bifurcations, and are cut where the stability changes.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,20 @@ FONT = 8
 
 @dataclass(frozen=True)
 class BranchLine:
-    """A quantity (N,) along a branch as a function of the arclength, with the places of its bifurcations."""
+    """Describe a quantity (N,) along a branch.
+
+    It is a function of the arclength, with the places of the bifurcations.
+    """
 
     branch: Branch
     row: Array
 
     @cached_property
     def _knots(self) -> tuple[Array, Array, Array, list[float]]:
-        """Arclength, parameter and quantity at points and folds, in order, and where each bifurcation is."""
+        """Return arclength, parameter and quantity at points and folds.
+
+        All are in order; the last entry says where each bifurcation is.
+        """
         branch = self.branch
         s, value = np.asarray(branch.arclength, float), branch.values[:, 0]
         if len(s) < 2 or not (np.diff(s) > 0).all():
@@ -65,7 +74,10 @@ class BranchLine:
         return np.array(found).reshape(-1, 2)
 
     def pieces(self) -> Iterator[tuple[str, Array, Array]]:
-        """Stability, parameter and quantity of stretches of one stability, in order."""
+        """Yield stability, parameter and quantity by stretch.
+
+        Each stretch has one stability; they come in order.
+        """
         s, value, height, places = self._knots
         if len(s) < 2:
             yield self.branch.stability[0], value, height
@@ -86,7 +98,10 @@ class BranchLine:
         return _interpolant(s, value, self.branch)(fine), _interpolant(s, height, self.branch)(fine)
 
     def _cuts(self, s: Array, places: list[float]) -> Iterator[tuple[float, float, str]]:
-        """Arclengths between which the stability is one: cut at the bifurcation where it changes, or half way."""
+        """Yield arclengths between which the stability is one.
+
+        A cut is at the bifurcation where the stability changes, or half way between two points.
+        """
         stability = np.array(self.branch.stability)
         own = np.asarray(self.branch.arclength, float)
         own = own if len(own) > 1 and (np.diff(own) > 0).all() else np.arange(len(stability), dtype=float)
@@ -103,20 +118,29 @@ class BranchLine:
 
 
 def _interpolant(s: Array, values: Array, branch: Branch) -> Any:
-    """Smooth where the events stay the same along the branch, straight where a change of them bends it."""
+    """Return an interpolant of values over the arclength.
+
+    It is smooth where the events stay the same along the branch, straight where a change of them bends it.
+    """
     if len(s) < 3 or len(set(branch.sequences)) > 1:
         return lambda x: np.interp(x, s, values)
     return Akima1DInterpolator(s, values, method="makima")
 
 
 def _place(along: Any, begin: float, end: float, value: float) -> float:
-    """Arclength within a step at which the parameter is nearest to a value: at a fold beyond both ends its extreme."""
+    """Return the arclength nearest to a parameter value.
+
+    At a fold beyond both ends of the step it is the extreme.
+    """
     fine = np.linspace(begin, end, 201)
     return float(fine[int(np.argmin(np.abs(along(fine) - value)))])
 
 
 def place_names(axes: Axes, names: list[tuple[float, float, str]]) -> None:
-    """Write names beside points so that none covers another, a point or a line, trying places around each in turn."""
+    """Write names beside points without overlaps.
+
+    No name covers another, a point or a line; places around each point are tried in turn.
+    """
     axes.autoscale_view()
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -153,7 +177,7 @@ def place_names(axes: Axes, names: list[tuple[float, float, str]]) -> None:
 
 
 def _distinct(axes: Axes, names: list[tuple[float, float, str]], nearness: float) -> list[tuple[float, float, str]]:
-    """The names without those that stand at the same point already."""
+    """Return names without repeated ones at one point."""
     kept: list[tuple[float, float, str]] = []
     for x, y, text in names:
         here = axes.transData.transform((x, y))
@@ -168,7 +192,10 @@ def _box(left: float, low: float, width: float, height: float) -> tuple[float, f
 
 
 def _along_lines(axes: Axes, spacing: float) -> Array:
-    """Return points (K, 2) along all lines of the axes, `spacing` pixels apart."""
+    """Return points (K, 2) along the axes' lines.
+
+    They are `spacing` pixels apart.
+    """
     found = [np.zeros((0, 2))]
     for line in axes.lines:
         path = np.asarray(axes.transData.transform(line.get_xydata()), float)
@@ -195,6 +222,6 @@ def _common(first: Any, second: Any) -> float:
 
 
 def _outside(box: Any, inside: Any) -> float:
-    """How much of a box lies outside of the axes, as an area."""
+    """Return the area of a box outside the axes."""
     kept = _common(box, (inside.x0, inside.y0, inside.x1, inside.y1))
     return (box[2] - box[0]) * (box[3] - box[1]) - kept

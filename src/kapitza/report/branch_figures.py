@@ -1,4 +1,7 @@
-"""Figures of branches: diagrams with line styles for stability, waterfalls of profiles, and an interactive page."""
+"""Draw figures of branches.
+
+Diagrams have line styles for stability; there are waterfalls of profiles and an interactive page.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,9 @@ def plot_branch(
     ax: Axes | None = None,
     color: Color | None = None,
 ) -> Figure:
-    """A branch over its parameter: solid where stable, dashed where unstable, dotted where unknown.
+    """Draw a branch over its parameter.
 
+    Lines are solid where stable, dashed where unstable, dotted where unknown.
     of: a state (the first coordinate by default). measure: "amplitude" (half peak to peak), "extent" (smallest and
     largest), "point" (the value on the section; every point of a cycle of a map), "period". Cycles of maps are drawn by
     their points unless "extent" or "period" is wanted. A curve of bifurcations is drawn in its two parameters.
@@ -63,7 +67,7 @@ def plot_branch(
 
 
 def plot_diagram(diagram: Diagram, of: str | None = None, measure: str = "point", ax: Axes | None = None) -> Figure:
-    """All branches of a diagram, one colour for each level."""
+    """Draw the branches of a diagram, coloured by level."""
     with styled():
         axes = axes_for(ax)
         for branch, level in zip(diagram.branches, diagram.levels, strict=True):
@@ -73,7 +77,10 @@ def plot_diagram(diagram: Diagram, of: str | None = None, measure: str = "point"
 
 
 def _legend(axes: Axes, lines: Sequence[tuple[str, str]] = ()) -> None:
-    """One entry for each kind of line and mark: (colour, name) given first, then stability, marks, the rest."""
+    """Add one legend entry per line and mark.
+
+    The (colour, name) pairs given come first, then stability, marks and the others.
+    """
     found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     order: dict[str, Any] = {name: Line2D([], [], color=color) for color, name in lines}
     for name, style in STYLES.items():
@@ -88,7 +95,10 @@ def _legend(axes: Axes, lines: Sequence[tuple[str, str]] = ()) -> None:
 
 
 def _draw_curve(axes: Axes, branch: Branch, color: Color | None) -> None:
-    """A curve of bifurcations in its two parameters, its points of codimension two by name."""
+    """Draw a curve of bifurcations in two parameters.
+
+    Points of codimension two carry their names.
+    """
     others = sum(not str(line.get_label()).startswith("_") for line in axes.lines)
     # The second colour is that of the marks.
     color = color or (CYCLE[0], *CYCLE[2:])[others % (len(CYCLE) - 1)]
@@ -135,7 +145,10 @@ def _draw(axes: Axes, branch: Branch, of: str | None, measure: str, color: Color
 
 
 def measured(branch: Branch, of: str | None, measure: str) -> tuple[str, list[Array]]:
-    """The name of the state and the rows (N,) to draw."""
+    """Return the state's name and the rows drawn.
+
+    Each row is (N,).
+    """
     name = _state(branch, of)
     column = branch.model.states.index(name)
     if branch.model.is_map and measure in ("point", "amplitude"):
@@ -164,7 +177,10 @@ def _named(branch: Branch, parameter: str) -> str:
 
 
 def plot_waterfall(branch: Branch, of: str | None = None, count: int = 24, ax: Axes | None = None) -> Figure:
-    """Profiles over one period, one above the other along the branch; unstable ones dashed."""
+    """Draw profiles over one period along a branch.
+
+    They are one above the other; unstable ones are dashed.
+    """
     if branch.subject != "orbit":
         raise KapitzaError(f"A branch of {branch.subject} points has no profiles to draw.")
     checks.whole("count", count, least=1, error=KapitzaError)
@@ -191,7 +207,10 @@ def plot_waterfall(branch: Branch, of: str | None = None, count: int = 24, ax: A
 
 
 def write_branch_page(branch: Branch, path: str | Path, of: str | None = None, measure: str = "amplitude") -> Path:
-    """An interactive page in one HTML file: click a point of the diagram to see its orbit and its multipliers."""
+    """Write an interactive page of a branch.
+
+    It is one HTML file: click a point of the diagram to see its orbit and its multipliers.
+    """
     from plotly.offline import get_plotlyjs
 
     if branch.subject != "orbit" or len(branch.parameters) != 1:
@@ -278,7 +297,10 @@ show(0);
 
 
 def plot_frequency_response(response: FrequencyResponse, of: str | None = None, ax: Axes | None = None) -> Figure:
-    """Amplitude over frequency for each force level, stable solid and unstable dashed, the backbone in grey."""
+    """Draw amplitude over frequency for each force level.
+
+    Stable parts are solid, unstable ones dashed, the backbone is grey.
+    """
     with styled():
         axes = axes_for(ax)
         for i, branch in enumerate(response.branches):

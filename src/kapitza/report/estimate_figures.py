@@ -12,7 +12,10 @@ from kapitza.report.style import ACCENT, CYCLE, QUIET, greek, new_figure, styled
 
 
 def plot_estimate(estimate: Estimate, level: float = 0.95) -> Figure:
-    """Intervals relative to each value, correlations, and residuals against the normal distribution."""
+    """Draw intervals, correlations and residuals of an estimate.
+
+    Intervals are relative to each value; residuals are drawn against the normal distribution.
+    """
     panels = ["intervals"]
     panels += ["correlation"] if len(estimate.names) > 1 and np.isfinite(estimate.covariance).all() else []
     panels += ["residuals"] if any(np.size(r) > 3 for r in estimate.residuals.values()) else []
@@ -26,7 +29,10 @@ def plot_estimate(estimate: Estimate, level: float = 0.95) -> Figure:
 
 
 def draw_intervals(axes: Axes, estimate: Estimate, level: float) -> None:
-    """Half-widths in per cent of the value; in units of the parameter where the value is zero; ± ∞ in words."""
+    """Draw half-widths of intervals in per cent.
+
+    They are in units of the parameter where the value is zero. Others than finite ones read "not determined".
+    """
     interval = estimate.interval(level)
     position = np.arange(len(estimate.names))[::-1]
     for place, name in zip(position, estimate.names, strict=True):
@@ -66,7 +72,10 @@ def draw_correlation(axes: Axes, estimate: Estimate, level: float) -> None:
 
 
 def draw_residuals(axes: Axes, estimate: Estimate, level: float) -> None:
-    """Ordered residuals against normal quantiles: on the line when they are Gaussian with deviation 1."""
+    """Draw ordered residuals against normal quantiles.
+
+    They are on the line when they are Gaussian with deviation 1.
+    """
     del level
     for number, (name, residual) in enumerate(estimate.residuals.items()):
         ordered = np.sort(np.ravel(residual)[np.isfinite(np.ravel(residual))])

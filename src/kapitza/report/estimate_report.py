@@ -20,8 +20,9 @@ from kapitza.report.page import Section, write_page
 
 
 def write_report(estimate: Estimate, path: str | Path, level: float = 0.95) -> Path:
-    """Parameters with intervals, warnings, figures, the model and the data on one self-contained page.
+    """Write the report of an estimate.
 
+    Parameters with intervals, warnings, figures, the model and the data are on one self-contained page.
     Open it in any browser; it needs no network. Returns the path.
     """
     sections = [
@@ -48,7 +49,10 @@ def write_report(estimate: Estimate, path: str | Path, level: float = 0.95) -> P
 
 
 def parameter_table(estimate: Estimate, level: float) -> pd.DataFrame:
-    """The estimate's table without columns that are empty, errors rounded to two digits."""
+    """Return the table without empty columns.
+
+    Errors are rounded to two digits.
+    """
     table = estimate.table(level)
     for column in ("error", "error_%"):
         table[column] = [float(f"{value:.2g}") for value in table[column]]
@@ -80,7 +84,10 @@ def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:
 
 
 def data_sections(parts: Sequence[Part]) -> list[Section]:
-    """Show the data of a fit; single orbits with the same values as one set."""
+    """Return sections that show the data.
+
+    Single orbits with the same values are shown as one set.
+    """
     orbits: dict[tuple[tuple[str, float], ...], list[PeriodicOrbit]] = {}
     for part in parts:
         if isinstance(part.source, PeriodicOrbit):
@@ -128,7 +135,10 @@ def orbit_table(orbits: OrbitSet) -> pd.DataFrame:
 
 
 def model_sections(model: Any) -> list[Section]:
-    """The equations as text, where the model is one of ours."""
+    """Return the equations as text.
+
+    Empty where the model is not a `Model`.
+    """
     if not isinstance(model, Model):
         return []
     equations = model.equations

@@ -1,4 +1,7 @@
-"""Figures of Lyapunov exponents: bars, curves over one parameter, a chart over two."""
+"""Draw figures of Lyapunov exponents.
+
+Bars for one spectrum, curves over one parameter, a chart over two.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ SHARE = 0.995
 
 
 def plot_exponents(spectrum: LyapunovSpectrum) -> Figure:
-    """Exponents with error bars; curves over one parameter; a chart of the largest one over two."""
+    """Draw Lyapunov exponents.
+
+    One spectrum has error bars; there are curves over one parameter, and a chart of the largest exponent over two.
+    """
     with styled():
         figure = new_figure(6.0, 4.2)
         axes = figure.add_subplot()

@@ -1,4 +1,7 @@
-"""Figures of records and orbits. Each function returns a Matplotlib Figure."""
+"""Draw figures of records and orbits.
+
+Each function returns a Matplotlib Figure.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, axes_for, axis_label
 def plot_attractor(
     record: Record, x: str | None = None, y: str | None = None, ax: Axes | None = None, colour: str = INK
 ) -> Figure:
-    """Two channels of a record against each other, one dot per sample; angles in [-π, π).
+    """Draw two channels of a record.
 
+    One dot per sample; angles are in [-π, π).
     x, y: names of channels, by default the first and its rate (or the second channel).
     """
     first, second = chosen_pair(record.channels, x, y)
@@ -38,7 +42,10 @@ def plot_attractor(
 
 
 def plot_record(record: Record, channels: Sequence[str] | None = None) -> Figure:
-    """The channels against time, one below the other; segments are not joined."""
+    """Draw the channels of a record against time.
+
+    They are one below the other; segments are not joined.
+    """
     names = tuple(channels or record.channels)
     with styled():
         figure = new_figure(7.0, 1.2 + 1.4 * len(names))
@@ -56,8 +63,9 @@ def plot_record(record: Record, channels: Sequence[str] | None = None) -> Figure
 
 
 def plot_orbit(orbit: PeriodicOrbit, x: str | None = None, y: str | None = None, ax: Axes | None = None) -> Figure:
-    """One periodic orbit: its course over a period where it is known, and its points on the section.
+    """Draw one periodic orbit.
 
+    Its course over a period is drawn where it is known, and its points on the section.
     Angles are drawn in [-π, π): a rotating orbit leaves on one side and enters on the other.
     """
     first, second = chosen_pair(orbit.states, x, y)
@@ -73,7 +81,10 @@ def plot_orbit(orbit: PeriodicOrbit, x: str | None = None, y: str | None = None,
 def plot_orbits(
     orbits: OrbitSet, x: str | None = None, y: str | None = None, record: Record | None = None, ax: Axes | None = None
 ) -> Figure:
-    """All orbits on the section, coloured by their number of periods, over the record they come from."""
+    """Draw all orbits on the section.
+
+    They are coloured by their number of periods, over the record they come from.
+    """
     if not len(orbits):
         raise KapitzaError("There are no orbits to draw." + (f" {orbits.message}" if orbits.message else ""))
     if len(orbits[0].states) == 1:
@@ -104,7 +115,10 @@ def plot_orbits(
 
 
 def plot_return_map(orbits: OrbitSet, ax: Axes | None = None) -> Figure:
-    """Orbits on a section with one coordinate: each value against the next, over those of the record."""
+    """Draw orbits on a section with one coordinate.
+
+    Each value is drawn against the next, over those of the record.
+    """
     name = orbits[0].states[0]
     with styled():
         axes = axes_for(ax)
@@ -129,7 +143,10 @@ def plot_return_map(orbits: OrbitSet, ax: Axes | None = None) -> Figure:
 
 
 def chosen_pair(names: Sequence[str], x: str | None, y: str | None) -> tuple[str, str]:
-    """The two states to draw: those asked for, or the first and its rate."""
+    """Return the two states to draw.
+
+    Those requested, or the first and its rate.
+    """
     if len(names) < 2:
         raise KapitzaError(f"A phase portrait needs two channels, there is only {', '.join(names)}.")
     first = x or names[0]
@@ -142,7 +159,10 @@ def chosen_pair(names: Sequence[str], x: str | None, y: str | None) -> tuple[str
 
 
 def circle_states(orbit: PeriodicOrbit) -> dict[str, bool]:
-    """States taken as angles: those with a winding number, for orbits that come without a set."""
+    """Return which states are angles.
+
+    Those with a winding number, for orbits that come without a set.
+    """
     winding = orbit.winding or (0,) * len(orbit.states)
     return {name: bool(turns) for name, turns in zip(orbit.states, winding, strict=True)}
 
@@ -175,7 +195,10 @@ def draw_points(
 
 
 def jumps(angle: Array) -> NDArray[np.bool_]:
-    """Samples after which a wrapped angle leaps across the seam."""
+    """Return where a wrapped angle crosses the seam.
+
+    The flags mark the samples before the crossing.
+    """
     return np.append(np.abs(np.diff(angle) - np.diff(unwrap(angle))) > 1.0, False)
 
 
@@ -201,7 +224,10 @@ def format_multiplier(value: complex) -> str:
 
 
 def label_axes(axes: Axes, units: Mapping[str, str], on_circle: Mapping[str, bool], first: str, second: str) -> None:
-    """Names and units; angles are ticked in parts of π."""
+    """Label the axes with names and units.
+
+    Angles are ticked in parts of π.
+    """
     axes.set_xlabel(axis_label(first, units.get(first, "") or angle_unit(first, on_circle)))
     axes.set_ylabel(axis_label(second, units.get(second, "") or angle_unit(second, on_circle)))
     marks = np.arange(-2, 3) * np.pi / 2
@@ -215,7 +241,10 @@ def label_axes(axes: Axes, units: Mapping[str, str], on_circle: Mapping[str, boo
 
 
 def angle_unit(name: str, on_circle: Mapping[str, bool]) -> str:
-    """rad for an angle, rad/s for its rate, nothing for other names."""
+    """Return rad for angles, rad/s for their rates.
+
+    Empty for other names.
+    """
     if on_circle.get(name):
         return "rad"
     return "rad/s" if name.endswith("'") and on_circle.get(name[:-1]) else ""

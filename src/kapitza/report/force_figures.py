@@ -1,4 +1,7 @@
-"""Forces of a fitted model for the report: curves with bands, and surfaces over position and rate."""
+"""Draw forces of a fitted model for the report.
+
+Curves have bands; surfaces are over position and rate.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ def force_figure(curves: Sequence[ForceCurve], units: Mapping[str, str] | None =
 
 
 def unit_of(state: str, units: Mapping[str, str] | None) -> str:
-    """Unit of a coordinate or of its rate, as the model states it or the recording."""
+    """Return the unit of a coordinate or its rate.
+
+    As the model states it, or the recording.
+    """
     known = units or {}
     base = known.get(state.rstrip("'"), "")
     return known.get(state) or (f"{base}/s" if base and state.endswith("'") else base)
@@ -64,7 +70,10 @@ def force_unit(coordinate: str, units: Mapping[str, str] | None) -> str:
 def surface_figure(
     surfaces: Sequence[ForceSurface], motion: Motion | None, units: Mapping[str, str] | None = None
 ) -> go.Figure | None:
-    """Force per mass over position and rate, one panel per coordinate, with the motion that supports it."""
+    """Draw force per mass over position and rate.
+
+    One panel per coordinate, with the motion that supports it.
+    """
     if not surfaces:
         return None
     columns = min(2, len(surfaces))

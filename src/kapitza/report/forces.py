@@ -1,4 +1,7 @@
-"""Restoring and damping forces of a fitted model as curves and surfaces with bands."""
+"""Compute restoring and damping forces of a fitted model.
+
+They are curves and surfaces with bands.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,9 @@ AT_ONCE = 100_000
 
 @dataclass(frozen=True)
 class ForceCurve:
-    """Force per mass of one coordinate against one of its states, each (N,), with its 95 % band.
+    """Hold force per mass against one state.
 
+    Of one coordinate; each array is (N,), with its 95 % band.
     kind: "restoring" or "damping".
     """
 
@@ -45,8 +49,9 @@ class ForceCurve:
 
 @dataclass(frozen=True)
 class ForceSurface:
-    """Force per mass of one coordinate over its position and rate: force[i, j] at rates[i], positions[j].
+    """Hold force per mass over position and rate.
 
+    Of one coordinate: force[i, j] at rates[i], positions[j].
     band: half the width of the 95 % band at the same points, all 0 where the parameters have no errors.
     """
 
@@ -59,15 +64,16 @@ class ForceSurface:
 
 @dataclass(frozen=True)
 class Forces:
-    """Curves and surfaces of the forces of a fitted model."""
+    """Hold force curves and surfaces of a fitted model."""
 
     curves: tuple[ForceCurve, ...] = ()
     surfaces: tuple[ForceSurface, ...] = ()
 
 
 def forces_of(estimate: Estimate, motions: Sequence[Motion], seed: int = 0) -> Forces:
-    """Force per mass against position (at rest), against rate (at zero), and over both, over the range of the data.
+    """Return forces over the range of the data.
 
+    Force per mass is given against position (at rest), against rate (at zero), and over both.
     Of each second-order coordinate x that was measured: f(x, v) = x''(0, 0) - x''(x, v), all other states zero, at the
     start of the excitation. Bands: 95 % of parameters drawn from the errors of the fit.
     """
@@ -95,7 +101,10 @@ def forces_of(estimate: Estimate, motions: Sequence[Motion], seed: int = 0) -> F
 
 
 def _vectors(estimate: Estimate, seed: int) -> Array:
-    """Parameters (1 + draws, npar): those of the model, then those drawn from the errors of the fit."""
+    """Return parameters (1 + draws, npar) of the model.
+
+    The first row holds those of the model, the others are drawn from the errors of the fit.
+    """
     draws = parameter_draws(estimate, estimate.names, seed, DRAWS)
     vectors = np.tile(estimate.model.vector, (1 + len(draws), 1))
     for column, name in enumerate(estimate.model.names):
@@ -105,7 +114,10 @@ def _vectors(estimate: Estimate, seed: int) -> Array:
 
 
 def _reach(values: Array, about_zero: bool = False) -> tuple[float, float]:
-    """Smallest and largest value but for the outermost thousandth; symmetric about zero if asked."""
+    """Return smallest and largest value without outermost ones.
+
+    The outermost thousandth is left out; symmetric about zero on request.
+    """
     known = values[np.isfinite(values)]
     if not known.size:
         return 0.0, 0.0
@@ -126,7 +138,10 @@ def _surface(
 def _forces(
     model: Model, flow: Flow, vectors: Array, coordinate: str, at: Mapping[str, Array]
 ) -> tuple[Array, Array, Array]:
-    """Force per mass with its 95 % band, each (N,), where the states named take the values `at` (N,)."""
+    """Return force per mass with its 95 % band.
+
+    Each is (N,), where the states named take the values `at` (N,).
+    """
     count = next(iter(at.values())).size
     states = np.zeros((count + 1, len(model.states)))
     for state, values in at.items():

@@ -1,4 +1,7 @@
-"""Figures of harmonic fits: residues of the sub-harmonics, spectra with and without a filter."""
+"""Draw figures of harmonic fits.
+
+Residues of the sub-harmonics, spectra with and without a filter.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from kapitza.report.style import axes_for
 
 
 def plot_residues(fit: Estimate, equation: Count = 1, axes: Axes | None = None) -> Axes:
-    """Residue of every sub-harmonic against the predicted value (HARMONIC, figures 14 and 15).
+    """Draw residues of sub-harmonics against predicted values.
 
+    After HARMONIC, figures 14 and 15.
     Dropped sub-harmonics are drawn as crosses; the identification error ε stands in the title.
     """
     key = f"equation {equation}"
@@ -37,7 +41,10 @@ def plot_residues(fit: Estimate, equation: Count = 1, axes: Axes | None = None) 
 
 
 def _kept_rows(fit: Any, equation: int) -> Any:
-    """Which rows of one equation were used: rows are stored orbit by orbit, equation by equation within an orbit."""
+    """Return which rows of an equation were used.
+
+    Rows are stored orbit by orbit, equation by equation within an orbit.
+    """
     residues = fit.rows.residues
     equations = len(residues)
     orbit = residues["equation 1"][:, 2]

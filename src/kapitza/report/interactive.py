@@ -1,4 +1,7 @@
-"""Interactive figures of a study, as Plotly figures; the page that holds them gives them its colours."""
+"""Make interactive figures of a study.
+
+They are Plotly figures; the page that holds them sets their colours.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ DATA, FIT, CHECK, OUT = "#8d99ae", CYCLE[0], CYCLE[1], "#d7263d"
 
 
 def escaped(text: str) -> str:
-    """Text that Plotly shows as it is: it reads a few HTML tags, which a name may not smuggle in."""
+    """Return text that Plotly shows unchanged.
+
+    Plotly reads a few HTML tags; a name must not contain them.
+    """
     return html.escape(text, quote=False)
 
 
@@ -43,12 +49,18 @@ def label(name: str, unit: str = "") -> str:
 
 
 def floats(values: Array) -> list[float | None]:
-    """Numbers with the seven digits that a picture can show, half the size of the page; None for NaN."""
+    """Return numbers with seven digits, None for NaN.
+
+    A picture shows no more digits; the page has half the size.
+    """
     return [None if math.isnan(v) else float(f"{v:.7g}") for v in values.tolist()]
 
 
 def line(motion: Motion, values: Array, at: Indices, against: Array | None = None) -> dict[str, list[float | None]]:
-    """x and y of a line through the samples `at`, interrupted wherever one piece ends."""
+    """Return x and y of a line through samples.
+
+    Through the samples `at`, interrupted wherever one piece ends.
+    """
     x, y = floats((motion.time if against is None else against)[at]), floats(values[at])
     for cut in np.flatnonzero(np.diff(motion.piece[at]))[::-1].tolist():
         x.insert(cut + 1, None)
@@ -57,7 +69,10 @@ def line(motion: Motion, values: Array, at: Indices, against: Array | None = Non
 
 
 def fit_figure(motion: Motion | None, check: Motion | None = None) -> go.Figure | None:
-    """Data, fitted motion and prediction of what was held back, one row per channel; bad samples are marked."""
+    """Draw data, fitted motion and prediction.
+
+    The prediction is of data held back. One row per channel; bad samples are marked.
+    """
     if motion is None:
         return None
     channels = list(motion.measured)
@@ -87,7 +102,10 @@ def fit_figure(motion: Motion | None, check: Motion | None = None) -> go.Figure 
 def add_marked(
     figure: go.Figure, motion: Motion, channel: str, row: int, place: tuple[int, int], values: Array
 ) -> None:
-    """Mark the samples that were left out of the fit, and those whose residual is far beyond the noise."""
+    """Mark samples left out and outlying ones.
+
+    Outlying: fitted samples whose residual is far beyond the noise.
+    """
     marked = {"left out": motion.lost.get(channel), "outliers": motion.outlying(channel)}
     for (name, flags), symbol in zip(marked.items(), ("x", "circle-open"), strict=True):
         at = np.flatnonzero(flags) if flags is not None else np.empty(0, np.intp)
@@ -100,7 +118,10 @@ def add_marked(
 
 
 def residual_figure(motion: Motion | None) -> go.Figure | None:
-    """Residuals against time, against the value of each channel, and against its rate where the samples tell it."""
+    """Draw residuals against time, value and rate.
+
+    The rate is used where the samples determine it.
+    """
     if motion is None:
         return None
     channels = list(motion.measured)
@@ -136,7 +157,10 @@ def residual_figure(motion: Motion | None) -> go.Figure | None:
 
 
 def lead_figure(test: PredictionTest | None) -> go.Figure | None:
-    """Errors of the predictions against the time since the last fitted sample, in standard deviations of the noise."""
+    """Draw prediction errors against the lead time.
+
+    Time is counted from the last fitted sample; errors are in standard deviations of the noise.
+    """
     if test is None or not len(test.starts):
         return None
     with np.errstate(invalid="ignore"):
@@ -163,7 +187,10 @@ def lead_figure(test: PredictionTest | None) -> go.Figure | None:
 
 
 def portrait_figure(motion: Motion | None) -> go.Figure | None:
-    """Velocity against position of the first channel: fitted motion, data where the rate was measured too."""
+    """Draw velocity against position of the first channel.
+
+    The fitted motion, and data where the rate was measured too.
+    """
     channel = None if motion is None else next((c for c in motion.measured if not c.endswith("'")), None)
     if motion is None or channel is None:
         return None
@@ -194,8 +221,9 @@ def samples_per_cycle(values: Array) -> float:
 
 
 def interval_figure(fits: Mapping[str, Estimate], level: float) -> go.Figure | None:
-    """Intervals of every fit side by side, a panel for each parameter.
+    """Draw intervals of every fit side by side.
 
+    A panel for each parameter.
     The axis follows the narrower half: one wide interval runs out of its panel instead of flattening the others.
     """
     names = list(dict.fromkeys(name for fit in fits.values() for name in fit.names))
@@ -237,7 +265,10 @@ def used(count: int, rows: int, columns: int) -> list[list[dict[str, Any] | None
 
 
 def decay_figure(motion: Motion | None) -> go.Figure | None:
-    """Amplitude against time and frequency against amplitude of a free decay: data and fit; None where none decays."""
+    """Draw amplitude and frequency of a free decay.
+
+    Amplitude against time and frequency against amplitude, of data and fit; None where no channel decays.
+    """
     channel = None if motion is None else next((c for c in motion.measured if not c.endswith("'")), None)
     if motion is None or channel is None:
         return None
@@ -280,7 +311,10 @@ def decay_figure(motion: Motion | None) -> go.Figure | None:
 
 
 def section_figure(orbits: OrbitSet | None) -> go.Figure | None:
-    """The section of a recording; hover an orbit for its code, period and multipliers."""
+    """Draw the section of a recording.
+
+    Hover an orbit for its code, period and multipliers.
+    """
     if orbits is None or not len(orbits) or orbits.section_points is None or len(orbits[0].states) < 2:
         return None
     figure = go.Figure()
@@ -318,7 +352,10 @@ SHOWN_RETURNS = 4000
 
 
 def convergence_figure(estimate: Estimate) -> go.Figure | None:
-    """Distance of each parameter from where it ended, in standard errors, by iteration."""
+    """Draw each parameter's distance from its end value.
+
+    In standard errors, by iteration.
+    """
     if not estimate.path:
         return None
     figure = go.Figure()
@@ -337,7 +374,10 @@ def convergence_figure(estimate: Estimate) -> go.Figure | None:
 
 
 def profile_figure(curves: Sequence[ProfileCurve], estimate: Estimate, level: float) -> go.Figure | None:
-    """Profile likelihood of each parameter beside the parabola of its standard error."""
+    """Draw the profile likelihood of each parameter.
+
+    Beside it is the parabola of its standard error.
+    """
     if not curves:
         return None
     columns = min(3, len(curves))

@@ -1,4 +1,7 @@
-"""Figures of how a fit was reached and how sure it is, and of free decays before any fit."""
+"""Draw convergence and certainty of a fit.
+
+Also free decays before any fit.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from kapitza.signal import half_cycles
 
 
 def plot_likelihood(estimate: Estimate, names: Sequence[str] | None = None, points: int = 11) -> Figure:
-    """Profile likelihood of each parameter beside the parabola that its standard error stands for.
+    """Draw the profile likelihood of each parameter.
 
+    Beside it is the parabola of its standard error.
     The line crosses the horizontal one at the ends of the 95 % interval: bent where the Gaussian interval is wrong.
     """
     curves = [profile_curve(estimate, name, points) for name in names or estimate.names]
@@ -25,7 +29,10 @@ def plot_likelihood(estimate: Estimate, names: Sequence[str] | None = None, poin
 
 
 def draw_profiles(curves: Sequence[ProfileCurve], estimate: Estimate) -> Figure:
-    """Draw profile likelihoods side by side, with the parabola of the estimate."""
+    """Draw profile likelihoods side by side.
+
+    With the parabola of the estimate.
+    """
     if not curves:
         raise ArgumentError("curves is empty; give one or more of `profile_curve`.")
     refuse_unknown("The estimate", [curve.name for curve in curves], estimate.values, "parameter")
@@ -48,7 +55,10 @@ def draw_profiles(curves: Sequence[ProfileCurve], estimate: Estimate) -> Figure:
 
 
 def plot_convergence(estimate: Estimate) -> Figure:
-    """Distance of each parameter from where it ended, in its standard errors, iteration by iteration."""
+    """Draw each parameter's distance from its end value.
+
+    In its standard errors, iteration by iteration.
+    """
     path = estimate.path
     if not path:
         raise KapitzaError(f"{estimate.method} keeps no iterations: there is no convergence to draw.")
@@ -69,8 +79,9 @@ def plot_convergence(estimate: Estimate) -> Figure:
 
 
 def plot_decay(record: Record, channel: str | None = None) -> Figure:
-    """A free decay: envelope of the amplitude against time, frequency (backbone) and damping against amplitude.
+    """Draw a free decay.
 
+    The envelope of the amplitude against time, frequency (backbone) and damping against amplitude.
     Of every segment, half cycle by half cycle; see `kapitza.signal.half_cycles`.
     """
     name = channel or record.channels[0]

@@ -1,4 +1,7 @@
-"""Data with a motion of the fitted model along them, as figures show them."""
+"""Hold data and the fitted motion along them.
+
+As figures show them.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +44,28 @@ class Motion:
     name: str = ""
 
     def error(self, channel: str) -> Array:
-        """Predicted minus measured (N,), on the circle for angles; NaN for lost samples."""
+        """Return predicted minus measured (N,).
+
+        On the circle for angles; NaN for lost samples.
+        """
         gap = self.predicted[channel] - self.measured[channel]
         gap = circle.wrap(gap) if channel in self.angles else gap
         return np.where(self.lost[channel], np.nan, gap) if channel in self.lost else gap
 
     def near(self, channel: str) -> Array:
-        """Predicted values (N,); angles beside the measured ones, whatever turn they are in."""
+        """Return predicted values (N,).
+
+        Angles are on the same turn as the measured ones.
+        """
         if channel not in self.angles:
             return self.predicted[channel]
         return self.measured[channel] + circle.wrap(self.predicted[channel] - self.measured[channel])
 
     def outlying(self, channel: str) -> Flags:
-        """Samples (N,) that were fitted, but whose residual is far beyond the noise and the other residuals."""
+        """Return which fitted samples (N,) are outlying.
+
+        Their residual is far beyond the noise and the other residuals.
+        """
         error = np.abs(self.error(channel))
         known = error[np.isfinite(error)]
         scatter = TO_DEVIATION * float(np.median(known)) if known.size else 0.0
@@ -61,7 +73,10 @@ class Motion:
         return np.asarray(error > limit) if limit > 0 else np.zeros(self.time.size, bool)
 
     def rate(self, channel: str) -> Array:
-        """Rate of the predicted channel (N,): the one beside it, or differences along each piece; NaN in short ones."""
+        """Return the rate of the predicted channel (N,).
+
+        The predicted rate where there is one, else differences along each piece; NaN in short pieces.
+        """
         own = self.predicted.get(f"{channel}'")
         if own is not None:
             return own
@@ -77,7 +92,7 @@ class Motion:
 
 @dataclass(frozen=True)
 class RecordedUnit:
-    """How a channel is brought back to the unit of its file."""
+    """Convert a channel back to its file's unit."""
 
     unit: str
     change: Conversion
@@ -87,7 +102,10 @@ class RecordedUnit:
 
 
 def recorded_units(record: Record) -> dict[str, RecordedUnit]:
-    """Channels that were recorded in another unit than SI; angles stay in rad, in which they are wrapped."""
+    """Return channels recorded in units other than SI.
+
+    Angles stay in rad, in which they are wrapped.
+    """
     found = {}
     for name, column in record.content.channels.items():
         unit, own = str(column.attrs.get(RECORDED, "")), str(column.attrs.get("unit", ""))
@@ -97,7 +115,7 @@ def recorded_units(record: Record) -> dict[str, RecordedUnit]:
 
 
 def as_recorded(motion: Motion, record: Record | None) -> Motion:
-    """The motion with its channels in the units of the recording."""
+    """Return the motion in the recording's units."""
     known = {} if record is None else recorded_units(record)
     known = {c: one for c, one in known.items() if c in motion.measured and f"{c}'" not in motion.measured}
     if not known:
@@ -112,7 +130,10 @@ def as_recorded(motion: Motion, record: Record | None) -> Motion:
 
 
 def motions_of(estimate: Estimate) -> list[Motion]:
-    """The motion that was fitted, recording by recording; none where the method fits no motion."""
+    """Return the fitted motion of each recording.
+
+    Empty where the method fits no motion.
+    """
     motion = estimate.motion
     if motion is None:
         return []
@@ -143,7 +164,10 @@ def motions_of(estimate: Estimate) -> list[Motion]:
 
 
 def motion_of_test(validation: Validation | None) -> Motion | None:
-    """Data that were not fitted with the predictions of their stretches, NaN where states were fitted to them."""
+    """Return held-back data with their predictions.
+
+    Predictions are given along their stretches, NaN where states were fitted to the data.
+    """
     test = None if validation is None else validation.prediction
     if validation is None or test is None or not len(test.starts):
         return None
@@ -169,13 +193,19 @@ def _angles(record: Record | None, channels: list[str] | tuple[str, ...]) -> tup
 
 
 def _units(record: Record | None, angles: tuple[str, ...]) -> dict[str, str]:
-    """Units of the channels; angles are in rad whether or not the file says so."""
+    """Return the units of the channels.
+
+    Angles are in rad whether or not the file says so.
+    """
     known = {} if record is None else record.units
     return {channel: unit or ("rad" if channel in angles else "") for channel, unit in known.items()}
 
 
 def extremes(values: Array, count: int) -> Indices:
-    """Positions of at most `count` of the values (N,) that show all of them: the least and largest of each bin."""
+    """Return positions of at most `count` values.
+
+    They show all values (N,): the least and largest of each bin.
+    """
     if values.size <= count:
         return np.arange(values.size)
     edges = np.linspace(0, values.size, max(count // 2, 1) + 1).astype(np.int64)[:-1]

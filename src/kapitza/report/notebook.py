@@ -1,4 +1,7 @@
-"""Nouns in notebooks and papers: HTML for a cell, LaTeX for a document. Everything printed is escaped."""
+"""Show nouns in notebooks and papers.
+
+HTML for a cell, LaTeX for a document. Everything printed is escaped.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ MOST_ROWS = 40
 
 
 def as_html(noun: Anything) -> str:
-    """A noun as a fragment of HTML for a notebook cell.
+    """Return a noun as HTML for a notebook.
 
     >>> import kapitza as kz
     >>> as_html(kz.library.duffing()).startswith('<div class="kapitza">')
@@ -38,13 +41,15 @@ def as_html(noun: Anything) -> str:
 
 
 def as_latex(noun: Anything) -> str:
-    """A noun for a paper: the equations of a model as an align environment, everything else as a booktabs table.
+    r"""Return a noun as LaTeX.
+
+    The equations of a model as an align environment, everything else as a booktabs table.
 
     >>> import kapitza as kz
     >>> print(as_latex(kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1})))
-    \\begin{aligned}
-    c \\dot{x} + \\ddot{x} + x &= 0
-    \\end{aligned}
+    \begin{aligned}
+    c \dot{x} + \ddot{x} + x &= 0
+    \end{aligned}
     """
     return _maker(noun)[1](noun)
 

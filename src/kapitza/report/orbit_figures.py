@@ -1,4 +1,7 @@
-"""Figures of one orbit: its course in time, and its multipliers on the unit circle."""
+"""Draw figures of one orbit.
+
+Its course in time, and its multipliers on the unit circle.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, fig
 
 
 def plot_profile(orbit: PeriodicOrbit, states: Iterable[str] | None = None) -> Figure:
-    """The states over one period, one below the other; angles continuous, dots at the section points."""
+    """Draw the states over one period.
+
+    They are one below the other; angles are continuous, dots mark the section points.
+    """
     if orbit.profile is None:
         raise KapitzaError(f"The orbit has no profile to draw: solve it with {Give(profile=True)}.")
     names = tuple(states or orbit.states)
@@ -41,7 +47,7 @@ def plot_profile(orbit: PeriodicOrbit, states: Iterable[str] | None = None) -> F
 
 
 def plot_multipliers(orbits: PeriodicOrbit | OrbitSet | Iterable[PeriodicOrbit], ax: Axes | None = None) -> Figure:
-    """Floquet multipliers in the complex plane with the unit circle.
+    """Draw Floquet multipliers with the unit circle.
 
     Multipliers far outside are drawn on the rim with their modulus beside them, so that the circle stays visible.
     """

@@ -1,4 +1,7 @@
-"""What a fit of periodic orbits adds to the page of an estimate: its orbits, its likelihood, what to measure next."""
+"""Add sections on orbit fits to the page.
+
+The orbits, the likelihood, and what to measure next.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ ADVICE_ROWS = 8
 
 
 def orbit_fit_sections(estimate: Estimate) -> list[Section]:
-    """Which orbits matched and what would help most; empty for other methods."""
+    """Return which orbits matched, and what would help.
+
+    Empty for other methods.
+    """
     matches = estimate.matches
     if matches is None or matches.table.empty:
         return []
@@ -38,7 +44,10 @@ def matched_notes(matches: OrbitMatches) -> tuple[str, ...]:
 
 
 def likelihood_notes(estimate: Estimate) -> tuple[str, ...]:
-    """Criteria by which models are compared on the same data, and how alike the parameters are; empty where unknown."""
+    """Return criteria that compare models on the data.
+
+    Also how alike the parameters are; empty where unknown.
+    """
     notes = []
     known = estimate.likelihood
     if known is not None and np.isfinite(known.log_likelihood):

@@ -1,4 +1,7 @@
-"""Self-contained HTML pages: text, tables and figures in one file, nothing fetched from anywhere."""
+"""Write self-contained HTML pages.
+
+Text, tables and figures are in one file; nothing is fetched from a network.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ from kapitza.data import replacing
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: heading, warnings, paragraphs, fixed-width text, a table, a figure with its caption."""
+    """Hold one part of a page.
+
+    Heading, warnings, paragraphs, fixed-width text, a table, a figure with its caption.
+    """
 
     title: str
     paragraphs: tuple[str, ...] = ()
@@ -32,7 +38,10 @@ class Section:
 
 
 def write_page(title: str, summary: str, sections: Sequence[Section], path: str | Path) -> Path:
-    """Write a page; everything printed on it is escaped. The figures are drawn into the file and closed."""
+    """Write a page.
+
+    Everything printed on it is escaped. The figures are drawn into the file and closed.
+    """
     from kapitza import __version__
 
     path = Path(path)
@@ -63,7 +72,10 @@ def section_values(section: Section) -> dict[str, Any]:
 
 
 def table_cells(table: pd.DataFrame) -> dict[str, Any]:
-    """Header and rows as text, with whether a column is right-aligned; the index comes first when it has a name."""
+    """Return header and rows of a table as text.
+
+    Also whether a column is right-aligned; the index comes first when it has a name.
+    """
     shown = table.reset_index() if table.index.name else table
     right = [pd.api.types.is_numeric_dtype(dtype) for dtype in shown.dtypes]
     rows = [

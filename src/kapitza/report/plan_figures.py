@@ -1,4 +1,4 @@
-"""The map of a plan: expected widths over two choices."""
+"""Draw expected widths of a plan over two choices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ NAMED = 4
 def plot_plan(
     plan: Plan, x: str = "", y: str = "", path: str | os.PathLike[str] | None = None, size: int = 28
 ) -> Figure:
-    """The map over x and y; without them the widths before and after every experiment."""
+    """Draw the map of a plan.
+
+    Over x and y; without them the widths before and after every experiment.
+    """
     with styled():
         if x and y:
             return drawn(_map(plan, plan.grid(x, y, size)), path)
@@ -83,7 +86,10 @@ def _plain(value: float, _: float) -> str:
 
 
 def _marks(axes: Axes, plan: Plan, names: tuple[str, str]) -> list[Line2D]:
-    """Stars and numbers at experiments of the table, squares at runs measured before."""
+    """Mark experiments and former runs on the map.
+
+    Stars and numbers at experiments of the table, squares at runs measured before.
+    """
     for rank, one in enumerate(plan.expected[:NAMED], 1):
         at = place_of(plan, one.choice, names)
         axes.plot(*at, marker="*", ms=12, color="white", mec=INK, ls="none")
@@ -99,14 +105,20 @@ def _marks(axes: Axes, plan: Plan, names: tuple[str, str]) -> list[Line2D]:
 
 
 def place_of(plan: Plan, choice: Choice, names: tuple[str, str]) -> tuple[float, float]:
-    """Where an experiment lies on a map: settings and states not named are those of the model, and 0."""
+    """Return where an experiment is on a map.
+
+    Settings that it does not name are those of the model; states that it does not name are 0.
+    """
     known = {**plan.model.values, **dict.fromkeys(plan.model.states, 0.0), **choice.settings, **choice.start}
     known |= {"duration": choice.duration, "step": choice.step, "settle": choice.settle}
     return known[names[0]], known[names[1]]
 
 
 def _bars(plan: Plan) -> Figure:
-    """Widths now and after each experiment, on a logarithmic axis."""
+    """Draw widths now and after each experiment.
+
+    On a logarithmic axis.
+    """
     figure = new_figure(7.0, 1.2 + 0.5 * max(1, len(plan.expected)))
     axes = figure.add_subplot()
     for i, label in enumerate(plan.wanted.labels):

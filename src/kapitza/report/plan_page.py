@@ -1,4 +1,7 @@
-"""The next experiment in a report: the ranked table, the map, sensors to drop, the duration, what nothing improves."""
+"""Report the next experiment.
+
+The ranked table, the map, sensors to drop, the duration, what nothing improves.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ GRID, GRID_WITH_SWITCHES = 18, 12
 
 
 def percent(value: float) -> str:
-    """A relative width as text with two digits; "unknown" where it is infinite."""
+    """Return a relative width as text.
+
+    Two digits; "unknown" where it is infinite.
+    """
     return f"{value:.2g} %" if np.isfinite(value) else "unknown"
 
 
@@ -64,7 +70,10 @@ def plan_sentences(plan: Plan) -> list[str]:
 
 
 def plan_answers(plan: Plan) -> list[str]:
-    """Sensors to leave out, and what nothing improves and why."""
+    """Return sentences on sensors and hopeless parameters.
+
+    Which sensors to leave out, and what nothing improves and why.
+    """
     if not plan.expected:
         return []
     channels = tuple(plan.expected[0].choice.channels)
@@ -80,7 +89,10 @@ def plan_answers(plan: Plan) -> list[str]:
 
 
 def duration_table(plan: Plan) -> pd.DataFrame:
-    """Expected relative widths over the duration of the best run."""
+    """Return expected relative widths over the duration.
+
+    Of the best run.
+    """
     table = plan.long_enough()
     known = list(zip(plan.wanted.labels, plan.wanted.scale.tolist(), strict=True))
     shown = pd.DataFrame(
@@ -93,7 +105,10 @@ LONG = "The best run, shorter and longer, from the same start. Long enough: wher
 
 
 def write_plan_report(plan: Plan, path: str | os.PathLike[str]) -> Path:
-    """Write the plan as one self-contained HTML file; return its path."""
+    """Write the plan as an HTML file.
+
+    The file is self-contained; its path is returned.
+    """
     sections = [Section("The next experiment", tuple(plan_sentences(plan)), table=plan_table(plan))]
     if plan.expected:
         x, y = ranges(plan)
@@ -111,7 +126,10 @@ def write_plan_report(plan: Plan, path: str | os.PathLike[str]) -> Path:
 
 
 def ranges(plan: Plan) -> tuple[str, str]:
-    """The first two choices that have a range; empty where there is only one."""
+    """Return the first two choices with a range.
+
+    Empty where there is only one.
+    """
     names = [axis.name for axis in plan.space.axes if axis.continuous]
     return (names[0], names[1]) if len(names) > 1 else ("", "")
 
@@ -121,7 +139,10 @@ def _size(plan: Plan) -> int:
 
 
 def map_figure(plan: Plan) -> go.Figure | None:
-    """The map of a plan over its first two ranges, interactive; None where it has fewer."""
+    """Draw the interactive map of a plan.
+
+    Over its first two ranges; None where it has fewer.
+    """
     x, y = ranges(plan)
     if not y or not plan.expected:
         return None

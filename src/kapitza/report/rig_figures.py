@@ -15,7 +15,10 @@ from kapitza.rig import DelayStability, RigBranch
 
 
 def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
-    """Left: the rightmost characteristic roots. Right: the growth rate against the delay, up to the critical one."""
+    """Draw characteristic roots and growth against delay.
+
+    Left: the rightmost characteristic roots. Right: the growth rate against the delay, up to the critical one.
+    """
     spacing, critical = test.compensation.spacing, test.critical_delay
     turns = 0.0 < critical < math.inf
     if spacing is None:
@@ -51,8 +54,9 @@ def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
 
 
 def plot_rig_branch(branch: RigBranch, output: str | None = None, ax: Axes | None = None, scale: float = 1.0) -> Figure:
-    """Largest |value| of an output against the parameter, point by point; folds marked with their uncertainty.
+    """Draw the largest |output| against the parameter.
 
+    Point by point; folds are marked with their uncertainty.
     output: the first one by default; scale: divides the parameter (to quote a forcing in another unit).
     """
     name = output or branch.outputs[0]
@@ -82,7 +86,10 @@ def plot_rig_branch(branch: RigBranch, output: str | None = None, ax: Axes | Non
 
 
 def plot_growing_branch(points: NDArray[np.float64], parameter: str, output: str) -> Figure:
-    """Points (N, 2) of a branch while it is followed, the last one marked."""
+    """Draw points (N, 2) of a growing branch.
+
+    The last one is marked.
+    """
     if points.ndim != 2 or points.shape[1] != 2:
         raise ArgumentError(f"points has the shape {points.shape}; give (N, 2): parameter and peak of each point.")
     with styled():

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def plot_inspection(inspection: Inspection) -> Figure:
-    """Spectra, mutual information, dimension tests, return times and divergence, as far as the record allows."""
+    """Draw what an inspection found.
+
+    Spectra, mutual information, dimension tests, return times and divergence, as far as the record allows.
+    """
     panels = []
     if inspection.spectra:
         panels.append(_spectra)

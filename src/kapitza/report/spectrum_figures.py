@@ -1,4 +1,7 @@
-"""Spectra of data and model, the frequency response of a driven rig, and the correlation of parameters."""
+"""Draw spectra, frequency responses and correlations.
+
+Spectra of data and model, the frequency response of a driven rig, the correlation of parameters.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,20 @@ SHOWN_BAND = 1e-3
 
 
 def segments_of(values: Array, size: int) -> Numbers:
-    """Spectra (S, size/2 + 1) of Hann-windowed segments that overlap by half, without their means."""
+    """Return spectra (S, size/2 + 1) of windowed segments.
+
+    The segments have Hann windows, overlap by half and have no mean.
+    """
     pieces = sliding_window_view(values, size)[:: size // 2]
     taper = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size)
     return np.fft.rfft((pieces - pieces.mean(axis=1, keepdims=True)) * taper, axis=1)
 
 
 def _even(motion: Motion) -> tuple[slice, float] | None:
-    """The longest evenly sampled piece of a motion and its sampling interval; None where none is long enough."""
+    """Return the longest evenly sampled piece.
+
+    With its sampling interval; None where no piece is long enough.
+    """
     cuts = np.flatnonzero(np.diff(motion.piece)) + 1
     edges = [0, *cuts.tolist(), motion.time.size]
     piece = max((slice(a, b) for a, b in itertools.pairwise(edges)), key=lambda s: s.stop - s.start)
@@ -48,7 +57,10 @@ def _size(count: int) -> int:
 
 
 def spectrum_figure(motion: Motion | None) -> go.Figure | None:
-    """Power density of the data, the fitted motion and the residuals of each channel."""
+    """Draw power densities of each channel.
+
+    Of the data, the fitted motion and the residuals.
+    """
     found = None if motion is None else _even(motion)
     if motion is None or found is None:
         return None
@@ -88,8 +100,9 @@ def spectrum_figure(motion: Motion | None) -> go.Figure | None:
 
 
 def response_figure(motion: Motion | None, record: Record | None, drives: list[str]) -> go.Figure | None:
-    """Frequency response of the first channel to a measured drive: data and model, modulus and phase.
+    """Draw the frequency response to a measured drive.
 
+    Of the first channel: data and model, modulus and phase.
     H(f) = Σ conj(F) x / Σ |F|² over windowed segments, for data and fitted motion alike. For a nonlinear
     rig it is the response to this very drive, not a property of the rig.
     """
@@ -130,7 +143,10 @@ def response_figure(motion: Motion | None, record: Record | None, drives: list[s
 
 
 def correlation_figure(estimate: Estimate) -> go.Figure | None:
-    """Correlation of the errors of the free parameters, with its numbers; None for fewer than two."""
+    """Draw the correlation of the free parameters' errors.
+
+    With its numbers; None for fewer than two parameters.
+    """
     names = [label(name) for name in estimate.names]
     table = estimate.correlation
     if len(names) < 2 or not np.isfinite(table).all():

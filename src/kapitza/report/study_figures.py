@@ -1,4 +1,7 @@
-"""Figures of fits with Matplotlib, to be changed and printed: fit and prediction, intervals side by side, forces."""
+"""Draw figures of fits with Matplotlib.
+
+To be changed and printed: fit and prediction, intervals side by side, forces.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_fi
 
 
 def plot_fit(estimate: Estimate, validation: Validation | None = None, samples: int = 3000) -> Figure:
-    """Data and fitted motion of the first recording with the residuals below, one column per channel.
+    """Draw data, fitted motion and residuals.
 
+    Of the first recording, the residuals below, one column per channel.
     validation: of data held back, whose predictions are drawn after those fitted. Longer records are thinned to
     `samples`, keeping their extremes.
     """
@@ -55,7 +59,10 @@ def _draw_motion(above, below, motion: Motion, channel: str, style: tuple[str, s
 
 
 def plot_intervals(fits: Mapping[str, Estimate], level: float = 0.95) -> Figure:
-    """Intervals of several fits, a panel for each parameter; one wide interval does not flatten the others."""
+    """Draw intervals of several fits.
+
+    A panel for each parameter; one wide interval does not flatten the others.
+    """
     names = list(dict.fromkeys(name for fit in fits.values() for name in fit.names))
     if not names:
         raise KapitzaError("None of these fits succeeded: there are no intervals to draw.")
@@ -81,8 +88,9 @@ def plot_intervals(fits: Mapping[str, Estimate], level: float = 0.95) -> Figure:
 
 
 def interval_range(intervals: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
-    """Axis of one parameter: all values, and intervals up to twice the width of the narrower half of them to each side.
+    """Return the axis limits of one parameter.
 
+    They include all values, and intervals up to twice the width of the narrower half of them to each side.
     intervals: low, value and high of each. A wide one runs out of its panel instead of flattening the others. None
     where no interval is known.
     """
@@ -99,7 +107,10 @@ def interval_range(intervals: Sequence[tuple[float, float, float]]) -> tuple[flo
 
 
 def plot_forces(estimate: Estimate) -> Figure:
-    """Restoring and damping forces per mass with the band that the errors of the parameters give."""
+    """Draw restoring and damping forces per mass.
+
+    With the band that the errors of the parameters give.
+    """
     curves = forces_of(estimate, motions_of(estimate)).curves
     if not curves:
         raise KapitzaError("This fit has no force curves: they need a motion and a measured second-order coordinate.")
@@ -115,7 +126,10 @@ def plot_forces(estimate: Estimate) -> Figure:
 
 
 def plot_force_surface(estimate: Estimate) -> Figure:
-    """Force per mass over position and rate, one panel per coordinate, with the motion that supports it."""
+    """Draw force per mass over position and rate.
+
+    One panel per coordinate, with the motion that supports it.
+    """
     motions = motions_of(estimate)
     surfaces = forces_of(estimate, motions).surfaces
     if not surfaces:

@@ -1,4 +1,7 @@
-"""write_study_report: what a study found, as one self-contained interactive HTML file."""
+"""Write what a study found as one HTML file.
+
+The file is self-contained and interactive.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +73,9 @@ class Part:
 
 
 def write_study_report(result: StudyResult, path: str | Path, truth: Mapping[str, float] | None = None) -> Path:
-    """The answer first, then how well it predicts, pictures, warnings, candidates and provenance. Returns the path.
+    """Write the report of a study; return its path.
 
+    The answer comes first, then how well it predicts, pictures, warnings, candidates and provenance.
     The file holds everything, Plotly included, and asks nothing of any network. truth: values known before (of a
     simulated recording), shown beside those found.
     """
@@ -110,7 +114,10 @@ def part_values(part: Part, number: int) -> dict[str, Any]:
 
 
 def figure_json(figure: go.Figure) -> Markup:
-    """The figure as JSON that cannot end the script element it stands in."""
+    """Return the figure as JSON for a script.
+
+    The text cannot end the script element that holds it.
+    """
     content = json.loads(str(figure.to_json()))
     content["layout"].pop("template", None)
     text = json.dumps(content, separators=(",", ":"))
@@ -118,7 +125,10 @@ def figure_json(figure: go.Figure) -> Markup:
 
 
 def study_parts(result: StudyResult, truth: Mapping[str, float]) -> list[Part]:
-    """Return the sections of the report on a study: parameters, pictures, what is missing, candidates, provenance."""
+    """Return the sections of a study's report.
+
+    Parameters, pictures, missing terms, candidates, provenance.
+    """
     chosen = result.chosen
     parts: list[Part] = [Part("Before the fit", warnings=result.warnings)] if result.warnings else []
     if chosen is not None:
@@ -160,7 +170,7 @@ def parameter_part(chosen: StudyFit, level: float, truth: Mapping[str, float]) -
 
 
 def _noise_words(best: Estimate, name: str, value: float) -> str:
-    """Noise of a channel in the unit of the recording."""
+    """Return a channel's noise in the recording's unit."""
     records = [record for record, _ in fitted_settings(best) if name in record.channels]
     change = recorded_units(records[0]).get(name) if records else None
     unit = records[0].units.get(name, "") if records else ""
@@ -175,7 +185,10 @@ def _two(value: float) -> float:
 
 
 def held_back_sentences(chosen: StudyFit | None) -> list[str]:
-    """How well the fit follows and predicts what it has not seen, in one sentence."""
+    """Return how well the fit predicts held-back data.
+
+    In one sentence.
+    """
     if chosen is None or chosen.validation is None:
         return []
     rows = chosen.validation.table().head(2)
@@ -249,7 +262,10 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
 
 
 def fit_parts(chosen: StudyFit, motions: Sequence[Motion], test: Motion | None) -> list[Part]:
-    """Data and motion of each recording that was fitted, and of one that was not."""
+    """Return sections on data and fitted motion.
+
+    Of each recording that was fitted, and of one that was not.
+    """
     own = chosen.estimate is not None and chosen.estimate.motion is not None
     said = "Data and the motion that was fitted to them"
     if not own:
@@ -268,7 +284,10 @@ def fit_parts(chosen: StudyFit, motions: Sequence[Motion], test: Motion | None) 
 
 
 def missing_parts(chosen: StudyFit) -> list[Part]:
-    """What the residuals still ask for, and what would have been seen."""
+    """Return what residuals suggest and what was testable.
+
+    Terms that the equations may lack, and how large a term would have been found.
+    """
     found = chosen.missing
     if found is None:
         return []

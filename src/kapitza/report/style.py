@@ -49,8 +49,9 @@ _drawing = threading.RLock()
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Kapitza's look inside the block; the user's settings are left as they were.
+    """Apply Kapitza's style inside the block.
 
+    The user's settings are left as they were.
     Settings of Matplotlib belong to the whole process: one thread draws at a time.
     """
     with _drawing, matplotlib.rc_context(SETTINGS):
@@ -58,7 +59,10 @@ def styled() -> Iterator[None]:
 
 
 class Picture(Figure):
-    """A figure that notebooks show by themselves: pyplot, which does this elsewhere, does not know it."""
+    """Show a figure in notebooks.
+
+    Elsewhere pyplot does this; it does not know these figures.
+    """
 
     def _repr_png_(self) -> bytes:
         stream = io.BytesIO()
@@ -76,7 +80,10 @@ Color = Annotated[str, Check("a color", lambda value: isinstance(value, str), _a
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure [inches] that nobody else holds: pyplot, which belongs to the user, does not know it."""
+    """Return a figure [inches] unknown to pyplot.
+
+    pyplot belongs to the user.
+    """
     return Picture(figsize=(width, height), layout="constrained")
 
 
@@ -92,7 +99,10 @@ def figure_of(ax: Axes) -> Figure:
 
 
 def axis_label(name: str, unit: str = "") -> str:
-    """Name and unit; Greek letters by their sign, rates with a dot's prime: "phi'" in rad/s reads φ' [rad/s]."""
+    """Return a label of name and unit.
+
+    Greek letters are shown by their sign, rates with a prime: "phi'" in rad/s reads φ' [rad/s].
+    """
     return f"{greek(name)} [{unit}]" if unit else greek(name)
 
 
@@ -103,12 +113,18 @@ GREEK = {
 
 
 def greek(name: str) -> str:
-    """'phi1\'' as φ1'; names that are no Greek letter stay as they are."""
+    """Return 'phi1'' as φ1'.
+
+    Names that are not Greek letters stay as they are.
+    """
     stem = name.rstrip("'0123456789_")
     shown = GREEK[stem] + name[len(stem) :].replace("_", "") if stem in GREEK else name
     return plain(shown)
 
 
 def plain(text: str) -> str:
-    """Text that Matplotlib prints as it is: a dollar sign would start a formula."""
+    """Return text that Matplotlib prints unchanged.
+
+    A dollar sign would start a formula.
+    """
     return text.replace("$", r"\$")

@@ -1,4 +1,7 @@
-"""Figures of tori: rotation numbers and amplitudes along a family, and invariant circles."""
+"""Draw figures of tori.
+
+Rotation numbers and amplitudes along a family, and invariant circles.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,9 @@ def plot_tori(
     tongues: tuple[Tongue, ...] = (),
     ax: Axes | None = None,
 ) -> Figure:
-    """A family of tori over its parameter, solid where stable, dashed where unstable.
+    """Draw a family of tori over its parameter.
 
+    Solid where stable, dashed where unstable.
     measure: "rotation" (the rotation number), "amplitude" (half the width of the circle in a state, the first by
     default), or "circles" (in the plane of two states). tongues: drawn as plateaus of the rotation number. A family of
     one rotation number is drawn in its two parameters.
@@ -57,7 +61,10 @@ def plot_tori(
 
 
 def plot_torus(torus: Torus, of: tuple[str, str] | None = None, ax: Axes | None = None) -> Figure:
-    """The invariant circle in the plane of two states, the first two by default; a dot where its phase is 0."""
+    """Draw an invariant circle in two states.
+
+    The first two by default; a dot marks phase 0.
+    """
     names = of or tuple(torus.model.states[:2])
     columns = [torus.model.states.index(_state(torus.model, name)) for name in names]
     if len(columns) != 2:

@@ -1,4 +1,7 @@
-"""The figure of a validation: errors against lead time, sections over each other, spectra."""
+"""Draw the figure of a validation.
+
+Errors against lead time, sections over each other, spectra.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def plot_validation(validation: Validation) -> Figure:
 
 
 def _prediction(axes: Axes, test: PredictionTest) -> None:
-    """Every stretch faintly, their root mean square, and the levels at which a prediction ends."""
+    """Draw prediction errors of every stretch.
+
+    Stretches are faint; their root mean square and the levels at which a prediction ends are drawn too.
+    """
     single = np.sqrt(((test.error / test.noise) ** 2).mean(axis=2))
     for row in single:
         axes.plot(test.lead, row, color=FAINT, lw=0.5, alpha=0.4)

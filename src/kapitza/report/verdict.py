@@ -1,4 +1,7 @@
-"""The verdict of a study in one sentence with a grade, and what to do next."""
+"""Write the verdict of a study.
+
+One sentence with a grade, and what to do next.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ GRADES = {"good": "Good", "fair": "Use with care", "bad": "Not right yet"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """grade: a key of GRADES; sentence: how the model follows, how far it predicts, which parameters are weak."""
+    """Hold the grade and sentence of a study.
+
+    grade: a key of GRADES; sentence: how the model follows, how far it predicts, which parameters are weak.
+    """
 
     grade: str
     sentence: str
@@ -68,7 +74,10 @@ def _counted(number: int) -> str:
 
 
 def weak_parameters(chosen: StudyFit) -> list[str]:
-    """Free parameters whose standard error exceeds a tenth of the value, or is not known."""
+    """Return free parameters with large standard errors.
+
+    The error exceeds a tenth of the value, or is not known.
+    """
     best = chosen.answer
     found = []
     for name, error in best.deviations.items():
@@ -92,7 +101,10 @@ def tied_parameters(chosen: StudyFit) -> list[tuple[str, str, float]]:
 
 
 def prediction_words(chosen: StudyFit) -> tuple[str, bool]:
-    """How far held-back data are predicted, in the unit of the recording; whether a prediction ends early."""
+    """Return how far held-back data are predicted.
+
+    In the unit of the recording, and whether a prediction ends early.
+    """
     test = None if chosen.validation is None else chosen.validation.prediction
     if test is None or chosen.validation is None or not np.isfinite(test.error).any():
         return "", False

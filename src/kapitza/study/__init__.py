@@ -1,4 +1,7 @@
-"""Studies: a recording, candidate models and what to find, in one file."""
+"""Run studies from one file.
+
+A study holds a recording, candidate models and what to find.
+"""
 
 from kapitza.study.candidates import driven
 from kapitza.study.draws import parameter_draws

@@ -1,4 +1,7 @@
-"""The candidate models of a study: from the library, a file, or written into it."""
+"""Build the candidate models of a study.
+
+They come from the library, from a file, or are written into the study.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from kapitza.study.problems import Path as Place
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that may explain the data, with the parameters to find."""
+    """Hold a candidate model and its free parameters."""
 
     name: str
     model: Model
@@ -26,7 +29,10 @@ class Candidate:
 
 
 def build_model(content: Mapping[str, Any], folder: Path, signals: Sequence[Signal], name: str) -> Model:
-    """The model of one [model] table, driven by the signals that were measured."""
+    """Return the model of one [model] table.
+
+    It is driven by the signals that were measured.
+    """
     if "library" in content:
         model = model_named(content["library"])
     elif "file" in content:
@@ -54,7 +60,10 @@ def _plain(signal: Signal) -> dict[str, Any]:
 
 
 def driven(model: Model, signals: Sequence[Signal]) -> Model:
-    """The same model under other measured drives of the same names."""
+    """Return the model under other measured drives.
+
+    The drives have the same names.
+    """
     own = {s.name for s in model.signals}
     for signal in signals:
         if signal.name not in own:
@@ -76,7 +85,10 @@ def check_candidates(
     signals: Sequence[Signal],
     notes: Notebook,
 ) -> list[Candidate]:
-    """Every candidate with bounds and priors, or notes on why it cannot be built."""
+    """Return every candidate with bounds and priors.
+
+    Where one cannot be built, the reason is noted.
+    """
     made: list[Candidate] = []
     for number, content in enumerate(tables):
         place: Place = ("model", number)
@@ -143,7 +155,10 @@ def _free(
 
 
 def _clocked(model: Model, content: Mapping[str, Any], fit: Mapping[str, Any], place: Place, notes: Notebook) -> Model:
-    """The model with its clock as a parameter, where that is to be found."""
+    """Return the model with its clock as parameter.
+
+    Unchanged where the clock is not to be found.
+    """
     if CLOCK not in content.get("free", fit.get("free", ())) or CLOCK in model.names:
         return model
     try:
@@ -154,7 +169,10 @@ def _clocked(model: Model, content: Mapping[str, Any], fit: Mapping[str, Any], p
 
 
 def _with_knowledge(model: Model, fit: Mapping[str, Any], notes: Notebook) -> Model:
-    """Bounds and priors of [fit] put into the parameters that the model has."""
+    """Put bounds and priors of [fit] into parameters.
+
+    Into those that the model has.
+    """
     parameters = []
     for parameter in model.parameters:
         changes: dict[str, Any] = {}
@@ -178,7 +196,10 @@ def _with_knowledge(model: Model, fit: Mapping[str, Any], notes: Notebook) -> Mo
 
 
 def _check_names(fit: Mapping[str, Any], made: Sequence[Candidate], notes: Notebook) -> None:
-    """Bounds and priors must be of parameters that some candidate has."""
+    """Note bounds and priors of unknown parameters.
+
+    Each must belong to a parameter that some candidate has.
+    """
     known = {name for candidate in made for name in candidate.model.names}
     for key in ("bounds", "priors"):
         for name in fit.get(key, {}) if made else ():

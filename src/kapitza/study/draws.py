@@ -1,4 +1,7 @@
-"""Parameters drawn from the errors of a fit, for bands."""
+"""Draw parameters from the errors of a fit.
+
+They are used for bands.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ DRAWS = 64
 
 
 def parameter_draws(estimate: Estimate, names: Sequence[str], seed: int, count: int = DRAWS) -> list[dict[str, float]]:
-    """Values of these parameters with the covariance of the fit; those without an error stay out.
+    """Draw parameters with the covariance of a fit.
 
+    Those without an error are left out.
     count: a power of two. The numbers fill the distribution evenly (Sobol): the width of a 95 % band of 64 of them
     scatters by 7 %, that of independent ones by 10 %.
     """

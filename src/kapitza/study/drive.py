@@ -1,4 +1,7 @@
-"""The drive of a forced model against the recording, before any fit: a frequency that is off spoils everything else."""
+"""Compare a model's drive with the recording.
+
+Before any fit: a wrong drive frequency makes all other parameters wrong.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,11 @@ LINE = 5.0
 
 
 def drive_warning(model: Model, record: Record, free: tuple[str, ...]) -> str:
-    """A sentence where the recording's line near the drive lies at another frequency than the model's, else nothing.
+    """Warn when the recording contradicts the drive frequency.
 
     Of the first channel, the longest segment: the largest peak of its Hann-windowed spectrum within 5 % of the stated
-    frequency f. It is told when it stands above its surroundings and is off by more than the peak can be located, a
-    quarter of 1/duration, and by 2e-4 f.
+    frequency f. The warning is given when the peak exceeds its surroundings and is off by more than the peak can be
+    located, a quarter of 1/duration, and by 2e-4 f. Empty otherwise.
     """
     if model.is_map or model.excitation is None or model.excitation.signals or model.period is None:
         return ""
@@ -64,7 +67,10 @@ def drive_warning(model: Model, record: Record, free: tuple[str, ...]) -> str:
 
 
 def _elsewhere(channel: str, time: Array, values: Array, stated: float) -> str:
-    """A sentence where a line carries most of the motion, and none is near the drive, its multiples or parts."""
+    """Warn of a dominant line far from the drive.
+
+    It carries most of the motion, and no line is near the drive, its multiples or parts.
+    """
     power = np.abs(np.fft.rfft(values * np.hanning(len(values)))) ** 2
     bins = np.arange(len(power)) / (float(time[-1]) * len(time) / (len(time) - 1))
     best = 1 + int(np.argmax(power[1:]))
@@ -82,8 +88,9 @@ def _elsewhere(channel: str, time: Array, values: Array, stated: float) -> str:
 
 
 def line_near(time: Array, values: Array, stated: float) -> float | None:
-    """Frequency of the largest line within 5 % of the stated one; None where no peak stands above its surroundings.
+    """Return the frequency of the line near `stated`.
 
+    The largest line within 5 %; None where no peak exceeds its surroundings.
     time (N,) from 0, values (N,) about 0; Hann window, the peak located by a parabola.
     """
     duration = float(time[-1])

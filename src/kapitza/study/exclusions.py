@@ -1,4 +1,7 @@
-"""Names of the orbits of a recording, by which a study leaves some out."""
+"""Name the orbits of a recording.
+
+A study excludes orbits by these names.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def orbit_labels(orbits: OrbitSet) -> list[str]:
-    """Return the name of each orbit: its period and a letter, "1a", "2a", "3a", "3b" in the order of the set."""
+    """Return the name of each orbit.
+
+    Its period and a letter, "1a", "2a", "3a", "3b" in the order of the set.
+    """
     count: dict[int, int] = {}
     labels = []
     for orbit in orbits:
@@ -26,7 +32,10 @@ def orbit_labels(orbits: OrbitSet) -> list[str]:
 
 
 def without_excluded(orbits: OrbitSet, exclude: Sequence[str]) -> OrbitSet:
-    """Return the orbits that a study fits; names that it has not are refused."""
+    """Return the orbits that a study fits.
+
+    Unknown names are refused.
+    """
     labels = orbit_labels(orbits)
     unknown = [name for name in exclude if name not in labels]
     if unknown:

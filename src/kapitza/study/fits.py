@@ -1,4 +1,7 @@
-"""One fit of a study: the estimate with its tests, kept in a results folder."""
+"""Hold one fit of a study.
+
+The estimate with its tests, kept in a results folder.
+"""
 
 from __future__ import annotations
 
@@ -59,24 +62,36 @@ class StudyFit:
 
     @property
     def moving(self) -> Estimate | None:
-        """The estimate that carries a motion along the data, None where there is none."""
+        """Return the estimate that carries a motion.
+
+        Along the data; None where there is none.
+        """
         return self.estimate if self.estimate is not None and self.estimate.motion is not None else self.followed
 
     @property
     def misses(self) -> bool:
-        """Whether the model misses the data by more than the noise."""
+        """Return whether the model misses the data.
+
+        By more than the noise.
+        """
         misfit = None if self.estimate is None else self.estimate.misfit
         return misfit is not None and misfit.misses
 
     @property
     def follows(self) -> str:
-        """How well the model follows the data, "" where that was not tested."""
+        """Return how well the model follows the data.
+
+        "" where that was not tested.
+        """
         misfit = None if self.estimate is None else self.estimate.misfit
         return "" if misfit is None else misfit.verdict
 
     @property
     def held_back(self) -> float:
-        """Root mean square prediction error of data that were not fitted over their spread; NaN where there is none."""
+        """Return the prediction error of held-back data.
+
+        Root mean square error over the spread of the data; NaN where none were held back.
+        """
         test = None if self.validation is None else self.validation.prediction
         if test is None or not np.isfinite(test.error).any():
             return math.nan
@@ -84,19 +99,28 @@ class StudyFit:
 
 
 def fitted_settings(estimate: Estimate) -> list[tuple[Record, Mapping[str, float]]]:
-    """The records that an estimate was fitted to, with their own values; of orbits, those they were found in."""
+    """Return the records fitted, with their own values.
+
+    For orbits, the records they were found in.
+    """
     parts = as_parts(estimate.data) if estimate.data is not None else ()
     return [(part.record, part.values) for part in parts if part.record is not None]
 
 
 def fitted_orbits(estimate: Estimate | None) -> OrbitSet | None:
-    """The first set of orbits that an estimate was fitted to, None where there is none."""
+    """Return the first set of orbits fitted.
+
+    None where there is none.
+    """
     parts = () if estimate is None or estimate.data is None else as_parts(estimate.data)
     return next((part.source for part in parts if isinstance(part.source, OrbitSet)), None)
 
 
 def fit_name(candidate: str, method: str) -> str:
-    """Return the name of the files of one fit, without suffix: readable, and unique for every name of a candidate."""
+    """Return the file name of a fit, without suffix.
+
+    It is readable, and unique for every name of a candidate.
+    """
     wanted = f"{candidate}-{method}"
     plain = re.sub(r"[^A-Za-z0-9-]+", "_", wanted).strip("_")[:60]
     # A file system may not tell capitals from small letters.
@@ -107,7 +131,10 @@ def fit_name(candidate: str, method: str) -> str:
 
 
 def write_fit(fit: StudyFit, folder: Path) -> None:
-    """Write the files of one fit into a folder; each appears complete or not at all, the checks last."""
+    """Write the files of one fit.
+
+    Each appears complete or not at all; the checks are written last.
+    """
     path = folder / fit_name(fit.candidate, fit.method)
     if fit.estimate is not None:
         save(fit.estimate, path.with_name(path.name + SUFFIX))

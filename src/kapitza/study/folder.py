@@ -1,5 +1,6 @@
-"""The results folder: replaced as a whole, with all that a repetition needs, and never with anything of the user's.
+"""Write the results folder of a study.
 
+It is replaced as a whole, with everything that a repetition needs. Files of the user are never replaced.
 A folder that a study wrote holds the file `kapitza-folder.json`: what wrote it (identity) and the SHA-256 of each of
 its files. Only those files are replaced, and only while they are as they were written; anything else is kept.
 """
@@ -47,7 +48,10 @@ PACKAGES = ("heyoka", "numpy", "scipy", "sympy", "xarray", "pandas")
 
 
 def results_folder_problem(folder: Path, inputs: Iterable[Path]) -> str:
-    """Return why results cannot be written to this folder, or "". inputs: the study and the files it reads."""
+    """Return why results cannot be written, or "".
+
+    inputs: the study and the files it reads.
+    """
     try:
         return _folder_problem(folder, inputs)
     except (OSError, ValueError) as problem:
@@ -74,7 +78,7 @@ def _folder_problem(folder: Path, inputs: Iterable[Path]) -> str:
 
 
 def _unmarked(folder: Path) -> str:
-    """Say why a folder without the mark is not replaced."""
+    """Return why an unmarked folder is not replaced."""
     if (folder / RESULT).is_file() and (folder / "study.toml").is_file() and (folder / FITS).is_dir():
         return (
             f"{folder} looks like results of an earlier version of Kapitza, which did not note what it wrote: some "
@@ -84,7 +88,10 @@ def _unmarked(folder: Path) -> str:
 
 
 def require_replaceable(folder: Path) -> None:
-    """Refuse to replace a folder that this process works in, or in which a file would be lost."""
+    """Refuse to replace a folder that is needed.
+
+    This process works in it, or a file in it would be lost.
+    """
     if not folder.exists():
         return
     if Path.cwd().is_relative_to(folder.resolve()):
@@ -102,13 +109,19 @@ def require_replaceable(folder: Path) -> None:
 
 
 def working_folder(folder: Path) -> Path:
-    """Return where an unfinished run keeps its fits until they are put into this results folder."""
+    """Return where an unfinished run keeps its fits.
+
+    They are put into this results folder in the end.
+    """
     place = Path(os.path.realpath(folder))
     return place.with_name(f".{place.name}.part")
 
 
 def begin(study: Study, resume: bool, own: Mapping[str, Any]) -> Path:
-    """Return the working folder: a new one, unless a stopped run of the same identity is resumed."""
+    """Return the working folder.
+
+    A new one, unless a stopped run of the same identity is resumed.
+    """
     require_replaceable(study.folder)
     folder = working_folder(study.folder)
     _require_own_fits(folder)
@@ -121,7 +134,10 @@ def begin(study: Study, resume: bool, own: Mapping[str, Any]) -> Path:
 
 
 def _require_own_fits(folder: Path) -> None:
-    """Refuse a working folder that holds anything but the fits of a run."""
+    """Refuse a working folder with foreign files.
+
+    It may hold the fits of a run only.
+    """
     if not folder.exists() and not folder.is_symlink():
         return
     ours = folder.is_dir() and (_mark(folder) is not None or not any(folder.iterdir()))
@@ -136,8 +152,9 @@ def _require_own_fits(folder: Path) -> None:
 
 @contextmanager
 def publishing(study: Study, working: Path, own: Mapping[str, Any], fits: Iterable[str]) -> Iterator[Path]:
-    """Yield a draft of the results folder with its fits in it; it takes its place when the rest is written.
+    """Yield a draft of the results folder.
 
+    It holds the fits, and takes its place when the rest is written.
     fits: names of their files in the working folder, which is removed in the end. What the user has put into an older
     results folder is kept.
     """
@@ -162,7 +179,7 @@ def publishing(study: Study, working: Path, own: Mapping[str, Any], fits: Iterab
 
 
 def _carry(folder: Path, draft: Path) -> None:
-    """Copy the user's files of a results folder into the draft of the next."""
+    """Copy the user's files into the next draft."""
     for name in _foreign(folder):
         if os.path.lexists(draft / name):
             continue
@@ -174,7 +191,10 @@ def _carry(folder: Path, draft: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no such names."""
+    """Link a file, or copy it.
+
+    It is copied where the file system has no hard links.
+    """
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:
@@ -182,7 +202,10 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _remove_working(folder: Path) -> None:
-    """Remove a working folder, the mark last: what a kill leaves is still recognised."""
+    """Remove a working folder, the mark last.
+
+    What a kill leaves behind is still recognised.
+    """
     _require_own_fits(folder)
     for path in folder.iterdir():
         if path.is_dir():
@@ -193,8 +216,9 @@ def _remove_working(folder: Path) -> None:
 
 
 def finished_before(study: Study) -> bool | None:
-    """Return whether the results folder holds the result of this very study, data and version; None where it has none.
+    """Return whether results of this study exist.
 
+    Of the same study, data and version; None where the folder has no result.
     False: it holds the result of another one, such as of the study before it was edited.
     """
     mark = _mark(study.folder)
@@ -204,7 +228,10 @@ def finished_before(study: Study) -> bool | None:
 
 
 def keep_copy(folder: Path) -> Path:
-    """Copy the files of a study in a results folder beside it, as NAME-1, NAME-2, ...; return the copy."""
+    """Copy the files of a study beside it.
+
+    As NAME-1, NAME-2, ...; the copy is returned.
+    """
     number = 1
     while os.path.lexists(folder.with_name(f"{folder.name}-{number}")):
         number += 1
@@ -220,7 +247,10 @@ def keep_copy(folder: Path) -> Path:
 
 @contextmanager
 def rewriting(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the path of one more file for a results folder, which then counts as the study's own."""
+    """Yield a path for one more file.
+
+    The file then counts as one of the study's own.
+    """
     with locked(folder):
         yield folder / name
         mark = _mark(folder)
@@ -230,7 +260,10 @@ def rewriting(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _mark(folder: Path) -> dict[str, Any] | None:
-    """Return the content of the mark of a folder, None where it has none that can be read."""
+    """Return the content of a folder's mark.
+
+    None where it has no mark that can be read.
+    """
     with suppress(OSError, ValueError):
         content = json.loads((folder / MARK).read_text(encoding="utf-8"))
         right = isinstance(content, dict) and content.get("kapitza folder") == 1
@@ -240,7 +273,10 @@ def _mark(folder: Path) -> dict[str, Any] | None:
 
 
 def _write_mark(folder: Path, own: Mapping[str, Any]) -> None:
-    """Mark a folder, and everything that is in it now, as written by a study."""
+    """Mark a folder as written by a study.
+
+    With everything that is in it now.
+    """
     files = {name: file_digest(folder / name) for name in _entries(folder) if (folder / name).is_file()}
     _put_mark(folder, {"kapitza folder": 1, "identity": own, "files": files})
 
@@ -251,7 +287,10 @@ def _put_mark(folder: Path, content: Mapping[str, Any]) -> None:
 
 
 def _entries(folder: Path) -> list[str]:
-    """Return all files, links and empty folders inside, by their relative names; drafts and locks are left out."""
+    """Return all files, links and empty folders inside.
+
+    By their relative names; drafts and locks are left out.
+    """
     found = []
     for place, folders, names in os.walk(folder):
         inside = Path(place).relative_to(folder)
@@ -264,7 +303,10 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _foreign(folder: Path) -> list[str]:
-    """Return what a study did not write into a results folder, or wrote otherwise, by relative names."""
+    """Return files that a study did not write.
+
+    Or that were changed since, by relative names.
+    """
     files = (_mark(folder) or {"files": {}})["files"]
     found = []
     for name in _entries(folder):
@@ -276,7 +318,10 @@ def _foreign(folder: Path) -> list[str]:
 
 
 def identity(study: Study) -> dict[str, Any]:
-    """Return what a result depends on: the study, the files it names, and the versions."""
+    """Return everything that a result depends on.
+
+    The study, the files it names, and the versions.
+    """
     content = json.dumps(study.content, sort_keys=True, default=str)
     return {
         "study": hashlib.sha256(content.encode()).hexdigest(),
@@ -286,12 +331,18 @@ def identity(study: Study) -> dict[str, Any]:
 
 
 def checksums(study: Study) -> dict[str, str]:
-    """Return the SHA-256 of every file that the study reads, by its path relative to the study."""
+    """Return the SHA-256 of every file read.
+
+    By its path relative to the study.
+    """
     return {_relative(path, study.path.parent): stored_digest(path) for path in inputs_of(study)[1:]}
 
 
 def stored_digest(path: Path) -> str:
-    """Return the SHA-256 of a file; of a stored folder (.zarr, .parquet), of what `sha256sum` prints for its files."""
+    """Return the SHA-256 of a file.
+
+    Of a stored folder (.zarr, .parquet): of what `sha256sum` prints for its files.
+    """
     if not path.is_dir():
         return file_digest(path)
     lines = (f"{file_digest(path / name)}  {name}\n" for name in _entries(path) if (path / name).is_file())

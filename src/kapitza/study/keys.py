@@ -1,4 +1,7 @@
-"""The keys of a study file, described once: validation, the JSON schema and the commented example follow from here."""
+"""Describe the keys of a study file once.
+
+Validation, the JSON schema and the commented example are made from them.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ from kapitza.planning import CRITERIA
 
 @dataclass(frozen=True)
 class Kind:
-    """Describe what a value may be, for messages and as JSON schema.
+    """Describe which values a key may have.
 
+    words: for messages; schema: JSON schema.
     coarse: schema that is tested where the entries are checked later, each with its own line.
     """
 
@@ -30,7 +34,10 @@ JSON_TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": 
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Return whether a value fits a schema, by the words of JSON schema that this module uses."""
+    """Return whether a value fits a schema.
+
+    Only the words of JSON schema that this module uses are known.
+    """
     if "anyOf" in schema:
         return any(_fits(value, one) for one in schema["anyOf"])
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
@@ -97,7 +104,10 @@ TABLES = Kind("a list of tables", array(TABLE_SCHEMA))
 
 @dataclass(frozen=True)
 class Key:
-    """One key: its kind, what it means, and the values it may have where they are few."""
+    """Describe one key.
+
+    Its kind, what it means, and the values it may have where they are few.
+    """
 
     kind: Kind
     meaning: str
@@ -229,7 +239,10 @@ REPEATED = ("model", "data")
 
 
 def setting_names(method: str) -> tuple[str, ...]:
-    """Settings of a method that a file can give: plain values and tables of them."""
+    """Return the settings that a file can give.
+
+    Of a method: plain values and tables of them.
+    """
     code_only = {"throw", "then", "method", "outputs", "hold_back"} | (
         {"start_orbits"} if method == "orbits" else set[str]()
     )
@@ -255,7 +268,10 @@ def _section_schema(name: str) -> dict[str, Any]:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of study files, for editors that check while one types."""
+    """Return the JSON schema of study files.
+
+    Editors check with it while the user types.
+    """
     properties: dict[str, Any] = {key: _key_schema(TOP[key]) for key in ("title", "seed")}
     for name in SECTIONS:
         one = _section_schema(name)

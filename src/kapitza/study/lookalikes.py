@@ -1,8 +1,8 @@
-"""Numbers that look like another unit than the one they are taken in: degrees, milliseconds, rates of other scale.
+"""Detect numbers that look like another unit.
 
-A wrong unit gives wrong parameters with small intervals. What a file states is believed for the conversion, and then
-held against the motion itself: angles that swing through whole turns, times at which nothing moves as the model says,
-rates that are not those of their positions.
+Degrees, milliseconds, rates of another scale. A wrong unit gives wrong parameters with small intervals. The unit that
+a file states is used for the conversion. It is then compared with the motion: angles that swing through whole turns,
+times at which nothing moves as the model says, rates that are not those of their positions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ FEWEST = 16
 
 
 def lookalike_warnings(model: Model, record: Record) -> Iterator[str]:
-    """Sentences on channels and times that look like another unit; none where all is plausible."""
+    """Yield warnings of channels in doubtful units.
+
+    Also of times; none where all is plausible.
+    """
     yield from degree_warnings(model, record)
     yield from rate_warnings(model, record)
     said = clock_warning(model, record)
@@ -54,7 +57,10 @@ def lookalike_warnings(model: Model, record: Record) -> Iterator[str]:
 
 
 def is_angle(model: Model, name: str) -> bool:
-    """Whether a coordinate is an angle: declared one, or found inside a sine or cosine of the equations."""
+    """Return whether a coordinate is an angle.
+
+    Declared as one, or found inside a sine or cosine of the equations.
+    """
     coordinate = next((c for c in model.coordinates if c.name == name), None)
     if coordinate is None:
         return False
@@ -65,7 +71,10 @@ def is_angle(model: Model, name: str) -> bool:
 
 
 def degree_warnings(model: Model, record: Record) -> Iterator[str]:
-    """Angles that swing to and fro through more than a turn, or fill the circle from -180 to 180 or 0 to 360."""
+    """Yield warnings of angles that look like degrees.
+
+    They swing to and fro through more than a turn, or fill the circle from -180 to 180 or 0 to 360.
+    """
     for name in record.channels:
         if not is_angle(model, name):
             continue
@@ -84,7 +93,10 @@ def degree_warnings(model: Model, record: Record) -> Iterator[str]:
 
 
 def _typical_swing(values: Array) -> float:
-    """Median distance between neighbouring turning points; 0 where there are fewer than four."""
+    """Return the median distance between turning points.
+
+    Between neighbouring ones; 0 where there are fewer than four.
+    """
     steps = np.diff(values)
     moving = np.flatnonzero(steps)
     turns = moving[1:][np.signbit(steps[moving[1:]]) != np.signbit(steps[moving[:-1]])]
@@ -94,8 +106,9 @@ def _typical_swing(values: Array) -> float:
 
 
 def rate_warnings(model: Model, record: Record) -> Iterator[str]:
-    """Channels x' that are not the rate of their channel x: by a factor, or not at all.
+    """Yield warnings of channels that are not rates.
 
+    Channels x' that are not the rate of their channel x: by a factor, or not at all.
     Increments of x over about an eighth of a cycle are compared with integrals of x' over it, which noise hardly
     touches: slope b and correlation of the one against the other; b = 1 where all is right.
     """
@@ -122,7 +135,10 @@ def rate_warnings(model: Model, record: Record) -> Iterator[str]:
 
 
 def _increments(record: Record, values: Array, rates: Array) -> tuple[Array, Array]:
-    """Increments of the values and integrals of the rates over the same short spans, of all segments."""
+    """Return increments of values and integrals of rates.
+
+    Over the same short spans, of all segments.
+    """
     moved, turned = [], []
     for piece in record.segments():
         x, v, t = values[piece], rates[piece], record.time[piece]
@@ -147,7 +163,10 @@ def _named_scale(slope: float) -> str:
 
 
 def clock_warning(model: Model, record: Record) -> str:
-    """A sentence where the times look like milliseconds or another unit, against the excitation or the model."""
+    """Warn of times that look like another unit.
+
+    Such as milliseconds, by comparison with the excitation or the model.
+    """
     if model.is_map or record.size < FEWEST:
         return ""
     step = float(np.median(np.diff(record.time)))
@@ -189,7 +208,10 @@ def _against_drive(period: float, step: float, record: Record) -> str:
 
 
 def _against_frequencies(model: Model, record: Record) -> str:
-    """The main frequency against those of small motions of the model at its present values."""
+    """Compare the main frequency with the model's.
+
+    With those of its small motions at the present values.
+    """
     try:
         rates = np.abs(model.linearise().eigenvalues) / TURN
     except (KapitzaError, ArithmeticError, ValueError):
@@ -212,7 +234,10 @@ def _against_frequencies(model: Model, record: Record) -> str:
 
 
 def _main_frequency(record: Record) -> float:
-    """Half the rate of crossings of the mean by the first channel's longest segment [Hz]; 0 where it does not move."""
+    """Return the main frequency of the record [Hz].
+
+    Half the rate of crossings of the mean by the first channel's longest segment; 0 where it does not move.
+    """
     piece = max(record.segments(), key=lambda part: part.stop - part.start)
     values, time = record.unwrapped()[record.channels[0]][piece], record.time[piece]
     if values.size < FEWEST or time[-1] == time[0]:

@@ -1,4 +1,7 @@
-"""The motion of a fitted model along the data, for methods that fit no motion themselves."""
+"""Find the model's motion along the data.
+
+For methods that fit no motion themselves.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,9 @@ SHORTEST = 12
 
 
 def follow_record(model: Model, record: Record, measures: Mapping[str, str]) -> Estimate:
-    """The motion of `model` that follows the record most closely: its initial states are free, its parameters not.
+    """Return the motion closest to the record.
 
+    The initial states are free, the parameters are not.
     A chaotic motion cannot be followed for ever by parameters that are a little off: where none follows a segment as
     a whole, it is cut into a quarter of its length, and so on. KapitzaError where even a few samples are not followed.
     """
@@ -52,8 +56,9 @@ def follow_record(model: Model, record: Record, measures: Mapping[str, str]) -> 
 
 
 def oversampling(record: Record) -> int:
-    """The largest of 1, 2, 4, ... 64 by which the record can be thinned without losing anything that a picture shows.
+    """Return how far the record can be thinned.
 
+    The largest of 1, 2, 4, ... 64 that loses nothing that a picture shows.
     Every channel of the longest segment is drawn by straight lines through every n-th sample: they may miss the others
     by a tenth more than the noise (what lines through every second sample miss), and by ROUGH of the spread (of an
     angle that turns: of a radian). No segment is thinned below FEWEST samples.
@@ -76,7 +81,10 @@ def oversampling(record: Record) -> int:
 
 
 def _missed(time: Array, values: Array, every: int) -> float:
-    """Root mean square by which lines through every n-th sample miss the others."""
+    """Return how far lines miss the samples.
+
+    Root mean square, for lines through every n-th sample.
+    """
     left_out = np.arange(time.size) % every != 0
     drawn = np.interp(time[left_out], time[::every], values[::every])
     return float(np.sqrt(np.mean((drawn - values[left_out]) ** 2)))
@@ -91,7 +99,10 @@ def _head(record: Record, count: int) -> Record:
 
 
 def in_pieces(record: Record, size: int) -> Record:
-    """The record cut into segments of at most `size` samples."""
+    """Return the record cut into short segments.
+
+    Each has at most `size` samples.
+    """
     label = np.empty(record.size, np.int32)
     next_label = 0
     for piece in record.segments():
@@ -102,8 +113,9 @@ def in_pieces(record: Record, size: int) -> Record:
 
 
 def last_state(model: Model, record: Record, measures: Mapping[str, str]) -> tuple[Array, float]:
-    """State (n,) of the model at the end of the record, and the time of it in the model's clock.
+    """Return the model's state at the record's end.
 
+    State (n,), and its time in the model's clock.
     From the last samples, as few as a motion needs: 40, or all where there are fewer.
     """
     known = [c for c in record.channels if _seen(c, model, measures)]

@@ -1,4 +1,7 @@
-"""The fitted model as the verbs on families of motions need it, and synthetic repetitions of its fit."""
+"""Prepare fitted models for families of motions.
+
+Also repeat a fit on synthetic data.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,9 @@ if TYPE_CHECKING:
 def model_to_follow(
     fit: StudyFit | Estimate, values: Mapping[str, float], drive: str | None = None, frequency: str = "omega"
 ) -> Model:
-    """Return the fitted model with other values, a measured drive replaced by a harmonic one.
+    """Return the fitted model with other values.
 
+    A measured drive is replaced by a harmonic one.
     values: by name, those of the new parameters NAME_level and `frequency` of a measured drive included. drive: which
     measured signal; needed only where there are several.
     """
@@ -42,8 +46,9 @@ def model_to_follow(
 
 
 def cycle_of(fit: StudyFit | Estimate) -> tuple[Array, float] | None:
-    """Return a state of the fitted motion and its main period [s], from which a limit cycle is looked for.
+    """Return a state and period near a cycle.
 
+    A state of the fitted motion and its main period [s], from which a limit cycle is searched.
     The last state: a self-excited motion has come closest to its cycle there. None where no motion was fitted.
     """
     estimate = fit if isinstance(fit, Estimate) else fit.answer
@@ -74,8 +79,9 @@ class Family:
 def follow_fit(
     fit: StudyFit | Estimate, family: Family, start: Array | None = None, monitor: Monitor | None = None
 ) -> Branch:
-    """Follow motions of a fitted model; bifurcations have intervals where the covariance of the fit allows it.
+    """Follow motions of a fitted model.
 
+    Bifurcations have intervals where the covariance of the fit allows it.
     start: a state near the first motion; None: the model settles, without excitation from the fitted motion.
     """
     from kapitza.continuation import follow
@@ -99,8 +105,9 @@ def follow_fit(
 def repeated_fits(
     fit: StudyFit | Estimate, count: int, level: float, seed: int = 0, workers: int | None = None
 ) -> Coverage:
-    """Fit the fitted motion again under fresh noise, `count` times: how much the answer scatters by noise alone.
+    """Repeat the fit `count` times under fresh noise.
 
+    The scatter of the answers is that of the noise alone.
     The motion is the fitted one, so a model that misses the data is not found out here; see `validate`.
     """
     estimate = fit if isinstance(fit, Estimate) else fit.answer

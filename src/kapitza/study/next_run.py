@@ -1,4 +1,7 @@
-"""The section [plan] of a study: what the next experiment may be, checked before any work."""
+"""Read the section [plan] of a study.
+
+What the next experiment may be, checked before any work.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,9 @@ OF_RUN = ("duration", "step", "settle")
 
 @dataclass(frozen=True)
 class NextRun:
-    """What [plan] asks: choices, limits, wants, and the run that everything else is taken from.
+    """Hold what [plan] requests.
 
+    Choices, limits, what is wanted, and the run that everything else is taken from.
     fields: duration, step and settle where given; measure: channels, with their noise where it is given.
     """
 
@@ -40,7 +44,10 @@ class NextRun:
     points: int = Search().points
 
     def plan(self, fit: Estimate) -> Plan:
-        """Rank the experiments by what they would add to a fit."""
+        """Rank the experiments by their expected information.
+
+        What they would add to a fit.
+        """
         return plan(
             fit,
             self.vary,
@@ -56,7 +63,7 @@ class NextRun:
         )
 
     def run(self, fit: Estimate) -> Choice:
-        """The run of the fit with what the section changes of it."""
+        """Return the fit's run with the section's changes."""
         if fit.motion is None and not {"duration", "step"} <= set(self.fields):
             raise DataError(
                 f"A fit by {fit.method} holds no run to take the length and sampling from: give duration and step in "
@@ -69,7 +76,10 @@ class NextRun:
 def read_plan(
     table: Mapping[str, Any], candidates: Sequence[Candidate], folder: Path, notes: Notebook
 ) -> NextRun | None:
-    """The section [plan], None where there is none; what is wrong is noted with its line."""
+    """Read the section [plan].
+
+    None where there is none; problems are noted with their line.
+    """
     if not table:
         return None
     if not table.get("vary"):
@@ -100,7 +110,10 @@ def read_plan(
 
 
 def _axis(name: str, given: Any, notes: Notebook) -> Any:
-    """A range as a tuple, options as a list; None where it is neither."""
+    """Return a range as tuple, options as list.
+
+    None where it is neither.
+    """
     if isinstance(given, list) and len(given) == 2 and all(map(NUMBER.accepts, given)):
         return (float(given[0]), float(given[1]))
     if isinstance(given, list) and given and not any(map(NUMBER.accepts, given)):
@@ -123,7 +136,10 @@ def _measured(given: Any) -> dict[str, float] | tuple[str, ...] | None:
 def _drives(
     given: Mapping[str, str], candidates: Sequence[Candidate], folder: Path, notes: Notebook
 ) -> dict[str, dict[str, Any]]:
-    """Drives by label, each from a file beside the study or a formula of t."""
+    """Return drives by label.
+
+    Each from a file beside the study or a formula of t.
+    """
     found: dict[str, dict[str, Any]] = {}
     signals = candidates[0].model.signals if candidates else ()
     for label, text in given.items():
@@ -181,7 +197,10 @@ def _check_names(asked: NextRun, model: Model, notes: Notebook) -> None:
 
 
 def _template(asked: NextRun, model: Model) -> Choice:
-    """A run with every channel that may be measured, to check choices against."""
+    """Return a run with every channel.
+
+    Every one that may be measured, to check choices against.
+    """
     names = tuple(asked.measure or (*model.states, *model.outputs))
     fields = {name: value for name, value in asked.fields.items() if value > 0}
     step = fields.get("step", 0.1)

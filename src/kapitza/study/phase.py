@@ -1,4 +1,7 @@
-"""When did the excitation begin? The clock of a forced recording against its motion, before any fit."""
+"""Find when the excitation began.
+
+The clock of a forced recording is compared with its motion, before any fit.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,9 @@ WORSE = 4.0
 
 
 def best_shift(model: Model, record: Record, free: Sequence[str]) -> tuple[float, float] | None:
-    """How much later [s] the recording began than it says, and how many times better the equations are then met.
+    """Return the shift of the excitation's start.
 
+    How much later [s] the recording began than it says, and how many times better the equations are then met.
     The equations in integral form are fitted (`HarmonicFit`) under 16 starts of the excitation, the best ones refined
     by parabolas; None where that cannot be done: coordinates that were not measured, one sample per period.
     """
@@ -49,7 +53,10 @@ def best_shift(model: Model, record: Record, free: Sequence[str]) -> tuple[float
     starts = {name: model.values[name] for name in own}
 
     def misfit(shift: float) -> tuple[float, int]:
-        """χ² of the equations, and how many parameters change their sign."""
+        """Return χ² of the equations.
+
+        Also how many parameters change their sign.
+        """
         moved = record.with_attributes(phase=record.phase + shift, period=period)
         try:
             # Misfits are compared with each other: what noise does to the values, most of the work, is left out.
@@ -76,7 +83,10 @@ def best_shift(model: Model, record: Record, free: Sequence[str]) -> tuple[float
 def _refined(
     misfit: Callable[[float], tuple[float, int]], at: float, width: float, first: tuple[float, int]
 ) -> tuple[float, float, int]:
-    """Four times a parabola through three neighbours, each a fifth as wide: shift, χ², signs that changed."""
+    """Refine a shift by parabolas through three neighbours.
+
+    Four times, each a fifth as wide. Returned: shift, χ², signs that changed.
+    """
     cost, flips = first
     for _ in range(4):
         left, right = misfit(at - width)[0], misfit(at + width)[0]
@@ -92,7 +102,10 @@ def _refined(
 
 
 def phase_warning(model: Model, record: Record, free: Sequence[str]) -> str:
-    """A sentence where the excitation began at another time than the recording says, else nothing."""
+    """Warn when the excitation began at another time.
+
+    Than the recording says; empty otherwise.
+    """
     if CLOCK in free:
         return ""
     found = best_shift(model, record, free)

@@ -1,4 +1,7 @@
-"""JSON that any reader takes: numbers that are not finite are written as text."""
+"""Write and read JSON that any reader takes.
+
+Numbers that are not finite are written as text.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from kapitza.errors import DataError
 
 
 def write_json(content: Any, path: Path) -> None:
-    """JSON that any reader takes: numbers that are not finite are written as text."""
+    """Write JSON that any reader takes.
+
+    Numbers that are not finite are written as text.
+    """
     with replacing(path) as draft:
         draft.write_text(json.dumps(_strict(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -1,4 +1,7 @@
-"""What looks wrong in a study without being refused, before any fit."""
+"""Collect warnings on a study before any fit.
+
+What looks wrong without being refused.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from kapitza.study.study import Study
 
 
 def study_warnings(study: Study) -> tuple[str, ...]:
-    """See `Study.warnings`; the same said of several candidates is said once."""
+    """Return `Study.warnings`, each sentence once.
+
+    Candidates often give the same one.
+    """
     said: dict[str, None] = {}
     for candidate in study.candidates:
         for text in dimension_problems(candidate.model):

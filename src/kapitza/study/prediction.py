@@ -1,4 +1,7 @@
-"""The fitted model carried on beyond the data, with bands from the errors of its parameters."""
+"""Predict beyond the data with a fitted model.
+
+Bands come from the errors of its parameters.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ from kapitza.study.motions import last_state
 
 
 def last_data(fit: StudyFit | Estimate) -> tuple[Record, Mapping[str, float]]:
-    """The end of the first recording of a fit, held-back data included, and the values that are its own."""
+    """Return the end of the first recording.
+
+    Held-back data included, and the values that are its own.
+    """
     estimate = fit if isinstance(fit, Estimate) else fit.answer
     found = fitted_settings(estimate)
     if not found:
@@ -40,8 +46,9 @@ def predicted_table(
     seed: int = 0,
     drives: Mapping[str, Signal | Expression] | None = None,
 ) -> pd.DataFrame:
-    """Time, and for each state its value and 95 % band, over `times` (N,) counted from the start; units in the names.
+    """Return predicted states with 95 % bands.
 
+    Over `times` (N,) counted from the start; units are in the names of the columns.
     drives: what drives the model then, for each measured drive of the fit; their time is counted from the start too.
 
     Without x0 the motion goes on from the end of the first recording, and time is that of the recording. The band
@@ -83,7 +90,10 @@ def predicted_table(
 
 
 def drive_of(name: str, given: str, unit: str = "") -> Signal | Expression:
-    """A drive from a file with a column of this name (`next.csv`), or from a formula in t."""
+    """Return a drive from a file or formula.
+
+    From a file with a column of this name (`next.csv`), or from a formula in t.
+    """
     path = Path(given)
     if path.suffix.lower() in SUFFIXES:
         record = read(path)

@@ -1,4 +1,7 @@
-"""What is wrong with a study: all of it at once, each with its line and a cure."""
+"""Collect all problems of a study.
+
+All at once, each with its line and a cure.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to change: where it is, what to do, and the cures of it as data.
+    """Hold one thing to change in a study.
 
+    Where it is, what to do, and its cures as data.
     place: keys that lead to the value, such as ("model", 0, "equations", 1), for a page that shows it beside its
     field. line: of the file, 0 where there is none. column: inside the text at that place, counted from 1, for
     equations; where the file itself cannot be read, inside the line; 0 where it is not known.
@@ -30,12 +34,18 @@ class Problem:
 
     @property
     def table(self) -> str:
-        """Section of the study, such as "fit"; "" for the top of the file."""
+        """Return the section, such as "fit".
+
+        "" for the top of the file.
+        """
         return str(self.place[0]) if len(self.place) > 1 else ""
 
     @property
     def key(self) -> str:
-        """The last name on the way to the value, such as "bounds"; "" where the whole file is meant."""
+        """Return the last key of the place.
+
+        Such as "bounds"; "" where the whole file is meant.
+        """
         return next((part for part in reversed(self.place) if isinstance(part, str)), "")
 
     def __str__(self) -> str:
@@ -76,7 +86,10 @@ class Notebook:
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, place: Path, message: object, column: int = 0) -> None:
-        """Note a problem; message: a text, or the error that was raised."""
+        """Note a problem.
+
+        message: a text, or the error that was raised.
+        """
         shown = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
         head = f"{shown}: " if shown else ""
         cures = Message(marked(message)).cures
@@ -90,8 +103,9 @@ class Notebook:
 
 
 def line_of(text: str, place: Path) -> int:
-    """Line on which the value at `place` begins, 0 where there is none; of a missing key, that of its table.
+    """Return the line where a value begins.
 
+    The value at `place`, 0 where there is none; for a missing key, the line of its table.
     The shortest beginning of the file that parses and holds the place ends with the value's last line; the value
     begins after the beginning before it that parses.
     """
@@ -115,7 +129,10 @@ def line_of(text: str, place: Path) -> int:
 
 
 def _beginning(lines: Sequence[str], count: int) -> tuple[dict[str, Any], int]:
-    """The longest beginning of at most `count` lines that parses, and how many lines it has."""
+    """Return the longest beginning that parses.
+
+    Of at most `count` lines, and how many lines it has.
+    """
     for used in range(count, -1, -1):
         try:
             return tomllib.loads("\n".join(lines[:used])), used

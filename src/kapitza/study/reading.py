@@ -1,4 +1,7 @@
-"""read_study: a study file, checked as a whole before any work."""
+"""Read a study file.
+
+It is checked as a whole before any work.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,10 @@ def read_study(path: str | Path, text: str | None = None) -> Study:
 
 
 def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = None) -> Study:
-    """See `read_study`; kept: records that earlier checks have read, for a page that checks while somebody types."""
+    """Read a study, see `read_study`.
+
+    kept: records that earlier checks have read, for a page that checks while the user types.
+    """
     text, content = _read(path, text)
     notes = Notebook(path.name, text)
     sections = _check_keys(content, notes)
@@ -103,7 +109,10 @@ def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = Non
 
 
 def _read(path: Path, text: str | None) -> tuple[str, dict[str, Any]]:
-    """Text and tables of the file, or of the text that is to stand in it."""
+    """Return text and tables of the file.
+
+    Or of the text that the file is to hold.
+    """
     try:
         if text is not None:
             return checks.toml_bytes("study", path.name, text.encode("utf-8", "surrogatepass"), LARGEST_FILE)
@@ -117,7 +126,10 @@ def _read(path: Path, text: str | None) -> tuple[str, dict[str, Any]]:
 
 
 def is_study(path: Path) -> bool:
-    """Whether a TOML file is a study rather than a model: it names data."""
+    """Return whether a TOML file is a study.
+
+    A study names data, a model does not.
+    """
     try:
         return "data" in checks.toml_file("study", path, LARGEST_FILE)[1]
     except checks.UnreadableToml:
@@ -125,7 +137,10 @@ def is_study(path: Path) -> bool:
 
 
 def _check_keys(content: Mapping[str, Any], notes: Notebook) -> dict[str, list[dict[str, Any]]]:
-    """Every section as a list of tables whose keys are known and of the right kind; the others are noted."""
+    """Return every section as a list of tables.
+
+    Their keys are known and of the right kind; the others are noted.
+    """
     _check_table(content, TOP, (), notes, skip=tuple(SECTIONS))
     sections: dict[str, list[dict[str, Any]]] = {}
     for name, keys in SECTIONS.items():
@@ -157,7 +172,10 @@ def _check_keys(content: Mapping[str, Any], notes: Notebook) -> dict[str, list[d
 def _check_table(
     table: Mapping[str, Any], keys: Mapping[str, Key], place: Place, notes: Notebook, skip: Sequence[str] = ()
 ) -> set[str]:
-    """Notes on unknown keys and wrong kinds; returns the keys that cannot be used."""
+    """Note unknown keys and wrong kinds.
+
+    The keys that cannot be used are returned.
+    """
     wrong = set()
     for name, value in table.items():
         if name in skip:
@@ -183,7 +201,10 @@ def _shown(value: Any) -> str:
 
 
 def _signals(fitted: Sequence[Recording], notes: Notebook):
-    """Drives of the recording that is fitted; one recording only, as a model holds one drive."""
+    """Return drives of the fitted recording.
+
+    One recording only: a model holds one drive.
+    """
     driven = [recording for recording in fitted if recording.signals]
     if driven and len(fitted) > 1:
         notes.add(
@@ -209,7 +230,10 @@ def _check_data(
 
 
 def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, Any], notes: Notebook) -> None:
-    """One recording against one candidate: its channels, values and measures must belong to the model."""
+    """Check one recording against one candidate.
+
+    Its channels, values and measures must belong to the model.
+    """
     model, place = candidate.model, recording.place
     drives = {signal.name for signal in recording.signals}
     known = {*recording.needed(model), *drives}
@@ -249,7 +273,10 @@ def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, 
 
 
 def _ask_units(recording: Recording, model: Model, used: Sequence[str], notes: Notebook) -> None:
-    """A channel without a unit whose state has one: asked for, never guessed. Angles are in rad by convention."""
+    """Request units of channels whose states have one.
+
+    They are never guessed. Angles are in rad by convention.
+    """
     for name in used:
         wanted = model.units.get(name, "")
         angle = recording.record.angles[recording.record.channels.index(name)] or wanted == "rad"

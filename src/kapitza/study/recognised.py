@@ -1,4 +1,7 @@
-"""Which channels of a recording drive the motion, by their names and units."""
+"""Recognise channels that drive the motion.
+
+By their names and units.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ INPUT_UNITS = ("N", "N m", "V", "A")
 
 
 def recognised_drives(record: Record) -> tuple[str, ...]:
-    """Return the channels that drive, at most all but one.
+    """Return the channels that drive.
 
+    At most all but one.
     A channel drives whose name has one of the words, or whose unit is that of a force, torque, voltage or current
     while another channel has a unit of motion. A voltage beside voltages is a sensor.
     """

@@ -1,4 +1,7 @@
-"""The recordings of a study: read, cut, given their excitation, before any fit."""
+"""Read the recordings of a study.
+
+They are read, cut and given their excitation, before any fit.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,9 @@ READ_KEYS = (
 
 @dataclass(frozen=True)
 class Recording:
-    """One file of a study: its record, values of its own, what drove it, and what it is for ("fit" or "check").
+    """Hold one file of a study.
 
+    Its record, its own values, what drove it, and its use ("fit" or "check").
     measures: channel → expression in the states, where a channel is not a state. sensors: channel → its errors.
     signals: measured drives by name. held_back: spans [s] that are predicted, not fitted. place: where the study
     speaks of it.
@@ -55,15 +59,21 @@ class Recording:
 
     @property
     def outputs(self) -> dict[str, str | Sensor]:
-        """What each channel reads that is not a state alone: an expression, or one with the errors of its sensor."""
+        """Return outputs of channels that are not states.
+
+        An expression, or one with the errors of its sensor.
+        """
         return {**self.measures, **self.sensors}
 
     def held(self, record: Record) -> NDArray[np.bool_]:
-        """Samples (N,) of a record that lie in a held-back span."""
+        """Return which samples (N,) are held back."""
         return np.any([(record.time >= a) & (record.time < b) for a, b in self.held_back], axis=0)
 
     def needed(self, model: Model) -> set[str]:
-        """Channels that a fit of the model uses: states, outputs, what is measured, and the columns in it."""
+        """Return the channels that a fit uses.
+
+        States, outputs, measured expressions, and the columns in them.
+        """
         read = {*model.states, *model.outputs, *self.outputs}
         for text in self.measures.values():
             read |= set(re.findall(r"[A-Za-z_]\w*'*", text)) & set(self.record.channels)
@@ -80,12 +90,18 @@ MOST_KEPT = 4
 
 @dataclass
 class KeptRecords:
-    """Records that were read, by file and reading; a file that has changed since is read again."""
+    """Keep records that were read.
+
+    By file and settings; a file that has changed since is read again.
+    """
 
     found: dict[str, Record] = field(default_factory=dict)
 
     def read(self, path: Path, **settings: Any) -> Record:
-        """Read a file with bad samples marked, or return what is kept of it."""
+        """Read a file with bad samples marked.
+
+        Or return what is kept of it.
+        """
         if not path.is_file():
             # A folder (.zarr) can change inside without a change of its own.
             return read_marked(path, **settings)
@@ -102,7 +118,10 @@ class KeptRecords:
 
 
 def read_marked(path: Path, keep_bad: bool = False, **settings: Any) -> Record:
-    """Read a file with bad samples marked; keep_bad: they are taken as they are."""
+    """Read a file with bad samples marked.
+
+    keep_bad: they are taken as they are.
+    """
     record = read(path, **settings)
     if keep_bad:
         record = record.with_attributes(bad_samples="keep")
@@ -113,7 +132,10 @@ def read_marked(path: Path, keep_bad: bool = False, **settings: Any) -> Record:
 def read_recordings(
     content: Mapping[str, Any], folder: Path, place: Place, notes: Notebook, kept: KeptRecords | None = None
 ) -> list[Recording]:
-    """All files of one [data] table; what cannot be used goes into the notes."""
+    """Read all files of one [data] table.
+
+    Files that cannot be used go into the notes.
+    """
     files = content.get("files", [content["file"]] if "file" in content else [])
     if not files or ("file" in content and "files" in content):
         notes.add(place, 'give one recording by file = "run.csv", or several by files = ["a.csv", "b.csv"].')
@@ -129,7 +151,10 @@ def read_recordings(
 
 
 def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) -> Place:
-    """The key that a message of the reader speaks about; the file where none is named."""
+    """Return the key that a message is about.
+
+    The file where none is named.
+    """
     for name in (
         "channels",
         "time",
@@ -195,7 +220,7 @@ def _recording(content: Mapping[str, Any], path: Path, place: Place, store: Kept
 
 
 def _sensor(channel: str, errors: Mapping[str, Any], output: str) -> Sensor:
-    """The sensor of a channel from its table in a study."""
+    """Return the sensor described in a study."""
     known = ("unknown", "gain", "offset", "drift", "delay", "limits")
     for name in errors:
         if name not in known:
@@ -217,7 +242,10 @@ def _span(record: Record, start: float, stop: float) -> tuple[float, float]:
 
 
 def _channels(content: Mapping[str, Any], drives: list[str], marker: Any) -> Any:
-    """Columns to read: those asked for, and those that drive the model or mark its phase."""
+    """Return the columns to read.
+
+    Those requested, and those that drive the model or mark its phase.
+    """
     asked = content.get("channels")
     if asked is None:
         return None
@@ -230,7 +258,10 @@ def _channels(content: Mapping[str, Any], drives: list[str], marker: Any) -> Any
 
 
 def _cut(record: Record, content: Mapping[str, Any]) -> Record:
-    """Only the span asked for, and every n-th sample of each segment."""
+    """Return the requested span of the record.
+
+    With every n-th sample of each segment.
+    """
     if "from" in content or "to" in content:
         record = record.between(content.get("from", -np.inf), content.get("to", np.inf))
     every = int(content.get("every", 1))
@@ -248,7 +279,10 @@ def thinned(record: Record, every: int) -> Record:
 
 
 def _joined(record: Record, pieces: list[Record]) -> Record:
-    """Thinned segments as one record with the clock and the labels of the whole."""
+    """Join thinned segments into one record.
+
+    With the clock and the labels of the whole.
+    """
     time = np.concatenate([piece.time for piece in pieces])
     label = np.concatenate([np.full(piece.size, number, np.int32) for number, piece in enumerate(pieces)])
     angles = [name for name, angle in zip(record.channels, record.angles, strict=True) if angle]
@@ -278,7 +312,10 @@ def _with_noise(record: Record, noise: float | Mapping[str, float]) -> Record:
 
 
 def drive_signal(record: Record, channel: str, degree: int) -> Signal:
-    """A measured drive as the signal of the model: t = 0 at the first sample, known up to the last."""
+    """Return a measured drive as a model's signal.
+
+    t = 0 at the first sample; it is known up to the last.
+    """
     if len(record.segments()) > 1:
         raise DataError(
             f'"{channel}" drives the model, but the recording has {len(record.segments())} segments: give each piece '
@@ -289,8 +326,9 @@ def drive_signal(record: Record, channel: str, degree: int) -> Signal:
 
 
 def strobe_marks(record: Record, channel: str) -> Record:
-    """Period and phase of the excitation from the rising edges of a channel (a trigger, or the drive itself).
+    """Find the excitation's period and phase by edges.
 
+    Rising edges of a channel: a trigger, or the drive itself.
     Edges t_k through the middle of the channel's range, interpolated between samples, are fitted by t_k = t_0 + k T.
     """
     values, time = record[channel], record.time

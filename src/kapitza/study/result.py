@@ -1,4 +1,7 @@
-"""StudyResult: what a study found, kept in its results folder."""
+"""Hold what a study found.
+
+It is kept in the results folder.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ class StudyResult(Shown):
 
     @property
     def chosen(self) -> StudyFit | None:
-        """The fit that answers: of several candidates the one with the most evidence, by its first method."""
+        """Return the fit that answers the study.
+
+        Of several candidates the one with the most evidence, by its first method.
+        """
         table = self.comparison()
         for name, method in table["method"].items() if len(table) else ():
             for fit in self.succeeded:
@@ -80,11 +86,17 @@ class StudyResult(Shown):
 
     @property
     def best(self) -> Estimate | None:
-        """The estimate of the chosen fit, None where no fit succeeded."""
+        """Return the estimate of the chosen fit.
+
+        None where no fit succeeded.
+        """
         return None if self.chosen is None else self.chosen.answer
 
     def __getitem__(self, name: str) -> Estimate:
-        """The estimate of a candidate, by its first method that succeeded, or of "candidate, method"."""
+        """Return the estimate of a candidate.
+
+        By its first method that succeeded, or of "candidate, method".
+        """
         named = [fit for fit in self.fits if name in (fit.candidate, fit.label)]
         if not named:
             known = [*(fit.candidate for fit in self.fits), *(fit.label for fit in self.fits)]
@@ -93,8 +105,9 @@ class StudyResult(Shown):
         return next((fit for fit in named if fit.ok), named[0]).answer
 
     def comparison(self) -> pd.DataFrame:
-        """Candidates by evidence, see `compare_fits`; empty for a single one, or where no likelihood can be compared.
+        """Return candidates by evidence, see `compare_fits`.
 
+        Empty for a single one, or where no likelihood can be compared.
         Fits that did not end well count with what they reached, and say so under "status": a model that cannot follow
         the data loses. held back: prediction error of the held-back data over their spread.
         """
@@ -132,7 +145,10 @@ class StudyResult(Shown):
         return said + "."
 
     def disagreements(self) -> tuple[str, ...]:
-        """Parameters whose intervals by different methods do not overlap, in words."""
+        """Return sentences on methods that disagree.
+
+        On parameters whose intervals by different methods do not overlap.
+        """
         said = []
         for fit in self.succeeded:
             for other in self.succeeded:
@@ -152,7 +168,10 @@ class StudyResult(Shown):
         return f"{shown}{more} (± one standard error; {chosen.candidate} by {best.method}){follows}."
 
     def table(self) -> pd.DataFrame:
-        """One row per parameter of every fit that was found or follows from those found."""
+        """Return one row per parameter and fit.
+
+        Of parameters that were found or follow from those found.
+        """
         columns = ["model", "method", "parameter", "value", "unit", "error", "low", "high", "start", "follows"]
         tables = [pd.DataFrame(columns=columns)]
         for fit in self.succeeded:
@@ -163,7 +182,10 @@ class StudyResult(Shown):
         return pd.concat([t for t in tables if len(t)] or tables, ignore_index=True)
 
     def plot(self) -> Any:
-        """Data, fitted motion and residuals of the answer, as a Matplotlib figure."""
+        """Draw data, fitted motion and residuals.
+
+        Of the answer, as a Matplotlib figure.
+        """
         from kapitza.report import plot_fit
 
         chosen = self.chosen
@@ -197,7 +219,10 @@ def _disagreements(one: StudyFit, other: StudyFit, level: float) -> list[str]:
 
 
 def quantity(estimate: Estimate, name: str) -> str:
-    """Value and standard error with the digits that mean something: 0.1470(12) m as "0.1470 ± 0.0012 m"."""
+    """Return value and standard error with significant digits.
+
+    0.1470(12) m as "0.1470 ± 0.0012 m".
+    """
     value, error = estimate.values[name], estimate.deviations.get(name, math.nan)
     unit = estimate.units.get(name, "")
     if not (math.isfinite(error) and error > 0):
@@ -209,7 +234,10 @@ def quantity(estimate: Estimate, name: str) -> str:
 
 
 def as_plain(result: StudyResult) -> dict[str, Any]:
-    """The answer for programs: result.json, and what `kapitza identify --json` prints."""
+    """Return the answer for programs.
+
+    result.json, and what `kapitza identify --json` prints.
+    """
     chosen, comparison = result.chosen, result.comparison()
     return {
         "title": result.title,
@@ -238,7 +266,10 @@ def as_plain(result: StudyResult) -> dict[str, Any]:
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a table for JSON, None in place of numbers that are not finite."""
+    """Return rows of a table for JSON.
+
+    None in place of numbers that are not finite.
+    """
     rows = table.to_dict(orient="records")
     return [
         {str(k): None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()} for row in rows
@@ -246,7 +277,10 @@ def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def write_result(result: StudyResult, folder: Path, report: bool) -> None:
-    """Everything but the fits themselves, which are there already; the file that marks the folder comes last."""
+    """Write everything but the fits.
+
+    The fits are there already; the file that marks the folder comes last.
+    """
     with replacing(folder / "study.toml") as draft:
         draft.write_text(result.study, encoding="utf-8")
     write_table(result.table(), folder / "parameters.csv")
@@ -320,7 +354,7 @@ AGAIN = "run the study again, `kapitza identify STUDY`."
 
 
 def _number(folder: Path) -> tuple[int, int] | None:
-    """Return what tells a folder from the one that replaces it."""
+    """Return numbers that distinguish a replaced folder."""
     try:
         found = folder.stat()
     except (OSError, ValueError):

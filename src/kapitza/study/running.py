@@ -1,4 +1,7 @@
-"""Running a study: every candidate by every method, step by step, each kept when it is done."""
+"""Run a study.
+
+Every candidate by every method, step by step, each kept when it is done.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ STRETCH, MOST_STRETCHES = 100, 8
 
 @dataclass(frozen=True)
 class Step:
-    """One fit: a candidate by a method; optional ones are tried where they apply and left out silently otherwise."""
+    """Describe one fit.
+
+    A candidate by a method; optional ones are tried where they apply and left out without a message otherwise.
+    """
 
     candidate: Candidate
     method: str
@@ -99,7 +105,10 @@ def _run(study: Study, resume: bool, task: Task, executor: Executor | None) -> S
 
 
 def _planned(study: Study, result: StudyResult) -> StudyResult:
-    """Add the next experiments to the result, or why there are none."""
+    """Add the next experiments to the result.
+
+    Or why there are none.
+    """
     if study.next_run is None:
         return result
     if result.best is None:
@@ -111,7 +120,10 @@ def _planned(study: Study, result: StudyResult) -> StudyResult:
 
 
 def _fits(study: Study, steps: Sequence[Step], folder: Path, task: Task, executor: Executor | None) -> list[StudyFit]:
-    """Return the fit of every step: read where a stopped run has finished it, else made and kept."""
+    """Return the fit of every step.
+
+    Read where a stopped run has finished it, else made and kept.
+    """
     kept = [_kept(folder, step) for step in steps]
     shared = Shared(study)
     made = in_order(executor, run_shared_step, [(shared, s) for s, fit in zip(steps, kept, strict=True) if fit is None])
@@ -128,7 +140,10 @@ def _fits(study: Study, steps: Sequence[Step], folder: Path, task: Task, executo
 
 
 def _kept(folder: Path, step: Step) -> StudyFit | None:
-    """Return a finished step of a stopped run; None where there is none, or its files are damaged."""
+    """Return a finished step of a stopped run.
+
+    None where there is none, or its files are damaged.
+    """
     names = step.candidate.name, step.method
     try:
         return read_fit(folder, *names) if has_fit(folder, *names) else None
@@ -144,7 +159,10 @@ def equations_text(model: Model) -> str:
 
 
 def planned_steps(study: Study) -> list[Step]:
-    """Every candidate by every method named; for "auto" the chain, and beside it what else applies."""
+    """Return every candidate by every method.
+
+    For "auto" the chain, and the other methods that apply.
+    """
     steps = []
     for candidate in study.candidates:
         if study.methods != ("auto",):
@@ -163,7 +181,10 @@ def planned_steps(study: Study) -> list[Step]:
 
 
 def _once_per_period(study: Study, candidate: Candidate) -> bool:
-    """Whether the recordings are long and sampled once per excitation period, with the whole state seen."""
+    """Return whether recordings are strobed.
+
+    Long, sampled once per excitation period, with the whole state measured.
+    """
     for recording in study.fitted:
         record = prepared(recording.record, candidate)
         if (
@@ -178,7 +199,10 @@ def _once_per_period(study: Study, candidate: Candidate) -> bool:
 
 
 def prepared(record: Record, candidate: Candidate) -> Record:
-    """The record in the model's units, with its excitation period where it has none and that is not to be found."""
+    """Return the record in the model's units.
+
+    With its excitation period where it has none and that is not to be found.
+    """
     model = candidate.model
     record = record_in_model_units(model, record)
     if record.period is not None or model.excitation is None or model.excitation.signals:
@@ -189,7 +213,10 @@ def prepared(record: Record, candidate: Candidate) -> Record:
 
 
 def _started(study: Study, candidate: Candidate) -> Candidate:
-    """The candidate with its clock, where that is free, begun at the start of the excitation that fits best."""
+    """Return the candidate with its clock started.
+
+    Where the clock is free, it begins at the start of the excitation that fits best.
+    """
     if CLOCK not in candidate.free or candidate.model.values[CLOCK]:
         return candidate
     recording = study.fitted[0]
@@ -200,7 +227,10 @@ def _started(study: Study, candidate: Candidate) -> Candidate:
 
 
 def run_shared_step(study: Shared[Study], step: Step) -> StudyFit:
-    """Return the fit of one step, in any process: the study is sent once to each."""
+    """Return the fit of one step, anywhere.
+
+    In any process: the study is sent once to each.
+    """
     if under_way() is not None:
         return run_step(study.value, step)
     # In a worker no study is under way. Ctrl-C, which reaches workers too, must not leave half a fit there.
@@ -210,7 +240,10 @@ def run_shared_step(study: Shared[Study], step: Step) -> StudyFit:
 
 
 def run_step(study: Study, step: Step) -> StudyFit:
-    """Return one fit with its tests on the data fitted and on those held back."""
+    """Return one fit with its tests.
+
+    On the data fitted and on those held back.
+    """
     candidate = _started(study, step.candidate)
     parts = [fitted_part(study, recording, candidate) for recording in study.fitted]
     try:
@@ -238,7 +271,10 @@ def run_step(study: Study, step: Step) -> StudyFit:
 
 
 def _light(estimate: Estimate) -> Estimate:
-    """The estimate as it is saved, and as it travels between processes."""
+    """Return the estimate as it is saved.
+
+    It is sent between processes in this form too.
+    """
     return estimate.with_(workings=None)
 
 
@@ -254,7 +290,10 @@ def _profiles(estimate: Estimate, level: float) -> tuple[ProfileCurve, ...]:
 
 
 def _missing_terms(estimate: Estimate) -> Suggestion | None:
-    """Terms that the residuals ask for; None where the method has no motion to test, or it cannot be followed."""
+    """Return terms that the residuals suggest.
+
+    None where the method has no motion to test, or it cannot be followed.
+    """
     if estimate.motion is None or not estimate.names:
         return None
     try:
@@ -264,7 +303,10 @@ def _missing_terms(estimate: Estimate) -> Suggestion | None:
 
 
 def fitted_part(study: Study, recording: Recording, candidate: Candidate) -> Part:
-    """Return the part of a recording that is fitted, with the values it brings."""
+    """Return the fitted part of a recording.
+
+    With its own values.
+    """
     record = prepared(recording.record, candidate)
     drives = {signal.name for signal in recording.signals}
     known = {*recording.needed(candidate.model), *drives}
@@ -305,7 +347,10 @@ def fitted(study: Study, candidate: Candidate, method: str, data: Sequence[Part]
 
 
 def _followed(study: Study, estimate: Estimate, part: Part) -> tuple[Estimate | None, tuple[str, ...]]:
-    """Return the motion along the first recording, for methods that fit none; or why there is none."""
+    """Return the motion along the first recording.
+
+    For methods that fit none; or why there is none.
+    """
     model, record = estimate.model, part.source
     assert isinstance(record, Record)
     if estimate.motion is not None or model.is_map or not np.isfinite(model.vector).all():
@@ -318,7 +363,10 @@ def _followed(study: Study, estimate: Estimate, part: Part) -> tuple[Estimate | 
 
 
 def _validated(study: Study, candidate: Candidate, estimate: Estimate) -> tuple[Validation | None, tuple[str, ...]]:
-    """The test on a recording, or a part of one, that was not fitted; or why it could not be made."""
+    """Test the fit on data not fitted.
+
+    On a recording, or a part of one; or return why that could not be done.
+    """
     if study.checks:
         recording = study.checks[0]
         record = prepared(recording.record, candidate)

@@ -1,4 +1,7 @@
-"""Study: recordings, candidate models and what to find, checked and ready to run."""
+"""Hold a study that is ready to run.
+
+Recordings, candidate models and what to find, checked.
+"""
 
 from __future__ import annotations
 
@@ -74,14 +77,18 @@ class Study:
         return tuple(recording for recording in self.recordings if recording.use == "check")
 
     def parts(self, candidate: Candidate) -> tuple[Part, ...]:
-        """Return what is fitted of each recording, in the units of a candidate, with the values that it brings."""
+        """Return the fitted part of each recording.
+
+        In the units of a candidate, with the values that it brings.
+        """
         from kapitza.study.running import fitted_part
 
         return tuple(fitted_part(self, recording, candidate) for recording in self.fitted)
 
     def warnings(self) -> tuple[str, ...]:
-        """What looks wrong without being refused, each with the value that fits or what to look at.
+        """Return what looks wrong without being refused.
 
+        Each with the value that fits or what to look at.
         Numbers that look like degrees, milliseconds or another unit; sums of unlike quantities in the equations; a
         drive whose frequency or start the recording contradicts.
         """
@@ -96,14 +103,18 @@ class Study:
 
     @property
     def outputs(self) -> dict[str, str | Sensor]:
-        """What channels read where they are no states or have errors, of all recordings."""
+        """Return outputs of channels, of all recordings.
+
+        Of those that are not states or have errors.
+        """
         return {channel: output for recording in self.recordings for channel, output in recording.outputs.items()}
 
     def run(
         self, monitor: Monitor | None = None, resume: bool = False, executor: Executor | None = None
     ) -> StudyResult:
-        """Fit every candidate by every method, compare, and write the results folder.
+        """Fit every candidate and write the results.
 
+        By every method; the candidates are compared.
         monitor: shown the progress, and may cancel. resume: take over the steps
         that an interrupted run of the same study, data and version has finished.
         executor: anything with `submit`, as in `ensemble`; its workers share the fits, with the same answer.

@@ -83,12 +83,12 @@ def write_new_study(
     drive: Sequence[str] | None = None,
     equations: Sequence[str] = (),
 ) -> Path:
-    """Write a study for a recording; it runs as it is, and says in comments what can be changed. Returns its path.
+    """Write a study for a recording; return its path.
 
-    Without a model every channel gets an oscillator of its own, x'' + c*x' + k*x = 0, started at the frequency that
-    its spectrum shows: a first fit to replace by the real equations. drive: channels that drive the motion; by default
-    those whose names and units say so. equations: of the motion; names in them that are no channels become free
-    parameters, started at 1.
+    It runs as it is, and its comments say what can be changed. Without a model every channel gets its own oscillator,
+    x'' + c*x' + k*x = 0, started at the frequency of its spectrum: a first fit to replace by the real equations.
+    drive: channels that drive the motion; by default those whose names and units say so. equations: of the motion;
+    names in them that are not channels become free parameters, started at 1.
     """
     recording = Path(recording)
     record = read(recording, time=time, interval=interval, units=units, group=group)
@@ -132,7 +132,10 @@ def quoted(text: str) -> str:
 
 
 def coordinate_names(channels: tuple[str, ...]) -> dict[str, str]:
-    """Channel → name of a coordinate; rates (phi') stay rates, names that no equation can hold become q1, q2, ..."""
+    """Return coordinates by channel.
+
+    Rates (phi') stay rates, names that no equation can hold become q1, q2, ...
+    """
     names: dict[str, str] = {}
     for number, channel in enumerate(channels, start=1):
         good = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*'?", channel) is not None and channel not in ("t", "pi", "e")
@@ -141,19 +144,28 @@ def coordinate_names(channels: tuple[str, ...]) -> dict[str, str]:
 
 
 def states_for(channels: tuple[str, ...], model: Model) -> dict[str, str]:
-    """Channels that are states of the model; where none is, the first ones in order."""
+    """Return channels that are states of the model.
+
+    Where none is, the first ones in order.
+    """
     known = {c: c for c in channels if c in model.states}
     return known or dict(zip(channels, model.states, strict=False))
 
 
 def words_of(text: str) -> list[str]:
-    """Names in an equation, without primes, functions, t and pi, in order."""
+    """Return the names in an equation.
+
+    Without primes, functions, t and pi, in order.
+    """
     found = re.findall(r"[A-Za-z_]\w*", text)
     return [name for name in dict.fromkeys(found) if name not in FUNCTIONS and name not in CONSTANTS and name != "t"]
 
 
 def named_in(equations: Sequence[str], names: dict[str, str]) -> dict[str, str]:
-    """Channels with the coordinates of the equations: by name, and one left over takes the one without a channel."""
+    """Return channels with the coordinates of the equations.
+
+    By name; one channel left over takes the coordinate without a channel.
+    """
     words = {word for text in equations for word in words_of(text)}
     moving = dict.fromkeys(n for text in equations for n in re.findall(r"([A-Za-z_]\w*)'", text))
     used = {channel: name for channel, name in names.items() if name.rstrip("'") in words}
@@ -165,7 +177,10 @@ def named_in(equations: Sequence[str], names: dict[str, str]) -> dict[str, str]:
 
 
 def written_model(record: Record, equations: Sequence[str], drives: Sequence[str]) -> tuple[str, list[str]]:
-    """The equations given; whatever in them is neither moved nor measured is a parameter to find."""
+    """Return the model text of given equations.
+
+    Names in them that are neither coordinates nor measured become free parameters.
+    """
     moving = dict.fromkeys(n for text in equations for n in re.findall(r"([A-Za-z_]\w*)'", text))
     known = {*moving, *record.channels, *drives}
     free = [n for n in dict.fromkeys(w for text in equations for w in words_of(text)) if n not in known]
@@ -180,7 +195,10 @@ def written_model(record: Record, equations: Sequence[str], drives: Sequence[str
 
 
 def own_model(record: Record, names: dict[str, str], drives: tuple[str, ...] = ()) -> tuple[str, list[str]]:
-    """An oscillator for every coordinate, started at its frequency, with a gain for each drive."""
+    """Return an oscillator for every coordinate.
+
+    Started at its frequency, with a gain for each drive.
+    """
     coordinates = [n for n in names.values() if not n.endswith("'")] or [next(iter(names.values())).rstrip("'")]
     lines, free, values, several = [], [], [], len(coordinates) > 1
     angles = {names[c] for c, a in zip(record.channels, record.angles, strict=True) if a}
@@ -269,7 +287,10 @@ def data_section(
 
 
 def main_frequency(record: Record, channel: str) -> float:
-    """Frequency [Hz] of the largest peak of the longest segment's spectrum."""
+    """Return the frequency [Hz] of the largest peak.
+
+    Of the longest segment's spectrum.
+    """
     piece = max(record.split_at_gaps().segments(), key=lambda s: s.stop - s.start)
     values, time = record.unwrapped()[channel][piece], record.time[piece]
     if len(values) < 8:
