@@ -233,3 +233,31 @@ def test_isola_is_traced_once_from_any_start(start):
     assert (np.abs(np.diff(angle)) > 0).all()
     assert len(set(np.sign(np.diff(angle)).tolist())) == 1
     assert abs(angle[-1] - angle[0]) < 2.5 * np.pi
+
+
+def test_orbits_of_hodgkin_and_huxley_go_from_one_hopf_point_to_the_other():
+    """The rates of m and n are 0/0 at V = 25 and 10 mV, which every large orbit passes.
+
+    References: AUTO-07p with the series of x/(exp(x) - 1) near 0, 150 intervals: Hopf points 9.77934, 154.526, folds
+    7.84625 (period 16.7138), 7.92169 (20.7073).
+    """
+    equations = [
+        "V' = I - 120*m**3*h*(V - 115) - 36*n**4*(V + 12) - 0.3*(V - 10.6)",
+        "m' = 0.1*(25 - V)/(exp((25 - V)/10) - 1)*(1 - m) - 4*exp(-V/18)*m",
+        "h' = 0.07*exp(-V/20)*(1 - h) - h/(exp((30 - V)/10) + 1)",
+        "n' = 0.01*(10 - V)/(exp((10 - V)/10) - 1)*(1 - n) - 0.125*exp(-V/80)*n",
+    ]
+    model = kz.Model.from_equations(equations, parameters={"I": 0.0})
+    rest = kz.follow(model, {"V": 0.0, "m": 0.05, "h": 0.6, "n": 0.32}, "I", (0.0, 200.0), equilibrium=True)
+    low, high = rest.of(Kind.HOPF)
+    assert [low.value, high.value] == pytest.approx([9.77934, 154.526], rel=1e-5)
+    assert [low.criticality, high.criticality] == ["subcritical", "supercritical"]
+    cycles = kz.switch_branch(high, (0.0, 200.0))
+    assert cycles.ends[1] is End.HOPF
+    assert cycles.bifurcations[-1].value == pytest.approx(low.value, abs=1e-9)
+    folds = cycles.of(Kind.FOLD)
+    assert len(folds) == 3
+    assert [(b.value, b.period) for b in folds[:0:-1]] == [
+        pytest.approx((7.84625, 16.7138), rel=1e-5), pytest.approx((7.92169, 20.7073), rel=1e-5),
+    ]  # fmt: skip
+    assert all(b.verified for b in cycles.bifurcations)

@@ -26,6 +26,9 @@ STILL = 1e-6
 NEAR_PERIOD = 0.2
 """Largest relative distance of the period from 2π/ω at an orbit that shrinks to a Hopf point."""
 
+NEAR_SQUARE = 0.2
+"""Largest relative change of (p - p_H)/a² between two nodes whose amplitudes a shrink to a Hopf point."""
+
 IN_PLANE = 0.9
 """Least share of such an orbit that lies in the plane of the critical eigenvectors around the equilibrium."""
 
@@ -127,17 +130,34 @@ def _solved(family: CurveFamily, z: Array) -> Array | None:
     return found.x if found.status.ok and np.isfinite(found.x).all() else None
 
 
-def hopf_end(node: Node) -> Ending | None:
+def hopf_end(node: Node, before: Node | None = None) -> Ending | None:
     """Return the Hopf point of a shrinking orbit.
 
-    None where the orbit does not shrink.
+    None where the orbit does not shrink. before: the node before it, given where the branch is known to have turned
+    round after `node`.
     """
     orbit = _orbit_of(node)
     sampled = None if orbit.events else _samples(orbit)
     label = None if sampled is None else _hopf_near(orbit, sampled[0])
-    if label is None or not _towards(node, orbit, np.append(label.point, label.value)):
+    if sampled is None or label is None:
+        return None
+    # The tangent of a node next to the turn may already be that of the other side.
+    towards = _towards(node, orbit, np.append(label.point, label.value))
+    if not towards and (before is None or not _by_square(node, before, label)):
         return None
     return Ending(_at_rest(node, orbit, label), End.HOPF, str(label), label)
+
+
+def _by_square(node: Node, before: Node, hopf: Bifurcation) -> bool:
+    """Return whether p - p_H is proportional to the squared amplitude at two nodes."""
+    ratios: list[float] = []
+    for each in (before, node):
+        orbit = _orbit_of(each)
+        sampled = _samples(orbit)
+        if sampled is None:
+            return False
+        ratios.append((each.value - hopf.value) / float((((sampled[0] - hopf.point) / orbit.frame.sizes) ** 2).mean()))
+    return ratios[1] != 0.0 and abs(ratios[0] / ratios[1] - 1) < NEAR_SQUARE
 
 
 def hopf_on_curve(node: Node) -> Bifurcation | None:
@@ -397,7 +417,7 @@ def merged(nodes: Sequence[Node], turn: int, label: Bifurcation | None) -> Endin
     if images is None or not images(outcome.point):
         return None
     name = node.family.free[0]
-    shrunk = hopf_end(first) if first.motion is not None else None
+    shrunk = hopf_end(first, nodes[turn - 1] if turn else None) if first.motion is not None else None
     if shrunk is not None:
         return shrunk
     if label is None:

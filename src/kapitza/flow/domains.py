@@ -125,9 +125,17 @@ class _Search:
         for argument in node.args:
             self.walk(argument, holds)
 
+    def _stays_away(self, margin: sp.Expr) -> bool:
+        """Return whether a margin is not zero for any real state."""
+        # SymPy does not call 1 + (x/k)**2 positive, since k may be zero; in a model that runs, 1/k is a real number.
+        return bool(margin.replace(self._is_fixed_reciprocal, lambda _: sp.Dummy(real=True)).is_nonzero)
+
+    def _is_fixed_reciprocal(self, node: sp.Basic) -> bool:
+        return isinstance(node, sp.Pow) and bool(node.exp.is_negative) and self.moving.isdisjoint(node.free_symbols)
+
     def _keep(self, term: sp.Expr, end: End, holds: Condition) -> None:
         margin, watched = end.margin, end.watched
-        if self.moving.isdisjoint(margin.free_symbols) or margin.is_nonzero:
+        if self.moving.isdisjoint(margin.free_symbols) or self._stays_away(margin):
             return
         if holds is not sp.true:
             margin = sp.Piecewise((margin, holds), (1, True))
@@ -371,8 +379,9 @@ class Domain:
         """place: time and state in words."""
         if edge.pole:
             return FlowError(
-                f"The trajectory reaches a pole of {self.named(edge)} at {place}: the rates grow without bound there. "
-                "End the time before, or start elsewhere."
+                f"The trajectory reaches a pole of {self.named(edge)} at {place}: the rates grow without bound there, "
+                "or are 0/0. End the time before, start elsewhere, or write a quotient that is 0/0 without its common "
+                "factor."
             )
         if edge.exponent is not None:
             return FlowError(

@@ -22,6 +22,7 @@ from kapitza.model.elimination import Block, Elimination, Step, blocks_of, elimi
 from kapitza.model.harmonics import gathered
 from kapitza.model.mass import MassFunction, is_definite, refuse_singular, singular
 from kapitza.model.parts import Coordinate, Impact, Parameter
+from kapitza.model.removable import without_removable_poles
 from kapitza.model.switches import NONSMOOTH, Switch, split_program
 from kapitza.model.symbols import Expression, derivative, rate, symbol, time, vanishes
 
@@ -164,7 +165,7 @@ def structure_of(model: Model) -> Structure:
         for i in model.impacts
     )
     coordinates = tuple((c.name, c.order) for c in model.coordinates)
-    equations = tuple(e.xreplace(derived) for e in model.equations)
+    equations = tuple(without_removable_poles(e.xreplace(derived)) for e in model.equations)
     if long:
         _refuse_long(model, equations, long)
     definite = False
