@@ -2,10 +2,13 @@
 
 Each run has other kernels of OpenBLAS, other SIMD instructions in NumPy, another hash seed, and random choices where
 LAPACK leaves signs, order and bases open (other_signs.py); the second one also code of heyoka that rounds otherwise.
+
+`python -m tests.elsewhere --core Nehalem --processes 1 tests/estimate`: one of them, a part of the tests.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import subprocess
@@ -44,20 +47,30 @@ RUNS = (Run("Haswell", ("512", "V4"), 1, False), Run("Nehalem", ("512", "V4", "V
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tests on all of them with further arguments for pytest; return 1 where one failed."""
+    """Run the tests on the chosen ones with further arguments for pytest; return 1 where one failed."""
+    reader = argparse.ArgumentParser(prog="python -m tests.elsewhere")
+    reader.add_argument("--core", choices=[run.core for run in RUNS], default=None, help="this one alone")
+    reader.add_argument("--processes", type=int, default=2)
+    chosen, further = reader.parse_known_args(arguments)
     endings = []
     for run in RUNS:
-        environment, begin = run.environment(), time.monotonic()
-        shown = " ".join(f"{name}={value!r}" for name, value in environment.items())
-        print(f"{shown} pytest {' '.join(run.options())}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-        code = subprocess.run(
-            [*command, *run.options(), *arguments], cwd=ROOT, env={**os.environ, **environment}
-        ).returncode
-        endings.append((run, code, time.monotonic() - begin))
+        if chosen.core in (None, run.core):
+            begin = time.monotonic()
+            code = tested(run, chosen.processes, further)
+            endings.append((run, code, time.monotonic() - begin))
     for run, code, seconds in endings:
         print(f"{run.core:>10}  seed {run.seed}  {'passed' if code == 0 else 'FAILED'}  in {seconds:.0f} s")
     return int(any(code for _, code, _ in endings))
+
+
+def tested(run: Run, processes: int, further: list[str]) -> int:
+    """Run the tests as one processor, show how, and return the exit code of pytest."""
+    environment = run.environment()
+    shown = " ".join(f"{name}={value!r}" for name, value in environment.items())
+    print(f"{shown} pytest {' '.join(run.options())}", flush=True)
+    command = [sys.executable, "-m", "pytest", "-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
+    everything = {**os.environ, **environment}
+    return subprocess.run([*command, *run.options(), *further], cwd=ROOT, env=everything).returncode
 
 
 if __name__ == "__main__":
