@@ -145,3 +145,8 @@ def test_a_repeating_signal_beside_a_lasting_one():
         for g in (other, repeated)
     ]
     assert np.allclose(*motions, atol=1e-11)
+
+
+def test_an_excitation_of_no_signals_is_refused():
+    with pytest.raises(kz.errors.ModelError, match="neither a period nor a signal"):
+        kz.Excitation.of_signals([])

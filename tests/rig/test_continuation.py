@@ -1,5 +1,6 @@
 """Control-based continuation on simulated rigs, against bifurcations of the models computed by other means."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -289,3 +290,18 @@ def test_refusals_say_what_is_missing():
         find_doubling(Experiment(duffing_rig(), frequency="omega"), "B", (0.1, 0.2))
     with pytest.raises(RigError, match='no parameter "force"'):
         Experiment(pendulum_rig(), numerical=spring_part(), force="force")
+
+
+def test_a_measurement_or_demand_of_another_experiment_is_refused():
+    few, many = (Experiment(duffing_rig(), frequency="omega", modes=n, scales={"x": 1.0}) for n in (2, 3))
+    z = np.zeros(5)
+    found, demands = few.measure(z, few.values), few.demands(z, few.values)
+    assert np.array_equal(few.residual(found.measurement, demands, few.values).value, found.value)
+    with pytest.raises(RigError, match="measure with this experiment"):
+        many.residual(found.measurement, demands, many.values)
+    with pytest.raises(RigError, match='no input "x"'):
+        few.residual(found.measurement, {}, few.values)
+    with pytest.raises(RigError, match="has 7 coefficients"):
+        few.residual(found.measurement, many.demands(np.zeros(7), many.values), few.values)
+    with pytest.raises(RigError, match='no output "x"'):
+        few.residual(replace(found.measurement, outputs=("y",)), demands, few.values)

@@ -145,6 +145,13 @@ def test_singular_band_is_named():
         BorderedBand(np.array([[1.0, 0.0, 1.0]]), 0, 0)
 
 
+def test_a_border_that_overflows_is_named():
+    """Far from the data rates grow beyond the largest number: the caller gives this point up, without a warning."""
+    column = np.full((3, 1), 1e200)
+    with pytest.raises(np.linalg.LinAlgError, match="infinite row"):
+        BorderedBand(np.ones((1, 3)), 0, 0, column, column.T, np.ones((1, 1)))
+
+
 def test_scatter_blocks_adds_overlapping_blocks():
     band = np.zeros((3, 3))
     blocks = np.ones((2, 2, 2))

@@ -154,7 +154,7 @@ class Excitation:
     def of_signals(cls, signals: Sequence[Signal]) -> Excitation:
         """Excitation by measured signals alone: their longest period, or none where one does not repeat."""
         periods = [signal.period for signal in signals if signal.period is not None]
-        return cls(sp.Float(max(periods)) if len(periods) == len(signals) else None, tuple(signals))
+        return cls(sp.Float(max(periods)) if periods and len(periods) == len(signals) else None, tuple(signals))
 
     @property
     def timing(self) -> set[str]:

@@ -45,7 +45,6 @@ def write_page(title: str, summary: str, sections: Sequence[Section], path: str 
     from kapitza import __version__
 
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     environment = Environment(loader=PackageLoader("kapitza.report"), autoescape=True, undefined=StrictUndefined)
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = environment.get_template("page.html").render(

@@ -82,7 +82,6 @@ def write_study_report(result: StudyResult, path: str | Path, truth: Mapping[str
     from kapitza import __version__
 
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     environment = Environment(loader=PackageLoader("kapitza.report"), autoescape=True, undefined=StrictUndefined)
     parts = study_parts(result, truth or {})
     text = environment.get_template("study.html").render(

@@ -277,6 +277,7 @@ class Experiment:
     ) -> Residual:
         """Return the residual of one measurement."""
         count = 2 * self.modes + 1
+        self._require_fitting(found, demands)
         value, spread, beyond, beyond_spread = [], [], [], []
         for part in self.tracked:
             channel = found.outputs.index(part.feedback)
@@ -304,6 +305,29 @@ class Experiment:
         return Residual(
             np.concatenate(value), np.concatenate(spread), np.concatenate(beyond), np.concatenate(beyond_spread), found
         )
+
+    def _require_fitting(self, found: Measurement, demands: Mapping[str, FourierSeries]) -> None:
+        """Refuse a measurement or demands of another rig, or of other modes."""
+        count = 2 * self.modes + 1
+        needed = [i.feedback for i in self.tracked]
+        needed += [] if self.part is None else [self.part.coordinate, self.force]
+        for output in needed:
+            if output not in found.outputs:
+                raise RigError(no_such("The measurement", "output", output, found.outputs))
+        size = np.shape(found.coefficients)
+        if size != np.shape(found.deviations) or size != (len(found.outputs), count + 2 * self.extra):
+            raise RigError(
+                f"The measurement has coefficients of shape {size}, this experiment {len(found.outputs)} outputs with "
+                f"{self.modes} modes and {self.extra} beyond: measure with this experiment."
+            )
+        for part in self.tracked:
+            if part.name not in demands:
+                raise RigError(no_such("The demands", "input", part.name, tuple(demands)))
+            if demands[part.name].coefficients.size != count:
+                raise RigError(
+                    f'The demand of "{part.name}" has {demands[part.name].coefficients.size} coefficients, this '
+                    f"experiment {count} ({self.modes} modes)."
+                )
 
     def blocks(self) -> list[float]:
         """Return the scale of each residual block.

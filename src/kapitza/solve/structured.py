@@ -280,7 +280,9 @@ class BorderedBand:
         self.rows = np.zeros((self.border, self.count)) if rows is None else rows
         self.corner = np.zeros((self.border, self.border)) if corner is None else corner
         self.reached = self._band_solve(self.columns) if self.border else self.columns
-        self.schur = self.corner - self.rows @ self.reached
+        # Overflow makes the Schur complement infinite, which scaled_inverse refuses (LinAlgError).
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.schur = self.corner - self.rows @ self.reached
         self.schur_inverse = scaled_inverse(self.schur, truncate)
 
     def _band_solve(self, right: Array) -> Array:

@@ -120,7 +120,6 @@ def write_new_study(
     text += section + data_section(record, names, recording, path, time, interval, units or {}, group, drives)
     hold_back = 0.2 if record.size > 200 else 0.0
     text += FIT.format(free=", ".join(quoted(n) for n in free), first=free[0], hold_back=hold_back)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
         draft.write_text(text, encoding="utf-8")
     return path

@@ -261,3 +261,15 @@ def test_figures_and_the_command(tmp_path):
     assert len(json.loads(answer.stdout)["exponents"]) == 2
     assert (tmp_path / "a.csv").exists()
     assert (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("values", np.zeros(0)), ("errors", np.zeros(3)), ("dimension", np.zeros(2)), ("axes", {"a": np.zeros(4)})],
+)
+def test_a_spectrum_whose_parts_do_not_fit_is_refused(field, value):
+    parts = {"values": np.zeros(2), "errors": np.zeros(2), "length": 1.0, "blocks": 4}
+    parts |= dict.fromkeys(("dimension", "dimension_error", "divergence"), np.array(0.5))
+    assert "dimension 0.5" in repr(kz.LyapunovSpectrum("pair", **parts))
+    with pytest.raises(DataError, match=r"of a spectrum|without exponents"):
+        kz.LyapunovSpectrum("pair", **{**parts, field: value})

@@ -58,6 +58,18 @@ class LyapunovSpectrum:
     followed: int = 0
     status: Status = Status.CONVERGED
 
+    def __post_init__(self):
+        shape = np.shape(self.values)
+        if not shape or not shape[-1]:
+            raise DataError("A spectrum without exponents.")
+        plane = tuple(np.size(v) for v in self.axes.values())
+        wanted = {"values": (*plane, shape[-1]), "errors": (*plane, shape[-1])}
+        wanted |= dict.fromkeys(("dimension", "dimension_error", "divergence"), plane)
+        for name, expected in wanted.items():
+            found = np.shape(getattr(self, name))
+            if found != expected:
+                raise DataError(f"The {name} of a spectrum have the shape {found}, not {expected}.")
+
     @property
     def largest(self) -> Any:
         """Largest exponent: a number, or (...) over the plane."""
@@ -100,8 +112,6 @@ class LyapunovSpectrum:
         return drawn(plot_exponents(self), path)
 
     def __repr__(self) -> str:
-        if not self.values.size:
-            raise DataError("A spectrum without exponents.")
         head = f"Lyapunov exponents of {self.name} per {self.per}, over {self.length:.6g} in {self.blocks} blocks"
         if self.status is not Status.CONVERGED:
             head += f" ({self.status.name.lower()})"
