@@ -379,7 +379,7 @@ class Trace:
         row[place] = 1.0
         outcome = corrected_at(before.family, guess, row[None], np.array([bound]))
         if outcome.point is None:
-            self.end, self.message = End.BOUND, f"{name} = {bound:.8g} lies within the next step"
+            self.end, self.message = End.BOUND, f"{name} = {bound:.8g} is within the next step"
             return None
         found = outcome.point
         sign = np.sign((found.tangent * before.tangent * before.metric).sum()) or 1.0

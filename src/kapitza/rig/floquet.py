@@ -134,7 +134,7 @@ def _standing_at(experiment: Experiment, point: RigPoint) -> Iterator[None]:
         own, base = point.measurement.frequency, experiment.base_frequency(experiment.values)
         if abs(base / own - 1) > 1e-9:
             raise RigError(
-                f"The point was measured at a base frequency of {own:.6g} rad/s, the experiment stands at {base:.6g} "
+                f"The point was measured at a base frequency of {own:.6g} rad/s, the experiment is at {base:.6g} "
                 "rad/s: set its values to those of the point first."
             )
         yield

@@ -120,8 +120,8 @@ def _periods(experiment: Experiment, coefficients: Array, periods: int) -> Array
         samples = sound_samples(rig, count)
         if samples.changing:
             raise RigError(
-                "The rig takes longer than a period to change its demand: the contraction cannot be seen. Shorten its "
-                "ramp, or raise its rate limit."
+                "The rig takes longer than a period to change its demand: the contraction cannot be measured. Shorten "
+                "its ramp, or raise its rate limit."
             )
         if samples.saturated.any():
             raise RigError("The controller was at its limit while it settled: take a smaller step.")

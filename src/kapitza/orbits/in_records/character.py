@@ -128,7 +128,7 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
     if gain > LINEAR:
         return Character(
             "resonance",
-            f"Neighbours leave {gain:.2g} of what a linear recursion leaves unpredicted (chaotic motion 0.4 and less): "
+            f"Neighbours predict with {gain:.2g} of the error of a linear recursion (chaotic motion 0.4 and less): "
             "this is a linear system that noise drives, or several frequencies, not chaos. There are no unstable "
             "orbits in it; fit a model to the series itself, with process_noise.",
             unpredicted=worst,

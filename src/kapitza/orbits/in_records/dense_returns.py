@@ -169,7 +169,7 @@ def search_returns(
     message = "Interrupted. " if task.interrupted else ""
     message += (
         f"{len(kept)} orbits of up to {max_period} excitation periods return within tolerance in {len(record)} samples "
-        f"(delay {signal.delay} samples). {seen} returns were seen; lags between the periods, where no orbit can "
+        f"(delay {signal.delay} samples). {seen} returns were found; lags between the periods, where no orbit can "
         f"return, give {expected:.0f} by chance. {unlikely} stay together longer than chance explains."
     )
     if not kept and seen:

@@ -328,7 +328,7 @@ def _lyapunov(
     It uses maps along the section and how fast neighbours separate; only for deterministic sections.
     """
     if section is None or character is None or character.kind != "deterministic":
-        raise DataError("needs a chaotic motion on a section, and none shows.")
+        raise DataError("needs a chaotic motion on a section; none was found.")
     return section_exponent(section, _divergence(record, section, delay, dimension))
 
 

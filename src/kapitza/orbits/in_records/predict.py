@@ -236,7 +236,7 @@ class GlobalMap:
         if self.largest < 1 or self.centres < 1:
             raise DataError(f"largest = {self.largest}, centres = {self.centres}: both must be at least 1.")
         if not 0 < self.hold_back < 1:
-            raise DataError(f"hold_back = {self.hold_back}: the share held back lies between 0 and 1.")
+            raise DataError(f"hold_back = {self.hold_back}: the share held back must be between 0 and 1.")
 
     def fit(self, record: Record, **section: Anything) -> FittedMap:
         settings = {"channels": list(record.channels), **section}

@@ -84,7 +84,9 @@ def find_orbits_in_parts(
     if first is None:
         raise DataError(f"No part of {stored.path.name} can be searched. {failures[0] if failures else ''}".rstrip())
     orbits = sorted((_joined(group, first.angles) for group in kept), key=lambda o: (len(o.points), -o.visits))
-    message = f"{searched} parts of {points} points on the section were searched; an orbit seen in several is one."
+    message = (
+        f"{searched} parts of {points} points on the section were searched; an orbit found in several counts once."
+    )
     if failures:
         message += f" {len(failures)} parts were left out; {failures[0]}"
     return replace(

@@ -184,7 +184,7 @@ def _from_measured_path(problem: Problem, orbit: PeriodicOrbit) -> Loop:
         recorded = f", recorded were {tuple(known)}" if known else ""
         raise DataError(
             f"The guess has the states {orbit.states}{recorded}; the model has {states}: a start needs every one of "
-            f"them. Record them, or fit the record with {IDENTIFY}, which fills in what was not seen."
+            f"them. Record them, or fit the record with {IDENTIFY}, which estimates the unmeasured states."
         )
     path = orbit.crossings.path_values[:, [known.index(name) for name in states]]
     return SampledLoop(orbit.crossings.path_times / orbit.period, path, orbit.period, np.zeros(len(states)))

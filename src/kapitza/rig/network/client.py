@@ -96,7 +96,7 @@ class RemoteRig(Guarded):
             interval = float(hello.content["watchdog"]) / 4
         except (KeyError, TypeError, ValueError) as problem:
             raise RigError(
-                f"The rig at {self.address} describes itself in a way that is not understood: {problem!r}."
+                f"The rig at {self.address} sent a description that is not understood: {problem!r}."
             ) from None
         if not (0 < self._step < math.inf and 0 < interval < math.inf):
             raise RigError(
