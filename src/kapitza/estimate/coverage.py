@@ -135,6 +135,7 @@ def coverage(
         model.check(name)
     fits = checks.whole("fits", fits, least=1)
     level = checks.number("level", level, above=0.0, high=1.0)
+    # Sent once to every worker; each fit draws its own noise.
     shared = (model, record, noise, names, method, level)
     found = ensemble(
         _fit_once, range(fits), shared=shared, seed=seed, workers=workers, executor=executor, keep=keep, monitor=monitor

@@ -28,6 +28,7 @@ def derived_parameters(
     expressions = {s.name: e for s, e in base.items()}
     known = {p.name for p in model.parameters}
     for label, text in (wanted or {}).items():
+        # Written in base parameters, which are the ones with a covariance.
         expressions[label] = parse_expression(text, known).xreplace(base)
     rows = []
     for label, expression in expressions.items():

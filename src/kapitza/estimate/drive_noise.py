@@ -195,7 +195,9 @@ def drive_effect(estimate: Estimate, noise: Mapping[str, float] | None = None, s
     shifted = (shifts[:, columns] * weights[None, :, None]).reshape(len(rows), -1) / SMALL
     if motion.read is not None and motion.read.shape[1] == len(names):
         read = motion.read.ravel()
+        # Lost samples were not fitted.
         rows, shifted = rows[read], shifted[read]
+    # δθ = -J⁺ G e for all draws at once.
     moved = -np.linalg.lstsq(rows, shifted, rcond=None)[0]
     left = float(np.sqrt(np.mean((shifted + rows @ moved) ** 2)))
     covariance = moved[: len(free)] @ moved[: len(free)].T / DRAWS

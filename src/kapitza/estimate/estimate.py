@@ -282,6 +282,7 @@ class Estimate(Shown):
                 text = f"  {name:<{width}} = {self.values[name]:.6g} ± {error:.2g} {unit}".rstrip()
                 lines.append(f"{text}  (derived)")
         lines += [f"  {n:<{width}} = {v:.6g} {self.units.get(n, '')} (fixed)".rstrip() for n, v in self.fixed.items()]
+        # Values that depend on held parameters carry no information and are only named.
         loose = [n for n in self.values if self.held and n not in (*self.names, *self.derived, *self.fixed)]
         if loose:
             lines.append(f"  not known by themselves: {', '.join((*loose, *self.held))}")

@@ -87,6 +87,7 @@ def identify(
     if any(isinstance(part.source, StoredRecord) for part in parts):
         return identify_parts(identify, model, _only(parts, several), free, method, monitor)
     method = _chosen(method, parts)
+    # Kept as the user gave them: sensors are rewritten below, and the estimate reports the originals.
     given = dict(method.outputs)
     parts = tuple(part.change(without_bad_samples) for part in in_model_units(model, parts, method))
     asked = with_sensors(model, parts, free, method)

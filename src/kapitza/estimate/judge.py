@@ -95,6 +95,7 @@ def doubtful_parameters(
             )
         elif not low <= value <= high:
             yield f"{name} = {value:.4g} is outside its bounds ({low:g}, {high:g}): model or data are in doubt."
+        # A parameter that is determined may happen to start at its solution.
         elif value == start and not deviation[i] < abs(value):
             held = "its prior holds it" if prior is not None else "the data may not depend on it"
             yield f"{name} did not move from its start {value:.6g}: {held}."

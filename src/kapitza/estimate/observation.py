@@ -263,6 +263,7 @@ def linear_rows(model: Model, observation: Observation) -> tuple[Flags, Array]:
     for i, expression in enumerate(observation.expressions):
         slopes = [sp.diff(expression, x) for x in states]
         rest = sp.expand(expression - sum(slope * x for slope, x in zip(slopes, states, strict=True)))
+        # Nonlinear in the states, or a gain that depends on time or signals.
         if rest.free_symbols & set(states) or not {s for e in slopes for s in e.free_symbols} <= values.keys():
             continue
         row = [complex(sp.N(e.xreplace(values))) for e in slopes]

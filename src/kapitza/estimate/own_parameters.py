@@ -49,6 +49,7 @@ def with_own(
     values = {name: [f"{name}_{number}" for number in range(len(parts))] for name in names}
     made = [*switches, *(each for several in values.values() for each in several)]
     known = {p.name for p in model.parameters} | set(model.states)
+    # A name of the model would be replaced without a warning.
     taken = [name for name in made if name in known]
     if taken:
         raise ModelError(f'{Give("own")} makes a parameter "{taken[0]}", which the model has already: rename that one.')

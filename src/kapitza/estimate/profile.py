@@ -94,6 +94,7 @@ def profile_interval(
     ends = [float("nan"), float("nan")]
     with watch(monitor, f"profile of {name}", 2) as task:
         shared = Shared(estimate)
+        # The two ends are independent and may run on two workers.
         jobs = [(shared, name, side, threshold) for side in (-1.0, 1.0)]
         for number, found in enumerate(in_order(executor, _profile_end, jobs)):
             ends[number] = found

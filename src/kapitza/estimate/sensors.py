@@ -337,6 +337,7 @@ def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model)
     value = {n: symbol(made[n].name) if n in made else sp.Float(getattr(sensor, n)) for n in ERRORS}
     for error in FITTED:
         assert error.apply is not None
+        # In the order of FITTED: the delay acts on h, gain, offset and drift on the delayed output.
         if error.name in made or getattr(sensor, error.name) != error.ideal:
             output = error.apply(output, value[error.name], time, lambda h, late: delayed(h, late, model, channel))
     return output, list(made.values())

@@ -208,6 +208,7 @@ class _Trials:
         """
         checkpoint()
         model = self.request.model_at(theta)
+        # Data of the same model and range share one branch within this trial.
         branches = Branches(self.method.limits, self.method.start, self.detect, self.begun)
         try:
             return [
@@ -303,6 +304,7 @@ def _estimate(
         "chi2": float(found.residual @ found.residual), "residuals": {"distance": found.residual}, "settings": method,
         "misfit": misfit,
     }  # fmt: skip
+    # Unit columns: the test of rank must not depend on units.
     size = np.maximum(np.linalg.norm(found.jacobian, axis=0), 1e-300)
     information = (found.jacobian / size).T @ (found.jacobian / size)
     eigenvalues = np.linalg.eigvalsh(information)

@@ -108,6 +108,7 @@ def widening_of(found: Sequence[Distances], residual: Array, jacobian: Array, mi
         return None
     free, dof = jacobian.shape[1], residual.size - jacobian.shape[1]
     along = order_along(found)
+    # Several measured branches scatter like repeated experiments; blocks of one branch do not show that.
     runs = len(along) >= RUNS
     if not runs:
         order = np.concatenate(along)

@@ -81,6 +81,7 @@ class Alternatives:
             matrix = np.zeros((count, problem.regressors.equations * functions, self.count))
             for number, law in enumerate(self.laws):
                 here = slice(law.equation * functions, (law.equation + 1) * functions)
+                # A term acts in one equation; its rows in the others stay zero.
                 matrix[:, here, number] = problem.windows.integrate(law.series(state))
             if self.faults:
                 moved = problem.windows.integrate(self._moved(problem, state))
@@ -185,6 +186,7 @@ def _laws(problem: WeakProblem) -> list[Law]:
         present = equation.free_symbols
         for c, coordinate in enumerate(model.coordinates):
             for order in range(coordinate.order):
+                # Only coordinates that occur in the equation, or whose highest derivative does, are tried in it.
                 if present.isdisjoint((rate(coordinate.name, order), rate(coordinate.name, coordinate.order))):
                     continue
                 place = f"at large |{coordinate.name}{chr(39) * order}|"

@@ -110,6 +110,7 @@ class Balance(Task):
         count = len(coordinates)
         times = np.arange(count) * measured.step
         ramp = np.zeros((3, *coordinates.shape))
+        # A rotating angle is a ramp plus a periodic part; only the latter has a Fourier series.
         ramp[0], ramp[1] = times[:, None] * rotation, rotation
         if self.kernels is None:
             derivatives = _by_series(coordinates - ramp[0], measured.step) + ramp
@@ -229,6 +230,7 @@ def _judged(balance: Balance, rows: list[OrbitRows], theta: Numbers, used: Flags
         residual = own.rest + own.matrix @ theta
         opened = np.zeros_like(residual)
         if balance.kernels is None:
+            # Only Fourier series assume that the stretch closes.
             closed = balance.closed(number)
             again = closed.rows(number, closed.state(number), weighed)
             if again.rest.shape == own.rest.shape:
@@ -285,6 +287,7 @@ def solve_balance(balance: Balance, rows: list[OrbitRows]) -> tuple[RowSolution,
     settings, names = balance.settings, balance.regressors.linear
     exclusions: tuple[Exclusion, ...] = ()
     used = np.ones(sum(r.rest.size for r in rows), bool)
+    # These solvers need rows of equal variance; the plain ones of the document take them as they are.
     if settings.solver in ("weighted", "robust", "total", "instruments"):
         parts = [_whitened(r) for r in rows]
         groups = np.concatenate([np.full(len(p[1]), i) for i, p in enumerate(parts)])
@@ -396,6 +399,7 @@ def _estimate(balance: Balance, rows: list[OrbitRows], solution: RowSolution, us
     for key, value in identification.items():
         if value > settings.error_limit and settings.solver != "exclusion":
             warnings.append(f"The identification error of {key} is {100 * value:.1f} % (10 % is the usual limit).")
+    # The regressors have their own order of the parameters.
     theta, covariance = solution.theta[order], solution.covariance[np.ix_(order, order)]
     theta, covariance = with_priors_and_bounds(model, request.names, theta, covariance)
     warnings += doubtful_parameters(request, theta, covariance)

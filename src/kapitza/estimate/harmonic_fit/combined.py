@@ -152,6 +152,7 @@ def fit_combined(problem: WeakProblem) -> Estimate:
 
     rows, functions = problem.rows(), problem.windows.functions
     apart, terms = _apart(rows, functions), _Terms(combinations, _mean_squares(rows, functions))
+    # The search uses the compressed rows: its cost does not depend on the length of the record.
     theta, others = _search(problem, replace(terms, rows=_compressed(apart)), squares)
     history = [squares.outside(theta)]
     sizes = terms.sizes(combinations(theta)[0])
@@ -172,6 +173,7 @@ def fit_combined(problem: WeakProblem) -> Estimate:
     if unbiased is None:
         matrix = white.jacobian(theta)
         groups = stack([Rows(r.matrix[..., : theta.size], r.rest) for r in rows], problem.windows.parts).groups
+        # Linearised at θ: one more least-squares solution gives the covariance over groups.
         system = System(matrix, white.residual(theta) - matrix @ theta, groups)
         solution = solve(system, free, problem.settings.solver)
         tested = _with_share(problem, Tested(alternatives_of(problem, full(solution.theta))), combinations, theta)
@@ -179,6 +181,7 @@ def fit_combined(problem: WeakProblem) -> Estimate:
         solution, tested = unbiased
         history.append(squares.outside(solution.theta))
     solution, tested, notes = squares.rooted(solution, tested)
+    # The result is stated in the physical parameters, not in the combinations.
     reported = replace(regressors, linear=free, nonlinear=(), factors=None)
     values = regressors.placed(problem.values, free, solution.theta)
     now = combinations(squares.inside(solution.theta))[0][:-1]

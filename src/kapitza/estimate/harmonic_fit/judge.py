@@ -118,6 +118,7 @@ def _terms(problem: WeakProblem, factors: list[Whitener], values: Numbers) -> fl
     total, count = 0.0, 0
     for factor, row in zip(factors, rows, strict=True):
         seen = factor(row)
+        # Terms of an equation cancel each other: the largest one measures the signal, not their sum.
         parts = np.concatenate([seen.matrix * theta, seen.rest[..., None]], axis=2)
         total += float((parts**2).max(axis=2).sum())
         count += seen.rest.size
@@ -132,6 +133,7 @@ def _place(problem: WeakProblem, left: list[Numbers], factors: list[Whitener]) -
     functions = problem.windows.functions
     ratios = []
     for rest, factor in zip(left, factors, strict=True):
+        # Each row relative to its own variance, without the mixing of the whitening.
         own = rest**2 / factor.variances[: rest.size].reshape(rest.shape)
         ratios.append(own.reshape(len(rest), -1, functions).mean(axis=2))
     every = np.concatenate(ratios)
@@ -169,6 +171,7 @@ def _stretches(states: list[Smoothed], windows: Windows, size: int) -> tuple[lis
     if counts.sum() <= allowed:
         return [s for s, count in zip(states, counts, strict=True) if count], 1.0
     found, chosen, pieces = [], 0, 8
+    # Eight stretches, spread over the record, represent all of it.
     own = max(allowed // pieces, windows.parts)
     for k in np.linspace(0, counts.sum() - 1, pieces).astype(int):
         piece = int(np.searchsorted(np.cumsum(counts), k, side="right"))

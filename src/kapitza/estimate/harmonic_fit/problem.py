@@ -86,6 +86,7 @@ def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
     measured = measured_from(request)
     inputs = tuple(s.name for s in model.signals)
     regressors = regressors_of(model, request.names, inputs, separate=settings.nonlinear != "refuse")
+    # Free parameters may be unknown: they are solved for, not iterated from.
     values = known_values(request, request.names)
     smoothing = choose_kernels(settings, measured)
     kernels = with_raw_values(smoothing)
@@ -141,6 +142,7 @@ def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
     m = kernels.half_width
     states = []
     for piece in measured.pieces:
+        # A few samples beyond the kernel are needed inside.
         if len(piece.times) <= 2 * m + 8:
             continue
         inner = slice(m, len(piece.times) - m)

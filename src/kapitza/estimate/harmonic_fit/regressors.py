@@ -422,6 +422,7 @@ def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> 
         slope: Any = derivative(expression, variable) if variable in present else constant
         if slope.is_number:
             constant = slope
+        # The constant term of a polynomial is its value at zero, which avoids an expansion.
         elif slope.is_polynomial(*slope.free_symbols):
             constant = slope.xreplace(dict.fromkeys(slope.free_symbols, sp.Integer(0)))
         else:

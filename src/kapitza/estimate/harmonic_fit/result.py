@@ -152,6 +152,7 @@ def _without_blocks(
     """
     first = _first_groups(problem, solution)
     runs = np.unique([run for run, _ in first]).size
+    # `block_edges` takes at most half as many blocks as items; groups may be blocks by themselves.
     edges = block_edges(2 * len(scores), problem.measured.size) // 2
     if runs >= RUNS:
         edges = np.array([*(group for i, (run, group) in enumerate(first) if not i or run != first[i - 1][0]),
@@ -219,6 +220,7 @@ def warnings_of(
     found = list(doubtful_parameters(request, theta, covariance))
     found += surprising_priors(problem.model, request.names, theta, covariance)
     found += misfit.warnings()
+    # With a misfit the model limits the errors, not the method.
     if loss > FAR and misfit.to_the_noise:
         found.append(
             f"The weak form is far from the best that these samples allow: {By('shooting')} can reach errors about "

@@ -227,6 +227,7 @@ def exclude_by_residue(
     theta = np.linalg.lstsq(matrix, -rest, rcond=None)[0]
     before = after = identification_error(matrix, rest, theta)
     done = 0
+    # At least twice as many rows as parameters are kept.
     while after >= limit and done < rounds and used.sum() > 2 * matrix.shape[1]:
         residue = np.abs(matrix @ theta + rest)
         worst = np.unique(units[used & (residue > (1.0 - share) * residue[used].max())])

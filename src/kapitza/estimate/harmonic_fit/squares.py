@@ -133,6 +133,7 @@ def squares_of(factors: tuple[Any, ...], request: Request) -> Squares:
         def is_even(e: sp.Basic, p: sp.Symbol = p) -> bool:
             return isinstance(e, sp.Pow) and e.base == p and bool(e.exp.is_even)
 
+        # p is even if no odd power of it is left after all even ones are replaced.
         trial = tuple(f.replace(is_even, halved) for f in left)
         found = any(p in f.free_symbols for f in left) and not any(p in f.free_symbols for f in trial)
         even.append(found)

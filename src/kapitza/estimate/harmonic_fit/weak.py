@@ -120,6 +120,7 @@ def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) 
         if variable >= len(regressors.noisy) or not g.any():
             continue
         coordinate, order = regressors.noisy[variable]
+        # Integration by parts moves derivatives of the noise onto φ g.
         first = _time_derivative(g, measured.step) if order else g
         second = _time_derivative(first, measured.step) if order == 2 else first
         for channel in np.flatnonzero(measured.mixing[coordinate]):

@@ -263,6 +263,7 @@ def _prepare(settings: InvariantFit, request: Request) -> tuple[Setup, Flags]:
             values=np.vstack([points.values, points.times]),
             variance=np.vstack([points.variance, np.zeros_like(points.times)]),
         )
+    # The balance does not depend on a factor of H and P together.
     held = settings.scale if settings.scale in asked else None
     names = tuple(n for n in asked if n != held)
     form, is_power = _joined(expression, points.variables, names, model)

@@ -197,6 +197,7 @@ class InvariantFit(Estimator):
         begin = setup.start if start is None else start
         solution = self._solve(problem, begin, setup.bounds, first=start is None)
         checkpoint(dict(zip(setup.form.free, solution.theta.tolist(), strict=True)))
+        # Weights do not depend on θ: one solution is enough.
         if weighting == "equal" and loss == "linear":
             return solution, problem
         slopes = FeatureTable(setup.form, max(1, table.order))
@@ -269,6 +270,7 @@ class InvariantFit(Estimator):
         loss = self._weighting(points)[1]
         begin = start.theta
         if self.solver == "odrpack":
+            # odrpack gives a start; the covariance comes from the iteration below.
             begin, levels = fit_odrpack(form, points, begin, levels, setup.bounds)
         solution = fit_surface(form, points, begin, levels, setup.bounds, loss)
         if not np.isfinite(solution.cost):

@@ -51,6 +51,7 @@ def finish(
     names, values = form.free, theta
     if settings.scale == "norm" and setup.held is not None:
         names, values, covariance = unit_norm(setup, theta, covariance)
+    # The fit itself knows neither; both are joined afterwards.
     values, covariance = with_priors_and_bounds(model, names, values, covariance)
     misfit = misfit_of(setup, found)
     warnings = (
@@ -61,6 +62,7 @@ def finish(
     )
     levels = "1 level set" if points.levels == 1 else f"{points.levels} level sets"
     factor = float(np.sqrt(max(found.noise_factor, 0.0)))
+    # Parameters of single records are exact coordinates without noise.
     measured = [j for j, v in enumerate(points.variables) if v not in setup.request.own]
     return make_estimate(
         setup.request,

@@ -75,6 +75,7 @@ def prepare(settings: InvariantFit, request: Request) -> Setup:
     name, given = declared_invariant(model, settings.invariant)
     expression, asked, points = collected(settings, request, given, "the invariant", settings.levels == "segment")
     whole = points.count
+    # Before anything is evaluated: a logarithm of a negative number is NaN.
     points, outside = within_domain(points, name, expression, dict(model.values))
     held, warnings = _normalisation(model, expression, points, asked, request.free is not None, settings.scale)
     names = tuple(n for n in asked if n != held)
@@ -183,6 +184,7 @@ def _normalisation(
     form = make_form(expression, points.variables, asked, model.values)
     bounds, start = start_of(model, asked)
     theta = generic_point(start, _sizes(form, points, start), bounds)
+    # Tested on unrelated combinations of the states: on one level set every change looks like a scale.
     direction = scale_direction(*sensitivities(form, scrambled(points), theta))
     if direction is None:
         if scale not in (None, "norm") and scale in asked:
@@ -198,6 +200,7 @@ def _normalisation(
                 f"{', '.join(moving)} does."
             )
         return scale, ()
+    # Parameters that the user named are not held without being requested.
     if explicit:
         raise IdentifiabilityError(
             "The data fix the invariant only up to a factor; along it the free parameters move together "

@@ -56,6 +56,7 @@ def candidate_terms(model: Model, reach: Array) -> list[Term]:
     for one, other in ((a, b) for i, a in enumerate(second) for b in second[i + 1 :]):
         terms += coupling_terms(one.name, other.name, names)
     terms += polynomial_terms(names, first_order)
+    # Harmonics of a measured drive are in its signal already.
     if model.period is not None and not model.signals:
         terms += harmonic_terms(2 * np.pi / model.period, second, names)
     return terms

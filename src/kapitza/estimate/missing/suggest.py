@@ -275,6 +275,7 @@ def not_in_model(fit: Estimate, free: Sequence[str], terms: Sequence[Term]) -> l
     slopes = np.stack(columns, axis=1)
     if not np.isfinite(slopes).all():
         return list(terms)
+    # Unit columns keep the projection well conditioned.
     slopes /= np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
     laws = np.zeros((*motion.states.shape, len(terms)))
     for column, term in enumerate(terms):

@@ -112,6 +112,7 @@ def _further(task: OrbitTask, outcome: Outcome, estimate: Estimate, orbit: Perio
     """
     problem = outcome.problem
     noise = dict(zip(problem.channels.names, _typical_noise(outcome), strict=True))
+    # The accuracy of a future measurement is that of the present ones, not of the computed orbit.
     item = Item(orbit.with_(covariance=None), {}, task.model.angles)
     reader = Reader(estimate.model, problem.channels, task.names, nodes=1, profiles=False, noise=noise)
     targets = reader.targets([item])

@@ -204,6 +204,7 @@ def _soft_chain(block: Block, weight: Array, slack: Array, damping: float) -> So
     ridge = 1e-12 * trace / block.unknowns
     hessian[:, np.arange(n), np.arange(n)] += damping * size + ridge
     corner[k:, k:] += ridge
+    # The period is one more parameter of the border here; it is eliminated below.
     program = ChainProgram(
         hessian, gradient, block.jacobians, -block.gap.reshape(count, n), mixed=mixed, influence=influence,
         parameter_hessian=corner, parameter_gradient=pull, linked=np.ones(count, bool), slack=slack**2,

@@ -302,6 +302,7 @@ class OrbitFit(Estimator):
             found = solver.solve(solution.theta, solution.unknowns, soft=False)
             extra = [r.residual[len(w) :] for r, w in zip(found.reduced, weights, strict=True)]
             misfit = np.array([float((part**2).max(initial=0.0)) for part in extra])
+            # Multipliers that disagree by more than chance get larger errors instead of distorting the fit.
             wanted = np.maximum(1.0, np.sqrt(misfit * spread**2 / stats.chi2.isf(1e-3, 1)))
             if np.allclose(wanted, spread, rtol=0.05):
                 break

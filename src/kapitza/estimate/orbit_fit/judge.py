@@ -262,6 +262,7 @@ def post_mortem(task: OrbitTask, outcome: Outcome) -> str:
         f"{outcome.chi2:.3g} for {outcome.dof} degrees of freedom and residuals of {100 * outcome.misfit:.2g} % of "
         "their spread. "
     )
+    # The matched orbits agree well: then those not matched are more suspect than the model.
     if status.ok and outcome.reasons and outcome.chi2 <= CONVINCING * outcome.dof:
         place = ", ".join(f"{n} = {v:.6g}" for n, v in zip(task.names, outcome.solution.theta, strict=True))
         gone = "; ".join(task.problem.targets[i].label for i in outcome.reasons)

@@ -65,6 +65,7 @@ def sort_out(problem: OrbitProblem, weights: list[Array], before: tuple[int, ...
     """
     here = {index: (solution.unknowns[i], solution.blocks[i]) for i, index in enumerate(before)}
     misfits = [_misfit(problem.targets[i], block, weights[i]) for i, (_, block) in here.items()]
+    # Relative to the median: while the noise is not yet estimated all residuals may be large.
     typical = max(float(np.median(misfits)), 1.0) if misfits else 1.0
     matched: dict[int, Array] = {}
     reasons: dict[int, str] = {}
@@ -188,6 +189,7 @@ def letters(problem: OrbitProblem, target: Target) -> str:
             mine = target.channel == channel
             if name in problem.model.states and mine.any():
                 i = problem.model.states.index(name)
+                # A point whose error crosses a border has no certain letter.
                 reach[i] = max(reach[i], 4 * float(np.sqrt(variance[: mine.size][mine].max())))
     for i in range(reach.size):
         for sign in (-1.0, 1.0):

@@ -79,6 +79,7 @@ def missing_orbits(
     longest = max_period or max(counts, default=1)
     model = find_orbits_of_model(estimate.model, longest, starts=starts, rounds=rounds, details=False, **census)
     matched = list(estimate.matches.orbits if estimate.matches is not None else ())
+    # Orbits of the census and of the data must be compared at the same instant.
     phase = _common_phase(matched, estimate.model.period)
     aside = [task.problem.targets[i].source for i in outcome.reasons]
     sources = [part.source for part in task.request.parts]

@@ -190,6 +190,7 @@ class OrbitProblem:
         """
         nodes = self.nodes(unknowns)
         states = np.concatenate(nodes)
+        # A diverged iterate counts as a failed run.
         if not (np.isfinite(states).all() and np.isfinite(theta).all()):
             raise FlowError("The iterate left the finite numbers.")
         vectors = self.vectors(theta)
@@ -264,6 +265,7 @@ class OrbitProblem:
             quotient = delay > 0
             for a, b in zip(first, second, strict=True):
                 shape = (-1,) + (1,) * (a.ndim - 1)
+                # The same for the value and both derivatives.
                 a[quotient] = (b[quotient] - a[quotient]) / delay[quotient].reshape(shape)
         gap = first[0] - measured
         wrapped = self.channels.angles[channel]

@@ -168,6 +168,7 @@ def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
     ):
         points = nodes
         if target.repeats is not None and target.repeats != target.count:
+            # One section point per excitation period; the nodes between belong to shooting.
             points = nodes[:: max(1, target.count // target.repeats)]
         elif target.repeats is None:
             points = nodes[np.unique(target.node)]

@@ -153,6 +153,7 @@ class Solver:
                 continue
             now, damping = trial, max(damping / 8, 1e-12)
             self.note(level, new, now)
+            # Good enough for this level: the next, stiffer one moves the minimum anyway.
             if cost - new < 1e-3 * cost:
                 break
         return now

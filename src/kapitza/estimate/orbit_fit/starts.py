@@ -125,6 +125,7 @@ def _step(
         return None
     if not solution.status.ok:
         return None
+    # The character of an orbit is compared with that of the step before, not with the data.
     tracked = replace(problem, targets=tuple(
         replace(t, nodes=z[: t.nodes.size].reshape(t.nodes.shape))
         for t, z in zip(problem.targets, unknowns, strict=True)

@@ -175,6 +175,7 @@ class Reader:
                 seen.append(i)
         hidden = [i for i in range(len(setting.states)) if i not in seen]
         if setting.period is not None and hidden == [1] and setting.states[1] == setting.states[0] + "'":
+            # Positions one period apart determine the hidden rates of a single oscillator.
             rates = chained_rates(setting, start[:, 0], times, setting.angles[0], float(np.abs(points).max()))
             if rates is not None:
                 return np.column_stack([start[:, 0], rates])
@@ -365,6 +366,7 @@ def check_covariance(covariance: Array, size: int, label: str) -> None:
             f"The covariance of orbit {label} is not one (variances from {diagonal.min():.3g} to "
             f"{diagonal.max():.3g}): {cure}."
         )
+    # |Σ_ij| ≤ √(Σ_ii Σ_jj), with a margin for rounding.
     size_ = np.sqrt(np.outer(diagonal, diagonal)) + 1e-300
     if (np.abs(covariance) > 1.001 * size_).any() or not np.allclose(covariance, covariance.T, atol=1e-6 * size_.max()):
         raise DataError(f"The covariance of orbit {label} is not symmetric with correlations within ± 1: {cure}.")

@@ -69,6 +69,7 @@ def prepare(request: Request, settings: OrbitFit) -> OrbitTask:
     for name in request.outputs:
         if name not in channels:
             raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')
+    # Only to refuse expressions that cannot be evaluated before the fit.
     derived_parameters(model, names, np.zeros((len(names), len(names))), settings.derived, strict=False)
     seen = channels_of(model, channels, angles, request.outputs, names)
     reader = Reader(
@@ -206,6 +207,7 @@ def _inverted(model: Model, targets: Sequence[Target], outputs: Mapping[str, Out
                     run = flow.propagate_many(nodes, target.node_times, target.node_times + step, vectors)
                 except FlowError:
                     break
+                # Fixed-point iteration: the rate is corrected by the error of its quotient.
                 quotient = (run.state[:, position] - nodes[:, position]) / step
                 nodes[:, rate] -= quotient - target.nodes[:, rate]
         result.append(replace(target, nodes=nodes))

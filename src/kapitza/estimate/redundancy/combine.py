@@ -170,6 +170,7 @@ def _products(own: _Variables) -> _Variables | None:
     for i in range(size):
         if i not in pivots:
             exact = {i: Fraction(1), **{p: -row[i] for p, row in zip(pivots, rows, strict=True) if row[i]}}
+            # Integer exponents: powers of roots are avoided.
             whole = lcm(*(f.denominator for f in exact.values()))
             powers.append([int(exact.get(c, Fraction(0)) * whole) for c in range(size)])
     exponents = np.array(powers, int).reshape(len(powers), size)
@@ -300,6 +301,7 @@ def _rational_echelon(rows: Array) -> list[list[Fraction]] | None:
     for column in range(matrix.shape[1]):
         if first == len(matrix):
             break
+        # Partial pivoting.
         best = first + int(np.argmax(np.abs(matrix[first:, column])))
         if abs(matrix[best, column]) < 1e-6:
             continue

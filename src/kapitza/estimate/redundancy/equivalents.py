@@ -244,6 +244,7 @@ def equivalents(
     made: tuple[Twin, ...] | None = None
     for own in settings or [{}]:
         found = twins.found({**model.values, **own})
+        # A twin must explain every recording.
         made = found if made is None else tuple(one for one in made if any(_same(one, other) for other in found))
         if not made:
             return ()

@@ -116,6 +116,7 @@ def identifiable(
         return found
     if exact is None or exact.complete:
         return found
+    # The data may determine less than the equations: only combinations unaffected by these directions are kept.
     texts = [t for t in exact.determined if _untouched(t, found, model)]
     if len(texts) == found.rank:
         undetermined = exact.undetermined if exact.rank == found.rank else found.undetermined

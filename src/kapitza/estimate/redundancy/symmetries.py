@@ -94,6 +94,7 @@ class Conditions:
             rows += [_through(reset, s, changes, self.free) for s in self.states]
         self.solved = [[sp.diff(r, top) for top in self.tops] for r in residuals]
         rest = [r.xreplace(dict.fromkeys(self.tops, sp.Integer(0))) for r in residuals]
+        # Derivatives of switches are pulses, which count as independent functions.
         spikes: dict[sp.Basic, sp.Symbol] = {}
         self._top_function = _function([*(e for row in self.solved for e in row), *rest], inputs, spikes)
         self._row_function = _function([e for row in rows for e in row], inputs, spikes)

@@ -132,6 +132,7 @@ def _shared_noise(task: MotionTask, solution: MotionSolution) -> list[str]:
 def explain(task: MotionTask, solution: MotionSolution, identifiability: Identifiability) -> str:
     """Return one line for every likely cause of failure."""
     lines = [f"{By('shooting')} did not converge: {solution.status.value}."]
+    # A fit that starts far from the data can end in a motion at rest.
     flat = solution.sweep.predicted.std(axis=0) < FLAT * task.problem.samples.spread
     lines += _open_gaps(task, solution) + _undeclared_turns(task)
     if flat.any():
@@ -166,6 +167,7 @@ def explain(task: MotionTask, solution: MotionSolution, identifiability: Identif
 def _open_gaps(task: MotionTask, solution: MotionSolution) -> list[str]:
     """Describe links that do not close."""
     defect = np.sqrt((solution.sweep.defect**2).mean(axis=0)) / task.scale
+    # The links are practically closed: the failure has another cause.
     if solution.softness <= 1e-4 and defect.max() <= 1e-3:
         return []
     worst = int(np.argmax(defect))

@@ -137,6 +137,7 @@ def _warning(estimate: Estimate, curves: dict[str, _Curve], draws: Array) -> str
     for name in curves:
         low, high = np.quantile(draws[:, estimate.names.index(name)], [0.025, 0.975])
         ends.append(f"{name} between {_shown(low, high - low)} and {_shown(high, high - low)}")
+    # Parameters that move together are named together.
     tied = sorted({m for n in curves for m in _with(estimate, n)}, key=estimate.names.index)
     traded = f"{', '.join(tied)} can be traded for each other over a wide range: a" if len(tied) > 1 else "A"
     text = (

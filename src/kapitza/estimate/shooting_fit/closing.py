@@ -221,6 +221,7 @@ def _without_blocks(task: MotionTask, found: Found, part: Sweep, anchor: Array) 
     assert part.own_gradient is not None
     samples, nodes = task.problem.samples, found.solution.nodes
     runs = np.flatnonzero(np.diff(samples.record[nodes.index], prepend=-1))
+    # With several recordings each is a block.
     edges = block_edges(nodes.size, samples.readings) if runs.size < RUNS else np.append(runs, nodes.size)
     free, steps = ~found.solution.at_bound, []
     for first, last in itertools.pairwise(edges.tolist()):

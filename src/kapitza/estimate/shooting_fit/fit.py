@@ -292,6 +292,7 @@ def check_motion(samples: Samples, sensors: SensorNoise, channels: Sequence[str]
     dead, alive = [], []
     for s, c in enumerate(sensors.channel):
         readings = samples.values[samples.sensor[:, c] == s, c]
+        # A constant channel would get zero estimated noise, and an infinite weight.
         still = readings.size > 0 and not np.ptp(readings)
         name = channels[c] if sensors.record.max() == 0 else f"{channels[c]} of record {sensors.record[s]}"
         (dead if still and not sensors.known[s] else alive).append((name, readings[:1]))

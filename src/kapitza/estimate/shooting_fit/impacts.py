@@ -168,6 +168,7 @@ def in_flight(model: Model, samples: Samples, observation: Observation, flights:
             "The record never leaves the walls of the model by more than its noise: sample faster, or check the "
             "positions of the walls."
         )
+    # States that a reset changes.
     jumping = {symbol(name) for wall in model.structure.impacts for name in wall.reset}
     jumps = np.array([bool(e.free_symbols & jumping) for e in observation.expressions])
     sensor = np.where(flights.beside[:, None] & jumps, -1, samples.sensor)

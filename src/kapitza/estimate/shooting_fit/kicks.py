@@ -177,6 +177,7 @@ def with_likeliest_kicks(task: MotionTask, fitter: Fitter, first: MotionSolution
     pattern, best, current = kicks / FIRST_SIZE, (np.inf, FIRST_SIZE, first), first
     for size in SIZES:
         fitter.settings = replace(fitter.settings, process_noise=size * pattern)
+        # From large kicks to small ones: each solution starts the next.
         joint = fitter.resume(current)
         if joint.status is Status.CONVERGED:
             marginal = Marginal(fitter, joint, pattern, size, sought=True)

@@ -81,6 +81,7 @@ def _scatter(task: MotionTask, samples: Samples, mine: Flags, c: int) -> float:
         return float("nan")
     steps = np.diff(samples.time[longest])
     step = float(np.median(steps))
+    # The noise floor is taken from a spectrum, which needs equal steps.
     if np.abs(steps - step).max() > EVEN * step:
         return float("nan")
     values = samples.values[longest, c]

@@ -153,6 +153,7 @@ def _misfit(
     Gradient (B, n), Gauss-Newton Hessian (B, n, n), and the motions (B, width + 1, n).
     """
     run, by_state, by_theta = problem.flow.trajectories(state, times, rows, 2, 1000, refuse=False)
+    # Guesses whose motion diverges get an infinite cost and are not chosen.
     failed = ~np.isfinite(by_state[:, -1]).all(axis=(1, 2))
     run[failed], by_state[failed] = np.nan_to_num(run[failed]), 0.0
     n, count = state.shape[1], at.size

@@ -217,6 +217,7 @@ def predict(task: MotionTask, found: Found, own: SensorNoise) -> Prediction | No
     everything, solution = task.everything, found.solution
     if not task.settings.hold_back:
         return None
+    # Last fitted sample of every record.
     last = task.positions[np.flatnonzero(np.diff(everything.record[task.positions], append=-1))]
     ends = np.flatnonzero(~everything.joined)
     times, errors, horizons = [], [], []
@@ -232,6 +233,7 @@ def predict(task: MotionTask, found: Found, own: SensorNoise) -> Prediction | No
         value = task.observation.value(states, instants[1:], np.broadcast_to(vector, (len(states), vector.size)))
         deviations = np.append(own.deviations, np.inf)[everything.sensor[ahead[1:]]]
         error = task.observation.residual(value, everything.values[ahead[1:]]) / deviations
+        # Four standard deviations are exceeded by chance once in 16,000 samples.
         wrong = np.flatnonzero((np.abs(error) > 4).any(axis=1))
         times.append(instants[1:])
         errors.append(error)

@@ -96,6 +96,7 @@ def _inside_domain(model: Model, samples: Samples, states: Array, known: Flags) 
     ]  # fmt: skip
     if not unseen or model.is_map:
         return states
+    # A sample of the record suffices to see whether the equations are defined.
     index = np.unique(np.linspace(0, samples.size - 1, LOOKED_AT).astype(int))
     flow, vector = Flow(model), samples.parameters[0]
 

@@ -138,6 +138,7 @@ def _joint(task: MotionTask, found: Found) -> _Joint | None:
     if free.size:
         inverse[np.ix_(free, free)] = scaled_inverse(information[np.ix_(free, free)], UNDETERMINED)
     across = information[:k, k:]
+    # Information on the steps with states and parameters eliminated.
     own = information[k:, k:] - across.T @ inverse @ across
     if not (np.linalg.eigvalsh(own) > UNDETERMINED * np.diag(information)[k:].max()).all():
         return None

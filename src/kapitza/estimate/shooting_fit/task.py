@@ -115,6 +115,7 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
         )
     samples = everything if positions.size == everything.size else everything.choose(positions)
     states, seen, flights = states_from_data(model, samples, observation)
+    # Nodes close to an impact would start on the wrong side of it.
     if flights is not None:
         samples, flying = in_flight(model, samples, observation, flights)
         positions, states, seen = positions[flying], states[flying], seen[flying] | ~flights.free[flying, None]
@@ -129,6 +130,7 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
     )
     if method.initial:
         problem = replace(problem, **_held(model, method.initial, scale, len(records)))
+    # A state counts as known only if it is known at every sample.
     known = np.asarray(seen.all(axis=0))
     return MotionTask(request, method, problem, states, known, scale, sensors, everything, positions)
 

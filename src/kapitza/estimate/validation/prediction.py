@@ -51,6 +51,7 @@ def stretches_of(record: Record, count: int) -> list[slice]:
             f"No uninterrupted stretch of the record has {2 * SHORTEST} samples: nothing to predict. Record longer."
         )
     total = sum(piece.stop - piece.start for piece in pieces)
+    # A stretch needs samples to fit its state and as many to predict.
     length = max(total // count, 2 * SHORTEST)
     found = []
     for piece in pieces:

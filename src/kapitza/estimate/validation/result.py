@@ -246,6 +246,7 @@ class Validation:
             (f"horizon, {test.share:g} of the signal's spread", test.horizon_signal, test.whole[:, 1]),
         ):
             middle = float(np.median(values))
+            # The median stretch was followed to its end: its horizon is a lower bound.
             more = "at least " if whole[np.argsort(values, kind="stable")[len(values) // 2]] else ""
             turns = f" ({middle / self.oscillation:.3g} oscillations)" if np.isfinite(self.oscillation) else ""
             low, high = np.quantile(values, [0.25, 0.75])

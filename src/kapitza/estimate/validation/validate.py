@@ -383,6 +383,7 @@ class _Work:
             return OrbitCheck(label, False, float("nan"), float("nan"), str(error).split(". ")[0])
         if not own.status.ok:
             return OrbitCheck(label, False, float("nan"), float("nan"), own.status.value)
+        # The phase of a free motion is arbitrary, so its path is compared, not its points.
         if not forced and orbit.crossings is not None:
             distance, deviations = path_gap(orbit, own, self.model, spread)
             return OrbitCheck(label, distance < NEAR, distance, deviations)

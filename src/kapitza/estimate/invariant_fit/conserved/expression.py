@@ -29,6 +29,7 @@ def declared_invariant(model: Model, wanted: str | sp.Expr | None) -> tuple[str,
         return "invariant", _written_out(model, wanted)
     if wanted is not None and not isinstance(wanted, str):
         raise ModelError(f"{Fit('invariant', invariant=wanted)}: give the name of an invariant, or an expression.")
+    # A text that is not a name is an expression.
     if wanted is not None and wanted not in known and not wanted.isidentifier():
         names = {*model.states, *(p.name for p in model.parameters)}
         return "energy", _written_out(model, parse_expression(wanted, names))
@@ -144,6 +145,7 @@ def make_form(expression: sp.Expr, variables: Sequence[str], free: Sequence[str]
     features, coefficients = _split(expression, state)
     separable = not any(f.free_symbols & free_symbols for f in features)
     if not separable:
+        # The features depend on θ then, and the moments are formed again at every θ.
         features = (expression, *(sp.diff(expression, symbol(n)) for n in free))
         coefficients = tuple(sp.Integer(i == 0) for i in range(len(features)))
     return Form(

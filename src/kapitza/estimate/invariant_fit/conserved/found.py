@@ -144,6 +144,7 @@ def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> 
             else f"No invariant among combinations of {count} terms: the most nearly conserved one varies {ratio:.3g} "
             f"times as much as {source} explains."
         )
+        # Without a noise level nothing distinguishes an invariant from a slow variable.
         if search.kind == "rounding":
             verdict += (
                 f" The noise is not known, so only what is constant to rounding counts: state {Give('noise')} or "

@@ -147,6 +147,7 @@ class PastTest:
         rest = np.delete(np.arange(support.size), lead)
         residual = shares / shares[lead] @ features
         weighted = self.instruments * residual[:, None]
+        # Covariance of the means, which allows for noise that differs from sample to sample.
         spread = weighted.T @ weighted / self.count
         root = np.linalg.cholesky(spread + 1e-10 * np.trace(spread) / len(spread) * np.eye(len(spread)))
         slopes = np.linalg.solve(root, self.instruments.T @ features.T / self.count)
@@ -180,6 +181,7 @@ def drift_statistic(terms: Sequence[sp.Expr], coefficients: Array, points: Point
     slow = _centred(np.array([along, (2 * along - 1) ** 2]), points).T
     size = np.std(features, axis=1)
     scaled = np.delete(features / size[:, None], np.argmax(np.abs(coefficients) * size), axis=0).T
+    # Errors of the free coefficients would otherwise look like a drift.
     slow = slow - scaled @ np.linalg.lstsq(scaled, slow, rcond=1e-10)[0]
     rows = slow * (coefficients @ features)[:, None]
     total = rows.sum(axis=0)

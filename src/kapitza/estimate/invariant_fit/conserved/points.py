@@ -134,10 +134,12 @@ def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dic
     edges: dict[str, list[tuple[str, int]]] = {s: [] for s in model.states}
     for state, new in zip(model.states, model.equations, strict=True):
         if isinstance(new, sp.Symbol) and new.name in edges and new.name != state:
+            # The state now is the other one a step ago.
             edges[state].append((new.name, -1))
             edges[new.name].append((state, +1))
     result: dict[str, tuple[str, int]] = {}
     for state in needed:
+        # Breadth first: the smallest shift loses the fewest samples.
         seen, queue = {state}, [(state, 0)]
         while queue and state not in result:
             at, shift = queue.pop(0)

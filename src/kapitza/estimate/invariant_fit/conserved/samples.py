@@ -54,6 +54,7 @@ def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | No
     sizes = [r.size for r in records]
     wrapped = np.where(np.array(records[0].angles)[:, None], wrap(values), values)
     modulus = np.mean(np.abs(wrapped), axis=1)
+    # A tolerance relative to the mean modulus would be zero.
     if np.any(modulus == 0):
         raise DataError(f'Channel "{channels[int(np.argmin(modulus))]}" is zero throughout: leave it out.')
     still = [c for c in channels if all(np.ptp(r[c]) <= 1e-12 * np.max(np.abs(r[c])) for r in records)]

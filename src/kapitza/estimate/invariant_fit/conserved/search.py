@@ -119,6 +119,7 @@ def find_invariant(
     library = sorted(candidate_terms(records[0].channels, angles, terms, degree), key=complexity)
     _check_terms(library, points, records[0].channels)
     train, test = split_off(points, hold_back)
+    # Ceiling division: at most MOST_POINTS, spread evenly.
     train = train.take(np.arange(0, train.count, -(-train.count // MOST_POINTS)))
     with watch(monitor, "looking for invariants") as task:
         search = _Search(tuple(library), train, test, stretches(points), kind, angles)
@@ -177,6 +178,7 @@ class _Search:
         self.dropped: list[sp.Expr] = []
         self.refused: list[str] = []
         self._measure(library)
+        # Dependent terms would make null vectors that are identities, not invariants.
         keep = self._independent()
         self.dropped += [t for t, k in zip(self.library, keep, strict=True) if not k]
         if not keep.all():
@@ -351,6 +353,7 @@ class _Search:
         """
         vector = self.best(chosen)[1]
         pivot = _most_complex(chosen, vector)
+        # A function of invariants found before has a gradient in their span.
         if not self._is_new(np.einsum("k,kdn->dn", vector, self.gradient[chosen]), gradients):
             return None, pivot
         support, coefficients = self._sparse(chosen[np.abs(vector) > 1e-7 * np.abs(vector).max()])
@@ -512,6 +515,7 @@ class _Search:
 
         here, apart, mixed = evaluate(self.train), evaluate(self.test), evaluate(self.scrambled)
         levels = np.bincount(self.train.level, here) / np.bincount(self.train.level)
+        # The variation over unrelated states is the unit of all shares.
         span = float(np.std(mixed))
         gradient = np.einsum("k,kdn->dn", coefficients * self.spread[support], self.gradient[support])
         misfit = here - levels[self.train.level]

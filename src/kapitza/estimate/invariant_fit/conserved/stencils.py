@@ -63,6 +63,7 @@ def local_polynomial(times: Array, values: Array, half: int, degree: int, order:
     steps = np.diff(times)
     step = float(np.mean(steps))
     windows = np.lib.stride_tricks.sliding_window_view(values, width)
+    # On an even grid all windows share one set of weights.
     if np.ptp(steps) < 1e-6 * step:
         offsets = np.arange(-half, half + 1.0)[None]
     else:
@@ -70,6 +71,7 @@ def local_polynomial(times: Array, values: Array, half: int, degree: int, order:
             np.lib.stride_tricks.sliding_window_view(times, width) - times[half : times.size - half, None]
         ) / step
     powers = (offsets / half)[..., None] ** np.arange(degree + 1)
+    # The derivative of a polynomial at the middle is its coefficient times order!.
     weights = np.linalg.pinv(powers)[:, order] * factorial(order) / (half * step) ** order
     weights = np.broadcast_to(np.asarray(weights, float), windows.shape)
     return np.einsum("ns,ns->n", windows, weights), weights

@@ -38,6 +38,7 @@ def trigonometric(names: Sequence[str], harmonics: int = 1) -> tuple[sp.Expr, ..
     result: list[sp.Expr] = []
     for numbers in itertools.product(range(-harmonics, harmonics + 1), repeat=len(names)):
         lead = next((n for n in numbers if n), 0)
+        # cos and sin of -x are those of x up to the sign: one of each pair is enough.
         if lead > 0:
             argument = sp.Add(*(n * symbol(name) for n, name in zip(numbers, names, strict=True)))
             result += [sp.cos(argument), sp.sin(argument)]
