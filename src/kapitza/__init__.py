@@ -1,5 +1,6 @@
-"""Kapitza: parameters of nonlinear dynamical systems from periodic and chaotic measurements.
+"""Identify parameters of nonlinear dynamical systems.
 
+From periodic and chaotic measurements.
 Names are loaded when first used: a simulation should not pay the memory and the time of what only fits need. They are
 listed in public.py; __init__.pyi, which type checkers and editors read, is written from that list.
 """
@@ -34,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _guarded(name: str, value: Any) -> Any:
-    """Return the public object of this name, with the check of its arguments in front."""
+    """Return the public object with checked arguments."""
     from kapitza.base.argument_checks import check_methods, checked
 
     if isclass(value):

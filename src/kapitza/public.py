@@ -1,5 +1,6 @@
-"""The one list of public names: where each lives, and under which title the reference shows it.
+"""List the public names once.
 
+Where each is defined, and under which title the reference shows it.
 `python -m harness` writes the type stub and docs/api.md from it; the attributes of the package are loaded by it.
 """
 

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command. Ctrl-C ends it without a traceback, also while it is still being loaded."""
+    """Run the command.
+
+    Ctrl-C ends it without a traceback, also while it is still being loaded.
+    """
     try:
         from kapitza.cli.app import run
 
@@ -20,7 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _is_stop(problem: BaseException | None) -> bool:
-    """Return whether Ctrl-C caused the problem: compiled modules turn it into an ImportError when it comes in them."""
+    """Return whether Ctrl-C caused the problem.
+
+    Compiled modules turn it into an ImportError when it comes in them.
+    """
     while problem is not None and not isinstance(problem, KeyboardInterrupt | SystemExit):
         problem = problem.__cause__ or problem.__context__
     return isinstance(problem, KeyboardInterrupt)

@@ -1,5 +1,6 @@
-"""The commands and how they end: an answer, or one red line that says what to change.
+"""Define the commands and how they end.
 
+With an answer, or one red line that says what to change.
 Exit codes: 0 answered, 1 no answer (no fit succeeded, or problems were found by `check`), 2 the input was refused,
 3 answered, but the model misses the data by more than the noise, 4 another process works on the same results folder,
 130 stopped.
@@ -106,7 +107,10 @@ def settings(
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
-    """Run a command line. Errors made on purpose end with exit code 2 and without a traceback."""
+    """Run a command line.
+
+    Errors made on purpose end with exit code 2 and without a traceback.
+    """
     os.environ["MPLBACKEND"] = "Agg"  # figures go to files; no display is needed
     speak_any_alphabet()
     try:

@@ -1,4 +1,7 @@
-"""`kapitza profile`, `posterior`, `ensemble`: how sure the answer of a study is."""
+"""Implement `kapitza profile`, `posterior` and `ensemble`.
+
+How certain the answer of a study is.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ def profile_command(
     plot: Plot = None,
     name: Name = None,
 ) -> None:
-    """Profile likelihood: hold a parameter at values around its estimate, fit all others again."""
+    """Compute the profile likelihood of parameters.
+
+    A parameter is held at values around its estimate, all others are fitted again.
+    """
     import pandas as pd
 
     from kapitza.estimate import profile_curve, profile_interval
@@ -80,7 +86,10 @@ def posterior_command(
     ] = None,
     name: Name = None,
 ) -> None:
-    """Draw from the posterior of the parameters by emcee; needs the extra kapitza[bayes]."""
+    """Draw from the posterior of the parameters.
+
+    By emcee; needs the extra kapitza[bayes].
+    """
     import numpy as np
     import pandas as pd
 
@@ -121,7 +130,10 @@ def ensemble_command(
     out: Out = None,
     name: Name = None,
 ) -> None:
-    """Repeat the fit on its own motion with fresh noise: how the answer scatters, how often intervals hold."""
+    """Repeat the fit with fresh noise.
+
+    On its own motion: how the answer scatters, how often intervals hold.
+    """
     from kapitza.study import repeated_fits
 
     found = repeated_fits(chosen_fit(study, name), runs, level, seed, workers)

@@ -1,4 +1,7 @@
-"""Printing: answers to standard output, progress and errors to standard error."""
+"""Print answers, progress and errors.
+
+Answers go to standard output, progress and errors to standard error.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ from kapitza.errors import printable
 
 
 class Harmless:
-    """What is printed, with control characters written out: names from files must not steer the terminal."""
+    """Write control characters out.
+
+    Names from files must not control the terminal.
+    """
 
     def __init__(self, content: Any):
         self.content = content
@@ -47,35 +53,53 @@ def console(stderr: bool = False) -> Console:
 
 
 def answers() -> Console:
-    """Where answers go; made anew each time, so that redirected output is respected."""
+    """Return the console for answers.
+
+    Made anew each time, so that redirected output is respected.
+    """
     return console()
 
 
 def show_error(message: str) -> None:
-    """One red line, cures in the language of commands. Never taken as markup: file names may hold brackets."""
+    """Print an error as one red line.
+
+    With cures as commands. It is never taken as markup: file names may hold brackets.
+    """
     console(stderr=True).print(Text(f"Error: {in_study(message)}", style="bold red"))
 
 
 def show_json(content: Any) -> None:
-    """Content as JSON, control characters escaped (JSON itself lets those above 0x7f pass)."""
+    """Print content as JSON.
+
+    Control characters are escaped (JSON itself lets those above 0x7f pass).
+    """
     written = json.dumps(content, ensure_ascii=False, indent=1)
     typer.echo(re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", lambda c: f"\\u{ord(c[0]):04x}", written))
 
 
 def speak_any_alphabet() -> None:
-    """On a terminal that knows ASCII only, other letters are written out instead of ending the command."""
+    """Write unknown letters out on ASCII terminals.
+
+    They would end the command otherwise.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def examples(*commands: str) -> str:
-    """Commands as a list below a help text (the mark \\b keeps Typer from joining the lines)."""
+    r"""Return commands as a list below a help text.
+
+    The mark \b keeps Typer from joining the lines.
+    """
     return "\n\n**Examples**\n\n\b\n" + "\n".join(f"* `{command}`" for command in commands)
 
 
 def table(*columns: str, title: str = "", right: tuple[str, ...] = ()) -> Table:
-    """A table; the columns named in `right` are aligned to the right, and numbers are never broken over two lines."""
+    """Return a table for the terminal.
+
+    The columns named in `right` are aligned to the right, and numbers are never broken over two lines.
+    """
     made = Table(
         title=Text(title) if title else None, title_justify="left", header_style="bold", box=None, pad_edge=False
     )

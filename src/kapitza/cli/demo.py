@@ -1,4 +1,7 @@
-"""`kapitza demo`: a noisy pendulum experiment as a recording, a study of it, and the report with the truth beside."""
+"""Implement `kapitza demo`.
+
+A noisy pendulum experiment as a recording, a study of it, and the report with the truth beside.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def demo(
     periods: Annotated[int, typer.Option(min=5000, help="Excitation periods to record.")] = 50_000,
     out: Annotated[Path, typer.Option(help="Folder for recording, study, picture and report.")] = Path("out"),
 ) -> None:
-    """Record a chaotic pendulum with noise, write a study of it, and identify its length and friction."""
+    """Identify a simulated chaotic pendulum.
+
+    It is recorded with noise; a study of it is written and run for its length and friction.
+    """
     from kapitza.data import write
     from kapitza.library import parametric_pendulum
     from kapitza.report import write_study_report
@@ -104,8 +110,9 @@ demo.__doc__ = (demo.__doc__ or "") + examples("kapitza demo", "kapitza demo --p
 
 
 def noisy_record(truth: Model, periods: int) -> Record:
-    """Runs of a chaotic pendulum, strobed, with noise: the same numbers on every processor.
+    """Return noisy strobed runs of a chaotic pendulum.
 
+    The same numbers on every processor.
     Differences of rounding between processors, 1e-15, grow by e in every period: one long run would be another motion
     on another processor. States are rounded to DIGITS decimals every STRETCH periods, far below the noise and far above
     those differences.
@@ -171,7 +178,7 @@ def comparison(truth: Model, best: Estimate) -> pd.DataFrame:
 
 
 def section_picture(best: Estimate):
-    """The section of the recording with the orbits found on it."""
+    """Draw the recording's section with its orbits."""
     from kapitza.report import plot_orbits
 
     return plot_orbits(best.data)

@@ -16,7 +16,10 @@ def example_command(
     folder: Annotated[Path, typer.Option(help="Where to copy it.")] = Path(),
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
-    """List the recordings that come with the package, or copy one into the working directory."""
+    """List or copy the recordings of the package.
+
+    A copy goes into the working directory.
+    """
     from kapitza.recordings import RECORDINGS, copy_recording
 
     page = answers()

@@ -1,4 +1,7 @@
-"""`kapitza exponents`: Lyapunov exponents of a model, or a chart of them over parameters."""
+"""Implement `kapitza exponents`.
+
+Lyapunov exponents of a model, or a chart of them over parameters.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ def exponents_command(
     plot: Annotated[Path | None, typer.Option(help="Draw them into this .png or .svg.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The exponents as JSON on standard output.")] = False,
 ) -> None:
-    """Lyapunov exponents of a model with standard errors; over one or two parameters curves or a chart."""
+    """Compute Lyapunov exponents of a model.
+
+    With standard errors; over one or two parameters curves or a chart.
+    """
     from kapitza import exponents
 
     chosen = named_model(model).with_values(**assignments(set_, "--set"))

@@ -1,4 +1,7 @@
-"""`kapitza export`: a model or a fit as a file for another program."""
+"""Implement `kapitza export`.
+
+A model or a fit as a file for another program.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def export_command(
     set_: Annotated[list[str] | None, typer.Option("--set", help="Parameter value, NAME=VALUE; repeatable.")] = None,
     name: Name = None,
 ) -> None:
-    """Write a fitted model for MATLAB, C, Modelica, Julia, SciPy, CasADi or FMI. The suffix decides the format."""
+    """Write a fitted model for another program.
+
+    MATLAB, C, Modelica, Julia, SciPy, CasADi or FMI. The suffix decides the format.
+    """
     from kapitza.estimate import Estimate
     from kapitza.exports import export
 
@@ -54,7 +60,10 @@ export_command.__doc__ = (export_command.__doc__ or "") + EXAMPLES
 
 
 def exported_source(source: str, name: str | None) -> Model | Estimate:
-    """The fit of a study, results folder or saved file, or a model by its file or name."""
+    """Return the fit or model to export.
+
+    The fit of a study, results folder or saved file, or a model by its file or name.
+    """
     path = Path(source)
     if path.is_dir() or path.suffix.lower() == ".nc" or (path.suffix.lower() == ".toml" and is_study(path)):
         return estimate_of(chosen_fit(path, name))
@@ -62,7 +71,10 @@ def exported_source(source: str, name: str | None) -> Model | Estimate:
 
 
 def is_study(path: Path) -> bool:
-    """Whether a TOML file is a study: a model file has no table of data."""
+    """Return whether a TOML file is a study.
+
+    A model file has no table of data.
+    """
     import tomllib
 
     try:

@@ -1,4 +1,7 @@
-"""`kapitza follow`, `diagram`, `frequency-response`: families of motions of what a study fitted."""
+"""Implement `kapitza follow`, `diagram` and `frequency-response`.
+
+Families of motions of the fitted model of a study.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ Period = Annotated[
 
 
 def prepared_model(study: Path, name: str | None, set_: list[str] | None, drive: str | None) -> Model:
-    """The model that a study fitted, its measured drive replaced by a harmonic one."""
+    """Return the model that a study fitted.
+
+    Its measured drive is replaced by a harmonic one.
+    """
     from kapitza.study import model_to_follow
 
     return model_to_follow(chosen_fit(study, name), assignments(set_, "--set"), drive)
@@ -72,7 +78,10 @@ def follow_command(
     plot: Plot = None,
     name: Name = None,
 ) -> None:
-    """Follow the periodic motion of the fitted model along a parameter: stability, bifurcations with intervals."""
+    """Follow the fitted model along a parameter.
+
+    Its periodic motion: stability, bifurcations with intervals.
+    """
     from kapitza.study import Family, follow_fit
 
     fit = chosen_fit(study, name)
@@ -106,7 +115,10 @@ def diagram_command(
     plot: Plot = None,
     name: Name = None,
 ) -> None:
-    """Follow a branch of the fitted model, leave it at every bifurcation, and so on: the bifurcation diagram."""
+    """Compute the bifurcation diagram of the fitted model.
+
+    A branch is followed and left at every bifurcation, and so on.
+    """
     from kapitza import diagram
 
     model = prepared_model(study, name, set_, drive)
@@ -145,7 +157,10 @@ def frequency_response_command(
     plot: Plot = None,
     name: Name = None,
 ) -> None:
-    """Response of the fitted model to a harmonic drive over its frequency: folds, jumps, hysteresis, backbone."""
+    """Compute the response to a harmonic drive.
+
+    Of the fitted model over the frequency: folds, jumps, hysteresis, backbone.
+    """
     from kapitza import frequency_response
 
     model = prepared_model(study, name, set_, drive)
@@ -173,7 +188,10 @@ frequency_response_command.__doc__ = (frequency_response_command.__doc__ or "") 
 
 
 def hysteresis_sentence(branch: Any, force: str, amount: float) -> str:
-    """One line on a response: its peak, and the jumps where it folds."""
+    """Return one line on a response.
+
+    Its peak, and the jumps where it folds.
+    """
     coordinate = branch.model.coordinates[0].name
     unit = branch.model.units.get(coordinate, "")
     size = branch.amplitude(coordinate)
@@ -189,7 +207,10 @@ def hysteresis_sentence(branch: Any, force: str, amount: float) -> str:
 
 
 def response_table(found: Any, force: str) -> Any:
-    """Frequency [Hz], amplitude of every coordinate and stability of all responses, one below the other."""
+    """Return all responses in one table.
+
+    Frequency [Hz], amplitude of every coordinate and stability, one below the other.
+    """
     import pandas as pd
 
     tables = []
@@ -203,7 +224,10 @@ def response_table(found: Any, force: str) -> Any:
 
 
 def bifurcation_listing(rows: Any, parameter: str) -> Any:
-    """Bifurcations as a table for the terminal: kind, value, interval where there is one."""
+    """Return bifurcations as a table.
+
+    For the terminal: kind, value, interval where there is one.
+    """
     bands = "low" in rows.columns
     columns = ["bifurcation", parameter, *(("low", "high") if bands else ())]
     listing = table(*columns, right=tuple(columns[1:]))
@@ -215,7 +239,10 @@ def bifurcation_listing(rows: Any, parameter: str) -> Any:
 
 
 def written(out: Path | None, plot: Path | None, rows: Callable[[], Any], draw: Callable[[], Any]) -> None:
-    """Write the table and the figure that were asked for, and say where."""
+    """Write the requested table and figure.
+
+    And print where.
+    """
     if out is not None:
         if out.suffix.lower() != ".csv":
             raise KapitzaError(f'Points are written as .csv, not as "{out.name}".')

@@ -1,4 +1,7 @@
-"""The fit that a command works with: a saved one, or the answer of a study that was run."""
+"""Find the fit that a command uses.
+
+A saved one, or the answer of a study that was run.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ Name = Annotated[
 
 
 def chosen_fit(path: Path, name: str | None = None) -> StudyFit | Estimate:
-    """The fit of a study or of its results folder, or the estimate in a saved file."""
+    """Return the fit of a study or file.
+
+    Of a study or of its results folder, or the estimate in a saved file.
+    """
     from kapitza.estimate import Estimate
     from kapitza.saving import load
     from kapitza.study import read_results, read_study

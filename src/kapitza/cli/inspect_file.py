@@ -1,4 +1,7 @@
-"""`kapitza inspect`: what is in a recording, before anything is fitted to it."""
+"""Implement `kapitza inspect`.
+
+What is in a recording, before anything is fitted to it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def inspect_file(
     group: GroupOption = None,
     missing: Annotated[str, typer.Option(help='"refuse" values that are no numbers, or "drop" them.')] = "refuse",
 ) -> None:
-    """Show what a recording holds: channels, range, sampling, gaps, noise, delay, dimension, returns, chaos or not."""
+    """Show what a recording holds.
+
+    Channels, range, sampling, gaps, noise, delay, dimension, returns, chaos or not.
+    """
     import numpy as np
 
     from kapitza.data import read
@@ -92,7 +98,10 @@ def inspect_file(
 
 
 def _check_figure(target: Path | None) -> None:
-    """Refuse a figure that could not be written, before any work is done."""
+    """Refuse a figure that cannot be written.
+
+    Before any work is done.
+    """
     known = (".png", ".svg", ".pdf")
     if target is None:
         return

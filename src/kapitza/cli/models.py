@@ -1,4 +1,7 @@
-"""`kapitza models`: the systems of the literature, and one of them in detail."""
+"""Implement `kapitza models`.
+
+The systems of the literature, and one of them in detail.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ EXAMPLES = examples(
 
 
 def named_model(name: str) -> Model:
-    """A model of the library, or one from a file."""
+    """Return a model by library name or file."""
     from kapitza.library import model_named
     from kapitza.model import read_model
 
@@ -32,7 +35,10 @@ def models(
         str | None, typer.Argument(help="Model or .toml file to show in detail; all are listed without it.")
     ] = None,
 ) -> None:
-    """List the models of the library, or show one: equation, parameters, units, source."""
+    """List the models of the library.
+
+    Or show one: equation, parameters, units, source.
+    """
     show_model(name) if name else list_models()
 
 
@@ -63,7 +69,10 @@ def excitation_text(model: Model) -> str:
 
 
 def equation_text(model: Model) -> str:
-    """The equation as the docstring of the library function shows it, or in plain notation."""
+    """Return the equation of a model as text.
+
+    As the docstring of the library function shows it, or in plain notation.
+    """
     import inspect
 
     from kapitza.library import SYSTEMS

@@ -1,4 +1,7 @@
-"""`kapitza orbits`: the periodic orbits behind a recording, without a model."""
+"""Implement `kapitza orbits`.
+
+The periodic orbits of a recording, without a model.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ def orbits_command(
     plot: Annotated[Path | None, typer.Option(help="Draw them over the recording into this .png or .svg.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The orbits as JSON on standard output.")] = False,
 ) -> None:
-    """Find the periodic orbits that a recording visits, stable or not."""
+    """Find the periodic orbits of a recording.
+
+    Those that it visits, stable or not.
+    """
     from kapitza import find_orbits
     from kapitza.data import read, replacing
     from kapitza.report import orbit_table, plot_orbits

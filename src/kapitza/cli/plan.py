@@ -56,7 +56,10 @@ def plan_command(
     report: Annotated[Path | None, typer.Option(help="Write the plan as a page: .html.")] = None,
     name: Name = None,
 ) -> None:
-    """Rank the next experiments by what they would tell, with the intervals to expect."""
+    """Rank the next experiments.
+
+    By the information they would give, with the intervals to expect.
+    """
     from kapitza.planning import plan
 
     fit = estimate_of(chosen_fit(study, name))
@@ -83,7 +86,7 @@ def plan_command(
 
 
 def _by_section(path: Path, fit: Estimate) -> Plan:
-    """The plan that the section [plan] of a study asks for."""
+    """Return the plan of a study's [plan] section."""
     from kapitza.study import read_study
 
     asked = read_study(path).next_run if path.suffix.lower() == ".toml" else None
@@ -93,7 +96,10 @@ def _by_section(path: Path, fit: Estimate) -> Plan:
 
 
 def _pairs(option: str, texts: list[str]) -> list[tuple[str, str]]:
-    """NAME=VALUE, split at the last "=": expressions may hold others."""
+    """Split NAME=VALUE at the last "=".
+
+    Expressions may hold others.
+    """
     for text in texts:
         if "=" not in text:
             raise DataError(f'{option} "{text}": write NAME=VALUE.')

@@ -1,4 +1,7 @@
-"""`kapitza predict`: what the fitted model does next, or would do under other settings."""
+"""Implement `kapitza predict`.
+
+What the fitted model does next, or would do under other settings.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ def predict_command(
     ] = None,
     name: Name = None,
 ) -> None:
-    """Carry the fitted model on from the end of the recording, with bands from the errors of its parameters."""
+    """Predict beyond the end of the recording.
+
+    With the fitted model, and bands from the errors of its parameters.
+    """
     from kapitza.study import drive_of, predicted_table
 
     if out.suffix.lower() != ".csv":

@@ -1,4 +1,7 @@
-"""`kapitza rig serve`: a simulated rig in a process of its own, to be driven over ZeroMQ."""
+"""Implement `kapitza rig serve`.
+
+A simulated rig in its own process, to be driven over ZeroMQ.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ rig_app = typer.Typer(name="rig", no_args_is_help=True, help="Rigs in a process 
 
 @rig_app.callback()
 def about() -> None:
-    """Rigs in a process of their own: `kapitza rig serve pendulum`, `kapitza rig serve cart.toml`."""
+    """Run rigs in separate processes.
+
+    `kapitza rig serve pendulum`, `kapitza rig serve cart.toml`.
+    """
 
 
 @rig_app.command("serve")
@@ -35,7 +41,10 @@ def serve(
     seed: Annotated[int | None, typer.Option(help="Seed of the noise.")] = None,
     remote: Annotated[bool, typer.Option(help="Let other machines in, with CURVE keys.")] = False,
 ) -> None:
-    """Serve a simulated rig. Prints the address and the token, which kz.rig.RemoteRig takes."""
+    """Serve a simulated rig.
+
+    The address and the token are printed; kz.rig.RemoteRig takes them.
+    """
     from kapitza.base import checks
     from kapitza.rig import Keys, RigServer, read_rig
 

@@ -1,4 +1,7 @@
-"""`kapitza simulate`: a recording of a model, written to a file."""
+"""Implement `kapitza simulate`.
+
+A recording of a model, written to a file.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ def simulate_command(
     noise: Annotated[float, typer.Option(help="Standard deviation of Gaussian noise, in units of each channel.")] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Seed of the noise, to repeat it exactly.")] = None,
 ) -> None:
-    """Simulate a model and write the recording to a file. The suffix of the file decides its format."""
+    """Simulate a model and write the recording.
+
+    The suffix of the file decides its format.
+    """
     from kapitza.base import checks
     from kapitza.data import measure, write
     from kapitza.flow import simulate
@@ -85,7 +91,10 @@ simulate_command.__doc__ = (simulate_command.__doc__ or "") + EXAMPLES
 
 
 def require_quickly_written(numbers: int, samples: int, out: Path) -> None:
-    """End the command where a stopped simulation is too long to be written within about a second."""
+    """Refuse to write a long stopped simulation.
+
+    The command ends where writing would take more than about a second.
+    """
     text = out.suffix.lower() in (".csv", ".tsv", ".txt")
     if numbers > (MOST_AT_ONCE_TEXT if text else MOST_AT_ONCE):
         hint = "; .npz or .parquet instead of text keep more" if text else ""
@@ -108,7 +117,10 @@ def assignments(pairs: Sequence[str] | None, option: str) -> dict[str, float]:
 
 
 def initial_state(model: Model, given: dict[str, float]) -> np.ndarray | None:
-    """The model's own start with the states given put in; None when nothing was given."""
+    """Return the model's start with given states.
+
+    None when nothing was given.
+    """
     import numpy as np
 
     if not given:

@@ -1,4 +1,7 @@
-"""Studies on the command line: new, check, identify, compare, report, schema."""
+"""Implement the commands on studies.
+
+new, check, identify, compare, report, schema.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ def new_command(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
 ) -> None:
-    """Write a commented study by looking at a recording: its columns, sampling and frequency."""
+    """Write a commented study for a recording.
+
+    By looking at its columns, sampling and frequency.
+    """
     from kapitza.study import write_new_study
 
     column = int(time_column) if time_column and time_column.isdigit() else time_column
@@ -81,12 +87,18 @@ new_command.__doc__ = (new_command.__doc__ or "") + examples(
 
 
 def named_drives(given: list[str] | None) -> list[str] | None:
-    """Channels given by --drive; none for "none", None where the option was left out."""
+    """Return the channels given by --drive.
+
+    None of them for "none", None where the option was left out.
+    """
     return [name for name in given if name != "none"] if given else None
 
 
 def check_command(study: StudyArgument, as_json: AsJson = False) -> None:
-    """Check a study without running it: all problems at once, each with its line and what to change."""
+    """Check a study without running it.
+
+    All problems at once, each with its line and what to change.
+    """
     from kapitza.study import StudyError, read_study
 
     try:
@@ -123,8 +135,9 @@ def identify_command(
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Find the parameters that a study asks for, and write its results folder with a report.
+    """Find the parameters of a study.
 
+    The results folder is written with a report.
     A study that was run already and has not changed shows the results that are there. After a change it is run again,
     and the older results are kept beside the new ones (run-results-1, ...) unless --replace is given.
     """
@@ -153,7 +166,10 @@ def compare_command(
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Which of several candidate models do the data want: AIC, BIC, weights, error on held-back data, a sentence."""
+    """Compare the candidate models of a study.
+
+    AIC, BIC, weights, error on held-back data, a sentence.
+    """
     require_several(study)
     with chosen_workers(workers, scheduler) as executor:
         result = run(study, resume, replace, quiet or as_json, executor)
@@ -179,8 +195,9 @@ def require_several(path: Path) -> None:
 
 
 def run(path: Path, resume: bool, replace: bool, quiet: bool, executor: Executor | None = None) -> StudyResult:
-    """The study run under a progress bar; Ctrl-C keeps the steps that are done.
+    """Run a study under a progress bar.
 
+    Ctrl-C keeps the steps that are done.
     Results of the same study, data and version are read instead; those of another are copied before they are replaced.
     """
     from kapitza.study import finished_before, keep_copy, read_results, read_study
@@ -206,7 +223,10 @@ def run(path: Path, resume: bool, replace: bool, quiet: bool, executor: Executor
 
 
 def end(result: StudyResult) -> None:
-    """Exit with 1 where there is no answer, with 3 where the model misses the data by more than the noise."""
+    """Exit with 1 or 3 where needed.
+
+    With 1 where there is no answer, with 3 where the model misses the data by more than the noise.
+    """
     if result.chosen is None:
         raise typer.Exit(1)
     if result.chosen.misses:
@@ -214,7 +234,10 @@ def end(result: StudyResult) -> None:
 
 
 def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
-    """The answer: one sentence, a table, what is suspicious, where the report is."""
+    """Print the answer of a study.
+
+    One sentence, a table, what is suspicious, where the report is.
+    """
     if as_json:
         from kapitza.study import as_plain
 
@@ -243,7 +266,10 @@ def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
 
 
 def parameter_tables(result: StudyResult) -> list[Any]:
-    """One table per fit, the answer first; the fit is named where there are several."""
+    """Return one table per fit.
+
+    The answer first; the fit is named where there are several.
+    """
     rows, chosen = result.table(), result.chosen
     order = sorted(result.succeeded, key=lambda fit: fit is not chosen)
     made = []
@@ -278,7 +304,10 @@ def report_command(
     folder: Annotated[Path, typer.Argument(help="Results folder of a study, or the study itself.")],
     out: Annotated[Path | None, typer.Option(help="HTML file; by default report.html in the results folder.")] = None,
 ) -> None:
-    """Write the report of a study that was run, again or elsewhere."""
+    """Write the report of a finished study.
+
+    Again, or at another place.
+    """
     from kapitza.report import write_study_report
     from kapitza.study import read_results, read_study, rewriting
 
@@ -294,7 +323,10 @@ report_command.__doc__ = (report_command.__doc__ or "") + examples("kapitza repo
 
 
 def schema() -> None:
-    """Print the JSON schema of study files, for editors that check while one types."""
+    """Print the JSON schema of study files.
+
+    Editors check with it while the user types.
+    """
     from kapitza.study import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=1))

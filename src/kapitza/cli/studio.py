@@ -16,8 +16,9 @@ def studio_command(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; a free one by default.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
-    """Look at a recording, type a model, fit and follow it, in the browser.
+    """Open a recording or study in the browser.
 
+    Look at a recording, type a model, fit and follow it.
     The page is served on this machine alone, by a link with a token. The study file holds everything that is set in
     it: `kapitza identify` on it gives the same numbers.
     """

@@ -1,4 +1,7 @@
-"""`kapitza suggest`: terms that the residuals of a fit ask for."""
+"""Implement `kapitza suggest`.
+
+Terms that the residuals of a fit suggest.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
 
 
 def suggest_command(study: FitArgument, name: Name = None) -> None:
-    """List what the equations of a fitted model miss, with the evidence, or say that nothing is missing."""
+    """List what the equations miss.
+
+    Of a fitted model, with the evidence, or report that nothing is missing.
+    """
     from kapitza.estimate import EXPLAINS, Estimate, drive_effect, suggest
 
     fit = chosen_fit(study, name)

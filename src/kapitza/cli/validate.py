@@ -1,4 +1,7 @@
-"""`kapitza validate`: a fitted model on a recording that was not fitted."""
+"""Implement `kapitza validate`.
+
+A fitted model on a recording that was not fitted.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ def validate_command(
     plot: Annotated[Path | None, typer.Option(help="Figure to write.")] = None,
     name: Name = None,
 ) -> None:
-    """Hold the parameters, fit states alone, and tell how far the model predicts."""
+    """Test a fitted model on another recording.
+
+    Parameters are held, states alone are fitted; the command prints how far the model predicts.
+    """
     from kapitza.data import read
     from kapitza.estimate import validate
     from kapitza.model import read_model
@@ -48,7 +54,10 @@ def validate_command(
 
 
 def _under_its_drive(tested: Model | Estimate, record: Record, name: str) -> Model | Estimate:
-    """Replace the measured drives of the fit by those of this recording."""
+    """Replace the fit's measured drives.
+
+    By those of this recording.
+    """
     from kapitza.errors import DataError
     from kapitza.model import Model
     from kapitza.study import drive_signal, driven

@@ -1,4 +1,7 @@
-"""Who works: this process, processes of this machine, or the workers of a cluster."""
+"""Choose who works.
+
+This process, processes of this machine, or the workers of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ LONGEST_WAIT = 10.0
 
 @contextmanager
 def chosen_workers(workers: int | None, scheduler: str | None) -> Iterator[Executor | None]:
-    """The executor that the options ask for; None for this process alone."""
+    """Return the executor that the options request.
+
+    None for this process alone.
+    """
     if workers is not None and scheduler is not None:
         raise KapitzaError("Give --workers (processes on this machine) or --scheduler (a cluster), not both.")
     if scheduler is not None:
@@ -49,7 +55,10 @@ def _cluster(address: str) -> Iterator[Executor]:
 
 
 def _require_answer(address: str) -> None:
-    """Refuse an address at which nobody listens: dask would wait, and end with messages of its own."""
+    """Refuse an address where nobody listens.
+
+    dask would wait, and end with its own messages.
+    """
     parts = urlsplit(address)
     try:
         if parts.scheme not in ("tcp", "tls") or not parts.hostname or parts.port is None:

@@ -1,4 +1,7 @@
-"""C99 with a header: functions of the model, and the motion between events."""
+"""Write C99 with a header.
+
+Functions of the model, and the motion between events.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ C = Language(lambda kind, i: "t" if kind == "t" else f"{kind}[{i}]")
 
 
 def c_files(program: Program, stem: str) -> dict[str, str]:
-    """Return the texts of source and header by suffix; `stem` begins all their names."""
+    """Return source and header texts by suffix.
+
+    `stem` begins all their names.
+    """
     return {".c": _named(source(program, f'#include "{stem}.h"'), stem), ".h": _named(header(program), stem)}
 
 

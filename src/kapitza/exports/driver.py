@@ -1,5 +1,6 @@
-"""Motion with events by SciPy: the part of an exported Python file that is the same for all models.
+"""Integrate motion with events by SciPy.
 
+The part of an exported Python file that is the same for all models.
 The text of this module is written into every file; it uses NumPy and SciPy alone.
 """
 
@@ -27,7 +28,10 @@ HALVES = 0.5 ** np.arange(1, 21)
 
 
 class Functions(NamedTuple):
-    """What a model gives: its functions, and the numbers of its switches and walls."""
+    """Hold the functions of a model.
+
+    Also the numbers of its switches and walls.
+    """
 
     rates: Callable[..., Any]
     surfaces: Callable[..., Any]
@@ -41,7 +45,10 @@ class Functions(NamedTuple):
 
 
 class Motion:
-    """A motion between events: modes of the switches, which of them stick, which surfaces were just left."""
+    """Integrate motion between events.
+
+    Modes of the switches, which of them stick, which surfaces were just left.
+    """
 
     def __init__(self, functions: Functions, parameters: Any, tolerance: float):
         self.f, self.p, self.tolerance = functions, parameters, tolerance
@@ -53,7 +60,10 @@ class Motion:
         self.at = 0.0
 
     def rates(self, t: float, x: Any) -> Any:
-        """Rates of the states; those of stuck switches keep s = 0."""
+        """Return the rates of the states.
+
+        Those of stuck switches keep s = 0.
+        """
         u, du = self.f.drives(t, self.at)
         if not self.stuck.any():
             return self.f.rates(t, x, u, self.p, self.modes)
@@ -73,7 +83,10 @@ class Motion:
         return base + change @ halves
 
     def surfaces(self, t: float, x: Any) -> tuple[Any, Any, Any]:
-        """Switching functions and walls, their rates along the motion, and the functions watched for a fall to zero."""
+        """Return surfaces, their rates and watched functions.
+
+        Switching functions and walls, their rates along the motion, and the functions watched for a fall to zero.
+        """
         n = self.count
         rates = self.rates(t, x)
         u, du = self.f.drives(t, self.at)
@@ -88,7 +101,10 @@ class Motion:
         return values, signs * slopes, watched
 
     def sides(self, t: float, x: Any, switch: int) -> tuple[float, float]:
-        """Rate of a switching function with its mode at +1 and at -1."""
+        """Return a switching function's rates.
+
+        With its mode at +1 and at -1.
+        """
         was, stuck = self.modes[switch], self.stuck[switch]
         self.stuck[switch] = False
         found = []
@@ -115,7 +131,10 @@ class Motion:
         self.settle(t, x)
 
     def settle(self, t: float, x: Any) -> None:
-        """Modes that follow from others: releases, functions that jumped with a mode inside, functions that vanish."""
+        """Settle modes that follow from others.
+
+        Releases, functions that jumped with a mode inside, functions that vanish.
+        """
         scale = NEAR * (1.0 + float(np.abs(x).max()))
         for _ in range(4 * self.count + 4):
             values, slopes, _ = self.surfaces(t, x)
@@ -172,7 +191,10 @@ class Motion:
         return x
 
     def first_event(self, dense: Any, start: float, end: float, before: Any) -> tuple[float, int] | None:
-        """Time and number of the first surface that falls through zero in a step."""
+        """Return the first event in a step.
+
+        Time and number of the first surface that falls through zero.
+        """
         _, slopes, after = self.surfaces(end, dense(end))
 
         def value(t: float, i: int) -> float:
@@ -206,7 +228,10 @@ class Motion:
 
 
 def run(functions: Functions, times: Any, x0: Any, parameters: Any, tolerance: float) -> Any:
-    """States (N, n) at increasing times (N,), from x0 at the first of them."""
+    """Return states (N, n) at times (N,).
+
+    The times increase; the motion begins at x0 at the first of them.
+    """
     times, x = np.asarray(times, float), np.array(x0, float)
     motion = Motion(functions, parameters, tolerance)
     states = np.empty((times.size, x.size))
@@ -227,7 +252,10 @@ def run(functions: Functions, times: Any, x0: Any, parameters: Any, tolerance: f
 
 
 def next_knot(knots: Any, t: float) -> float:
-    """The first knot of the measured drives after t; knots: (K+1,) from 0 to their common period."""
+    """Return the first knot after t.
+
+    Of the measured drives; knots: (K+1,) from 0 to their common period.
+    """
     if knots is None:
         return float(np.inf)
     period = float(knots[-1])
@@ -244,7 +272,10 @@ def just_after(knots: Any, t: float) -> float:
 
 
 def _piece(motion: Motion, t: float, x: Any, stop: float, out: tuple[Any, Any, int]) -> tuple[float, Any, int]:
-    """Integrate to the next event or to `stop`, and fill in the samples that are passed."""
+    """Integrate to the next event or `stop`.
+
+    The samples that are passed are filled in.
+    """
     times, states, done = out
     longest = min(motion.f.longest_step, stop - t)
     solver = DOP853(motion.rates, t, x, stop, rtol=motion.tolerance, atol=motion.tolerance, max_step=longest)

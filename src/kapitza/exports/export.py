@@ -1,4 +1,4 @@
-"""export: a model or a fit as a file for another program."""
+"""Export a model or fit for another program."""
 
 from __future__ import annotations
 
@@ -132,7 +132,10 @@ def _check_inputs(program: Program, kind: str, inputs: Sequence[str]) -> None:
 
 
 def _texts(program: Program, stem: str, kind: str) -> tuple[str, dict[str, str]]:
-    """The text of the file, and those of others beside it by suffix."""
+    """Return the file's text and those beside it.
+
+    The others by suffix.
+    """
     if kind == "c":
         texts = c_files(program, stem)
         return texts.pop(".c"), texts
@@ -157,7 +160,10 @@ def _kind(path: Path, kind: str | None) -> str:
 
 
 def _stem(path: Path, kind: str) -> str:
-    """The name of the exported function or model: that of the file, which these languages want to be an identifier."""
+    """Return the exported function's or model's name.
+
+    That of the file, which must be an identifier in these languages.
+    """
     stem = identifier(path.stem)
     if kind in ("matlab", "c") and stem != path.stem:
         raise ExportError(

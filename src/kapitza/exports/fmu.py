@@ -1,4 +1,7 @@
-"""Functional mock-up units: the C code behind FMI 2.0 or 3.0, with its description, compiled and zipped."""
+"""Write functional mock-up units.
+
+The C code behind FMI 2.0 or 3.0, with its description, compiled and zipped.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip file: equal models m
 def fmu_parts(
     program: Program, stem: str, version: str, extra: dict[str, str], inputs: Sequence[str] = ()
 ) -> dict[str, bytes]:
-    """Return the members of the zip file by their names.
+    """Return the zip file's members by name.
 
     extra: texts that go into its resources; inputs: parameters that a master may change while the unit runs.
     """
@@ -56,7 +59,10 @@ def fmu_parts(
 
 
 def write_zip(parts: dict[str, bytes], draft: Path) -> None:
-    """Write the members into a zip file; equal members give equal bytes."""
+    """Write the members into a zip file.
+
+    Equal members give equal bytes.
+    """
     with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in parts.items():
             archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
@@ -70,7 +76,10 @@ def _code(program: Program, version: str) -> str:
 
 
 def compiler() -> list[str]:
-    """Return the command of a C compiler: $CC, cc, gcc, clang, or zig where it is installed with pip."""
+    """Return the command of a C compiler.
+
+    $CC, cc, gcc, clang, or zig where it is installed with pip.
+    """
     named = os.environ.get("CC", "").split()
     for command in ([named] if named else []) + [["cc"], ["gcc"], ["clang"], ["zig", "cc"], ["python-zig", "cc"]]:
         if shutil.which(command[0]):
@@ -145,7 +154,10 @@ def _state_key(new: bool) -> str:
 
 
 def variable_names(program: Program) -> dict[str, tuple[str, ...]]:
-    """Names of the variables of a unit, distinct: states, their rates, parameters, outputs."""
+    """Return the names of a unit's variables.
+
+    Distinct: states, their rates, parameters, outputs.
+    """
     states = identifiers(q.name for q in program.states)
     rates = tuple(f"der({name})" for name in states)
     parameters = identifiers((q.name for q in program.parameters), (*states, "time"))

@@ -1,4 +1,7 @@
-"""A Julia module for OrdinaryDiffEq, with the smooth equations as a system of ModelingToolkit."""
+"""Write a Julia module for OrdinaryDiffEq.
+
+With the smooth equations as a system of ModelingToolkit.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ JULIA = Language(
 
 
 def julia_file(program: Program, stem: str) -> str:
-    """Return the text of a module; its name is the stem with a capital letter."""
+    """Return the text of a module.
+
+    Its name is the stem with a capital letter.
+    """
     knots = merged_knots(program)
     name = stem[0].upper() + stem[1:]
     events = 2 * (len(program.switches) + len(program.walls))

@@ -1,4 +1,7 @@
-"""A MATLAB and Octave function that integrates by ode45 with events."""
+"""Write a MATLAB and Octave function.
+
+It integrates by ode45 with events.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ MATLAB = Language(
 
 
 def matlab_file(program: Program, stem: str) -> str:
-    """Return the text of the function file; its name is the stem."""
+    """Return the text of the function file.
+
+    Its name is the stem.
+    """
     names = identifiers(q.name for q in program.parameters)
     listed = ", ".join(f"{name} ({comment(q.name)})" for name, q in zip(names, program.parameters, strict=True))
     runtime = files("kapitza.exports").joinpath("runtime.m").read_text(encoding="utf-8")

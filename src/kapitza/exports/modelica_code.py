@@ -1,4 +1,7 @@
-"""A Modelica model: equations, switches as relations, friction with explicit stick modes, impacts by reinit."""
+"""Write a Modelica model.
+
+Equations, switches as relations, friction with explicit stick modes, impacts by reinit.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ PASSED = 1e-4
 
 
 def modelica_file(program: Program, stem: str) -> str:
-    """Return the text of a model; its name is the stem."""
+    """Return the text of a model.
+
+    Its name is the stem.
+    """
     writer = _Writer(program)
     return "\n".join(
         [
@@ -75,7 +81,10 @@ class _Writer:
         return f"der({self.states[i]})" if kind == "d" else f"d{self.drives[i]}"
 
     def declarations(self) -> list[str]:
-        """Return the declarations of all variables; those of local names come last."""
+        """Return the declarations of all variables.
+
+        Those of local names come last.
+        """
         p = self.program
         lines = [
             f"  parameter Real {n} = {q.value!r} {_told(q)};"
@@ -106,7 +115,10 @@ class _Writer:
         return lines + [f"  Real {name};" for name in self.locals]
 
     def _block(self, program: Body, mark: str, targets: list[str]) -> list[str]:
-        """Equations of a program, with local names of its own."""
+        """Return the equations of a program.
+
+        With its own local names.
+        """
         renamed = {name: sp.Symbol(f"w:{mark}{i}", real=True) for i, (name, _) in enumerate(program.steps)}
         self.locals += [f"w{mark}{i}" for i in range(len(program.steps))]
         own = Body(
@@ -178,8 +190,9 @@ class _Writer:
         ]
 
     def _impacts(self) -> list[str]:
-        """One when clause for all walls: a state is set in one clause only.
+        """Return one when clause for all walls.
 
+        A state is set in one clause only.
         Where impacts die out, solvers miss the last of them and pass through the wall: an assertion stops them there.
         """
         size = " + ".join(f"abs({state})" for state in self.states)
@@ -197,7 +210,10 @@ class _Writer:
 
 
 def _before(language: Language, states: tuple[str, ...]) -> Language:
-    """The language with b:i for the value of a state before an event."""
+    """Return the language for values before events.
+
+    b:i stands for the value of a state before an event.
+    """
 
     def reference(kind: str, i: int) -> str:
         return f"pre({states[i]})" if kind == "b" else language.reference(kind, i)
@@ -217,7 +233,10 @@ def _unfolded(program: Body, result: int) -> sp.Expr:
 
 
 def _side(program: Program, switch: int, side: int) -> Body:
-    """The rate of a switching function with its own mode at +1 or -1, as a program of the state alone."""
+    """Return a switching function's rate at +1 or -1.
+
+    With its own mode at that value, as a program of the state alone.
+    """
     own = {argument("m", switch): sp.Integer(side)}
     steps = tuple((n, e.xreplace(own)) for n, e in program.rates.steps)
     rates = {argument("d", k): e.xreplace(own) for k, e in enumerate(program.rates.results)}

@@ -1,4 +1,7 @@
-"""Safe identifiers and comments: names and texts of users never become code."""
+"""Make safe identifiers and comments.
+
+Names and texts of users never become code.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ LONGEST_IDENTIFIER = 60
 
 
 def identifier(text: str) -> str:
-    """Return an ASCII identifier that is valid in every language of the exports."""
+    """Return an identifier valid in every language.
+
+    ASCII, for every language of the exports.
+    """
     text = text.replace("'", "_dot")
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
     word = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_")[:LONGEST_IDENTIFIER]
@@ -37,7 +43,10 @@ def identifier(text: str) -> str:
 
 
 def identifiers(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return distinct identifiers, one for each name; `taken` ones are not used again."""
+    """Return distinct identifiers, one for each name.
+
+    `taken` ones are not used again.
+    """
     used, found = {word.lower() for word in taken}, []
     for name in names:
         word = base = identifier(name)
@@ -50,12 +59,18 @@ def identifiers(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, .
 
 
 def comment(text: str) -> str:
-    """Return one line of printable ASCII that ends no comment and no string: without */, backslash and quotes."""
+    """Return one line safe in a comment.
+
+    Printable ASCII that ends no comment and no string: without */, backslash and quotes.
+    """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "replace").decode("ascii")
     line = "".join(c if c.isprintable() else " " for c in plain)
     return " ".join(re.sub(r"[\\*/%#?{}\"`$]{2,}|[\\\"`$]", " ", line).split())
 
 
 def quoted(text: str) -> str:
-    """Return the text as a string literal in double quotes, valid in C, Julia, Modelica and Python."""
+    """Return the text as a string literal.
+
+    In double quotes, valid in C, Julia, Modelica and Python.
+    """
     return f'"{comment(text)}"'

@@ -1,4 +1,7 @@
-"""Parameters beside an exported model: values, units, standard errors and covariance."""
+"""Write parameters beside an exported model.
+
+Values, units, standard errors and covariance.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ from kapitza.exports.program import Program
 
 
 def parameter_files(program: Program, fit: Estimate | None) -> dict[str, str]:
-    """Return the texts of the parameters as .json and .csv, by suffix.
+    """Return the parameters as .json and .csv texts.
 
+    By suffix.
     JSON: name, value, unit, fitted and standard error of each parameter, and of the fitted ones the covariance, in the
     order of "fitted". CSV: the same table, and a column for each fitted parameter with its row of the covariance.
     """
@@ -48,5 +52,8 @@ def parameter_files(program: Program, fit: Estimate | None) -> dict[str, str]:
 
 
 def _number(value: float) -> float | None:
-    """A number, None where it is not finite: JSON has no NaN."""
+    """Return a number, None where not finite.
+
+    JSON has no NaN.
+    """
     return float(value) if math.isfinite(value) else None

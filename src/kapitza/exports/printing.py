@@ -57,7 +57,10 @@ class Language:
     functions: Mapping[Any, str] = field(default_factory=dict)
 
     def lines(self, program: Body, put: Callable[[int, str], str]) -> list[str]:
-        """Return the statements of a program; put: the statement that stores result i."""
+        """Return the statements of a program.
+
+        put: the statement that stores result i.
+        """
         defined = [self.define.format(self.text(name), self.text(e)) for name, e in program.steps]
         return defined + [put(i, self.text(e)) for i, e in enumerate(program.results)]
 

@@ -1,5 +1,6 @@
-"""The intermediate form of every export: functions as straight-line programs, events, tables of measured drives.
+"""Build the intermediate form of every export.
 
+Functions as straight-line programs, events, tables of measured drives.
 A model becomes functions of numbered arguments, which each language prints:
 
     rates     f(t, x, u, p, m)        rates of the states
@@ -31,12 +32,18 @@ Definition = tuple[sp.Symbol, Expression]
 
 
 class ExportError(KapitzaError, ValueError):
-    """A model that a language cannot hold, or a format that is not known."""
+    """Report a model that cannot be exported.
+
+    A language cannot hold it, or the format is not known.
+    """
 
 
 @dataclass(frozen=True)
 class Body:
-    """A straight-line program: definitions of local names in order, then the results."""
+    """Hold a straight-line program.
+
+    Definitions of local names in order, then the results.
+    """
 
     steps: tuple[Definition, ...]
     results: tuple[Expression, ...]
@@ -44,7 +51,10 @@ class Body:
 
 @dataclass(frozen=True)
 class Surface:
-    """A switch. jumps: the rates jump with its mode; can_stick: its own rate does; can_vanish: its mode may be 0."""
+    """Describe a switch.
+
+    jumps: the rates jump with its mode; can_stick: its own rate does; can_vanish: its mode may be 0.
+    """
 
     label: str
     jumps: bool
@@ -54,7 +64,10 @@ class Surface:
 
 @dataclass(frozen=True)
 class DriveTable:
-    """A measured drive: Σ_k coefficients[i, k] (t - knots[i])^k on interval i, repeated after `period`."""
+    """Hold a measured drive as a spline.
+
+    Σ_k coefficients[i, k] (t - knots[i])^k on interval i, repeated after `period`.
+    """
 
     name: str
     unit: str
@@ -65,7 +78,10 @@ class DriveTable:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A named number: state, parameter or output with its value, unit and description."""
+    """Hold a named number.
+
+    State, parameter or output with its value, unit and description.
+    """
 
     name: str
     value: float
@@ -106,12 +122,18 @@ class Program:
 
 
 def argument(kind: str, number: int | None = None) -> sp.Symbol:
-    """Return the symbol of an argument: kind x, u, du, p, m or d with its number, or t."""
+    """Return the symbol of an argument.
+
+    kind x, u, du, p, m or d with its number, or t.
+    """
     return sp.Symbol(kind if number is None else f"{kind}:{number}", real=True)
 
 
 def program_of(model: Model) -> Program:
-    """Return the program of a flow; maps and delays are refused."""
+    """Return the program of a flow.
+
+    Maps and delays are refused.
+    """
     _refuse(model)
     structure = model.structure
     named = _arguments(model)
@@ -155,8 +177,9 @@ def program_of(model: Model) -> Program:
 
 
 def _repeating(model: Model) -> tuple[Model, list[str]]:
-    """The model with a period for drives that have none, one sample longer than them, and what to say about them.
+    """Return the model with periods for its drives.
 
+    For drives that have none, one sample longer than them, and notes about them.
     The tables of exported programs repeat. A drive that was measured before t = 0 has no place in such a table.
     """
     said, longest = [], 0.0
@@ -194,7 +217,7 @@ def _refuse(model: Model) -> None:
 
 
 def _arguments(model: Model) -> dict[Any, Any]:
-    """The argument that stands for each symbol of the model."""
+    """Return the argument of each model symbol."""
     structure = model.structure
     found: dict[Any, Any] = {time_symbol: argument("t")}
     found |= {symbol(name): argument("x", i) for i, name in enumerate(model.states)}
@@ -213,7 +236,10 @@ def _states(model: Model) -> tuple[Quantity, ...]:
 
 
 def _outputs(model: Model, put: Callable[[Expression], Expression]) -> dict[str, Expression]:
-    """Outputs in the states and in the rates d: the acceleration of a stuck mass is that of its motion."""
+    """Return outputs in states and rates.
+
+    The rates d: the acceleration of a stuck mass is that of its motion.
+    """
     tops = {}
     second = [c.name for c in model.coordinates if c.order == 2]
     for i, c in enumerate(model.coordinates):
@@ -225,7 +251,10 @@ def _outputs(model: Model, put: Callable[[Expression], Expression]) -> dict[str,
 
 
 def _without_steps(function: Expression, steps: Sequence[Step]) -> Expression:
-    """A switching function with the named steps in it written out, the last ones first."""
+    """Write out named steps in a switching function.
+
+    The last ones first.
+    """
     for name, expression in reversed(steps):
         if name in function.free_symbols:
             function = function.xreplace({name: expression})
@@ -233,7 +262,10 @@ def _without_steps(function: Expression, steps: Sequence[Step]) -> Expression:
 
 
 def _slope(function: Expression, states: int, drives: int) -> Expression:
-    """dh/dt of h(t, x, u) along the motion, in the rates d and du."""
+    """Return dh/dt of h(t, x, u).
+
+    Along the motion, in the rates d and du.
+    """
     terms = [derivative(function, argument("t"))]
     terms += [derivative(function, argument("x", i)) * argument("d", i) for i in range(states)]
     terms += [derivative(function, argument("u", i)) * argument("du", i) for i in range(drives)]
@@ -241,7 +273,10 @@ def _slope(function: Expression, states: int, drives: int) -> Expression:
 
 
 def _touched(steps: Sequence[Definition], rates: Sequence[Expression], mode: sp.Symbol) -> set[int]:
-    """Numbers of the rates that depend on a mode, through the steps."""
+    """Return numbers of rates that depend on a mode.
+
+    Through the steps.
+    """
     moved: set[Any] = {mode}
     for name, expression in steps:
         if not moved.isdisjoint(expression.free_symbols):
@@ -254,7 +289,10 @@ def _depends(slope: Expression, rows: Iterable[int]) -> bool:
 
 
 def body(steps: Sequence[Definition], results: Iterable[Expression]) -> Body:
-    """A program with common subexpressions named once, in an order in which each is known before it is used."""
+    """Return a program with common subexpressions named once.
+
+    In an order in which each is known before it is used.
+    """
     results = list(results)
     names = [name for name, _ in steps]
     counter = iter(range(10**9))
@@ -272,7 +310,10 @@ def body(steps: Sequence[Definition], results: Iterable[Expression]) -> Body:
 
 
 def _sort(defined: Mapping[Any, Any], ordered: list[Definition]) -> None:
-    """Append definitions, each after those it needs; a loop, as chains of steps are longer than the call stack."""
+    """Append definitions after those they need.
+
+    A loop, as chains of steps are longer than the call stack.
+    """
     done: set[Any] = set()
     for first in defined:
         stack = [first]

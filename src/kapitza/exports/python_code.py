@@ -44,7 +44,7 @@ CASADI = Language(
 
 
 def scipy_file(program: Program) -> str:
-    """Return a Python file that needs NumPy and SciPy alone."""
+    """Return a Python file for NumPy and SciPy."""
     driver = files("kapitza.exports").joinpath("driver.py").read_text(encoding="utf-8").split(MARK)[1]
     parts = [
         _header(program, "numpy and scipy"),
@@ -71,7 +71,10 @@ def scipy_file(program: Program) -> str:
 
 
 def casadi_file(program: Program) -> str:
-    """Return a Python file with CasADi functions of the rates, surfaces, resets and outputs."""
+    """Return a Python file with CasADi functions.
+
+    Of the rates, surfaces, resets and outputs.
+    """
     counts = (program.states, program.parameters, program.tables, program.switches)
     sizes = f"X, P, U, M = {', '.join(str(len(c)) for c in counts)}"
     resets = ", ".join(f"_reset_{j}" for j in range(len(program.resets)))

@@ -14,7 +14,10 @@ SAME_INSTANT = 1e-12
 
 
 def merged_knots(program: Program) -> Array | None:
-    """Knots of all measured drives over their common period, which is that of the excitation; None without drives."""
+    """Return knots of all measured drives.
+
+    Over their common period, which is that of the excitation; None without drives.
+    """
     if not program.tables:
         return None
     period = program.period

@@ -1,5 +1,6 @@
-"""Recordings that come with the package, for the first hour: `kapitza example NAME` copies one.
+"""Provide recordings for the first hour.
 
+They come with the package: `kapitza example NAME` copies one.
 Simulated by harness/make_recordings.py, so that the true values are known.
 """
 
@@ -20,7 +21,10 @@ RECORDINGS = {
 
 
 def copy_recording(name: str, folder: Path, force: bool = False) -> Path:
-    """Copy a recording of the package into a folder as NAME.csv; return its path."""
+    """Copy a recording of the package.
+
+    Into a folder as NAME.csv; the path is returned.
+    """
     if name not in RECORDINGS:
         raise DataError(f'There is no recording "{name}"; {", ".join(RECORDINGS)} are.{nearest_name(name, RECORDINGS)}')
     target = Path(folder) / f"{name}.csv"

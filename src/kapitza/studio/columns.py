@@ -1,4 +1,7 @@
-"""The columns of a recording: what moves, what drives, what is ignored, in which unit."""
+"""Edit the columns of a recording.
+
+What moves, what drives, what is ignored, and in which unit.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ UNITS = ("", "m", "mm", "um", "in", "m/s", "mm/s", "m/s**2", "g", "rad", "deg", 
 
 
 def roles(session: Session, number: int, columns: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    """Return role and name in the equations of each column."""
+    """Return each column's role and name.
+
+    The name is that in the equations.
+    """
     get = session.document.get
     channels, drives = get("data", number, "channels"), get("data", number, "drive", default=[]) or []
     named: dict[str, str] = {}
@@ -41,7 +47,10 @@ def roles(session: Session, number: int, columns: tuple[str, ...]) -> dict[str, 
 
 
 def column_table(session: Session, number: int, recording: Shown) -> None:
-    """Add one row per column: role, name in the equations, unit, and whether it is an angle."""
+    """Add one row per column.
+
+    Role, name in the equations, unit, and whether it is an angle.
+    """
     own = window()
     grid = ui.grid().classes("kz-grid w-full items-center")
     problems = ui.column().classes("gap-0 w-full")

@@ -1,4 +1,7 @@
-"""Families of motions: a branch that grows, its points, orbits and bifurcations."""
+"""Show families of motions.
+
+A branch that grows, its points, orbits and bifurcations.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def build(session: Session) -> None:
 
 
 def read_branches(folder: Path) -> list[Branch]:
-    """Return the branches of a folder in the order in which they were followed."""
+    """Return the branches of a folder.
+
+    In the order in which they were followed.
+    """
     from kapitza import load
 
     found = []
@@ -67,14 +73,20 @@ def point_rows(branches: list[tuple[Branch, Array]]) -> list[dict[str, Any]]:
 
 
 def row_of(branches: list[tuple[Branch, Array]], chosen: tuple[int, int] | None) -> int | None:
-    """Return the row of a point in the table of all points."""
+    """Return the row of a point.
+
+    In the table of all points.
+    """
     if chosen is None:
         return None
     return sum(len(branch) for branch, _ in branches[: chosen[0]]) + chosen[1]
 
 
 def point_of(branches: list[tuple[Branch, Array]], row: int) -> tuple[int, int]:
-    """Return branch and index of a row in the table of all points."""
+    """Return branch and index of a row.
+
+    Of the table of all points.
+    """
     for number, (branch, _) in enumerate(branches):
         if row < len(branch):
             return number, row
@@ -83,7 +95,10 @@ def point_of(branches: list[tuple[Branch, Array]], row: int) -> tuple[int, int]:
 
 
 class DiagramPane:
-    """Elements of the pane in one window; branches are read from disk."""
+    """Hold the pane's elements in one window.
+
+    Branches are read from disk.
+    """
 
     def __init__(self, session: Session):
         self.session = session
@@ -138,7 +153,10 @@ class DiagramPane:
         return study.candidates[0].model if study is not None and study.candidates else None
 
     def offer(self) -> None:
-        """Offer the parameters of the model; the excitation frequency first."""
+        """Offer the parameters of the model.
+
+        The excitation frequency comes first.
+        """
         model = self.model()
         names = [] if model is None else list(model.names)
         if names == self.parameter.options:
@@ -150,7 +168,7 @@ class DiagramPane:
             self.parameter.value = asked if asked in names else usual[0]
 
     def suggest(self) -> None:
-        """Fill in a range about the value of the parameter."""
+        """Suggest a range about the parameter's value."""
         model = self.model()
         name = self.parameter.value
         if model is None or name not in model.names or name == self.request.get("parameter"):
@@ -161,7 +179,10 @@ class DiagramPane:
             self.low.value, self.high.value = f"{ends[0]:.4g}", f"{ends[1]:.4g}"
 
     async def start(self) -> None:
-        """Follow the branch that was asked for, or say beside the fields what is wrong."""
+        """Follow the requested branch.
+
+        Problems are shown beside the fields.
+        """
         numbers = {}
         for name, field in (("low", self.low), ("high", self.high)):
             problem = ""
@@ -200,7 +221,7 @@ class DiagramPane:
             await self.load()
 
     def grow(self) -> None:
-        """Draw the points so far while a branch is followed."""
+        """Draw the points of a growing branch."""
         work = self.session.runs.get("branch")
         if work is None or not work.active:
             return
@@ -245,7 +266,7 @@ class DiagramPane:
         self.redraw()
 
     def on_rig(self) -> list[tuple[float, float]]:
-        """Return what a rig has given along the same parameter."""
+        """Return rig points along the same parameter."""
         kept = rig_points(self.folder)
         if not self.branches or kept.get("request", {}).get("parameter") != self.branches[0][0].parameter:
             return []
@@ -286,7 +307,10 @@ class DiagramPane:
             ui.label("None was found on this range.").classes("kz-note")
 
     async def draw_orbit(self, branch: Branch, index: int) -> None:
-        """Draw the orbit of a point, computed from the branch."""
+        """Draw the orbit of a point.
+
+        It is computed from the branch.
+        """
         name = f"{branch.parameter} = {branch.values[index, 0]:.6g}"
         self.portrait_title.text = f"Orbit at {name}"
         orbit = await run.io_bound(orbit_at, branch, index)
@@ -323,12 +347,15 @@ def _card(title: str, name: str) -> tuple[ui.label, ui.plotly]:
 
 
 def measured_heights(branches: list[Branch], measure: str) -> list[tuple[Branch, Array]]:
-    """Return branches with the quantity that they are drawn by."""
+    """Return branches with the quantity drawn."""
     return [(branch, heights(branch, measure)) for branch in branches]
 
 
 def orbit_at(branch: Branch, index: int) -> PeriodicOrbit | None:
-    """Return the orbit of a point, None where it cannot be computed, such as at rest."""
+    """Return the orbit of a point.
+
+    None where it cannot be computed, such as at rest.
+    """
     try:
         return branch.orbit(index)
     except KapitzaError:

@@ -1,5 +1,6 @@
-"""The study file as a document: one key changed at a time, comments kept, every state to be had back.
+"""Edit the study file one key at a time.
 
+Comments are kept, and every former state can be restored.
 The file is the only state. A change is applied to the text on disk as it is at that moment, so that an edit made
 outside is never overwritten as a whole; what it had at the same key is reported.
 """
@@ -27,14 +28,20 @@ MOST_STATES = 500
 
 @dataclass(frozen=True)
 class Change:
-    """What has changed: places (none: anything may have), who did it ("" outside), and what to tell the others."""
+    """Describe a change of the document.
+
+    Places (none: anything may have changed), who did it ("" outside), and a message for the other windows.
+    """
 
     places: tuple[Place, ...] = ()
     by: str = ""
     message: str = ""
 
     def touches(self, *place: str | int) -> bool:
-        """Return whether the value at a place, or something inside or around it, may have changed."""
+        """Return whether a place may have changed.
+
+        The value at it, or something inside or around it.
+        """
         if not self.places:
             return True
         return any(one[: len(place)] == place[: len(one)] for one in self.places)
@@ -59,11 +66,14 @@ class Document:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def get(self, *place: str | int, default: Any = None) -> Any:
-        """Return the plain value at a place; a single table [model] is the first of a list."""
+        """Return the plain value at a place.
+
+        A single table [model] is the first of a list.
+        """
         return value_at(self._plain, place, default)
 
     def tables(self, section: str) -> list[dict[str, Any]]:
-        """Return the tables of a section that may occur several times."""
+        """Return the tables of a repeated section."""
         found = self.get(section, default=[])
         return [table for table in (found if isinstance(found, list) else [found]) if isinstance(table, dict)]
 
@@ -78,11 +88,14 @@ class Document:
     # -- changing --------------------------------------------------------------------------------------------------
 
     def set(self, place: Place, value: Any, by: str = "") -> Change:
-        """Set one key; None removes it. Returns what to tell the other windows."""
+        """Set one key; None removes it.
+
+        The message for the other windows is returned.
+        """
         return self.set_all({place: value}, by)
 
     def set_all(self, values: Mapping[Place, Any], by: str = "") -> Change:
-        """Set several keys at once, as one step of the history."""
+        """Set several keys as one history step."""
         before = {place: self.get(*place) for place in values}
         outside = self.refresh()
         if self.problem:
@@ -122,7 +135,10 @@ class Document:
         return Change((), by)
 
     def refresh(self) -> bool:
-        """Take over what was changed on disk by others; return whether anything was."""
+        """Load changes that others made on disk.
+
+        Whether there were any is returned.
+        """
         text = self._on_disk()
         if text == self.text:
             return False
@@ -174,7 +190,10 @@ class Document:
 
 
 def _says(text: str, values: Mapping[Place, Any]) -> bool:
-    """Return whether a text, parsed by Python's own parser, has these values: a second opinion on the writer."""
+    """Return whether a text has these values.
+
+    Parsed by Python's own parser: an independent check of the writer.
+    """
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -183,7 +202,10 @@ def _says(text: str, values: Mapping[Place, Any]) -> bool:
 
 
 def value_at(content: Any, place: Place, default: Any = None) -> Any:
-    """Return the value at a place of plain tables; a single table [model] is the first of a list."""
+    """Return the value at a place of tables.
+
+    A single table [model] is the first of a list.
+    """
     found = content
     for part in place:
         if isinstance(part, int):
@@ -200,12 +222,18 @@ def value_at(content: Any, place: Place, default: Any = None) -> Any:
 
 
 def shown(place: Place) -> str:
-    """Return a place as it is written in messages: model.1.equations."""
+    """Return a place as text: model.1.equations.
+
+    As it is written in messages.
+    """
     return ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
 
 
 def _put(document: Any, place: Place, value: Any) -> None:
-    """Set or remove the value at a place, making the tables on the way."""
+    """Set or remove the value at a place.
+
+    Missing tables are made.
+    """
     here: Any = document
     for part in place[:-1]:
         here = _inside(here, part)
@@ -230,7 +258,10 @@ def _put(document: Any, place: Place, value: Any) -> None:
 
 
 def _inside(here: Any, part: str | int) -> Any:
-    """Return the container one step further, made where it is missing."""
+    """Return the container one step further.
+
+    It is made where it is missing.
+    """
     if isinstance(part, int):
         if isinstance(here, Mapping):
             if part == 0:
@@ -243,7 +274,10 @@ def _inside(here: Any, part: str | int) -> Any:
 
 
 def _put_item(document: Any, here: Any, place: Place, number: int, value: Any) -> None:
-    """Set, append or remove one table of a repeated section: [model] becomes [[model]] when a second one comes."""
+    """Set, append or remove one repeated table.
+
+    [model] becomes [[model]] when a second one is added.
+    """
     if isinstance(here, AoT | list) and not isinstance(here, Mapping):
         if value is None:
             del here[number]
@@ -273,7 +307,10 @@ def _table(value: Mapping[str, Any]) -> Any:
 
 
 def _item(value: Any) -> Any:
-    """Return a value as TOML writes it: tables in one line, long lists of texts one by line."""
+    """Return a value as TOML writes it.
+
+    Tables are in one line, long lists of texts have one entry per line.
+    """
     if isinstance(value, Mapping):
         made = tomlkit.inline_table()
         for key, one in value.items():

@@ -1,4 +1,7 @@
-"""Figures of orbits, branches, rigs and running fits: functions of results, without a page."""
+"""Draw orbits, branches, rigs and running fits.
+
+Functions of results, without a page.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def plain(values: Any) -> list[float | None]:
 def attractor_figure(
     orbits: OrbitSet, labels: Sequence[str], chosen: int | None = None, excluded: Sequence[str] = ()
 ) -> go.Figure:
-    """The section of a recording with its orbits; customdata of a point is the position of its orbit in the set."""
+    """Draw the section of a recording with orbits.
+
+    customdata of a point is the position of its orbit in the set.
+    """
     figure = go.Figure()
     flat = len(orbits[0].states) < 2 if len(orbits) else True
     cloud = orbits.section_points
@@ -65,7 +71,10 @@ def attractor_figure(
 
 
 def motion_of(orbit: PeriodicOrbit) -> tuple[Array, Array]:
-    """Return times (N,) and states (N, n) of an orbit over one period; of maps and bare points, its points."""
+    """Return times (N,) and states (N, n).
+
+    Of an orbit over one period; of maps and bare points, its points.
+    """
     if orbit.profile is not None:
         return orbit.profile.times, orbit.profile.states
     count = len(orbit.points)
@@ -87,7 +96,7 @@ def time_figure(orbit: PeriodicOrbit) -> go.Figure:
 
 
 def portrait_figure(orbit: PeriodicOrbit) -> go.Figure:
-    """An orbit in the plane of its first two states, closed."""
+    """Draw a closed orbit in its first two states."""
     _, states = motion_of(orbit)
     figure = go.Figure()
     column = 1 if states.shape[1] > 1 else 0
@@ -106,7 +115,10 @@ def portrait_figure(orbit: PeriodicOrbit) -> go.Figure:
 
 
 def multiplier_figure(orbit: PeriodicOrbit) -> go.Figure:
-    """Floquet multipliers beside the unit circle; those outside make the orbit unstable."""
+    """Draw Floquet multipliers beside the unit circle.
+
+    Those outside make the orbit unstable.
+    """
     turn = np.linspace(0, 2 * np.pi, 121)
     figure = go.Figure()
     figure.add_scatter(
@@ -128,7 +140,10 @@ def multiplier_figure(orbit: PeriodicOrbit) -> go.Figure:
 
 
 def heights(branch: Branch, measure: str) -> Array:
-    """Return the quantity (N,) that a branch is drawn by: "amplitude" or "point" of its first coordinate."""
+    """Return the quantity (N,) drawn of a branch.
+
+    "amplitude" or "point" of its first coordinate.
+    """
     name = branch.model.states[0]
     if measure == "point" or branch.resting or branch.model.is_map:
         return branch.points[:, 0]
@@ -141,7 +156,10 @@ def branch_figure(
     measured: Sequence[tuple[float, float]] = (),
     measure: str = "amplitude",
 ) -> go.Figure:
-    """Branches with their heights (N,); customdata of a point is [branch, index], of a mark [branch, -1 - number]."""
+    """Draw branches with their heights (N,).
+
+    customdata of a point is [branch, index], of a mark [branch, -1 - number].
+    """
     figure = go.Figure()
     named: set[str] = set()
     for number, (branch, height) in enumerate(branches):
@@ -210,7 +228,10 @@ def _interval(mark: Any) -> dict[str, Any]:
 
 
 def growing_figure(values: Sequence[float], parameter: str) -> go.Figure:
-    """Values of the parameter at the points found so far, while a branch is followed."""
+    """Draw parameter values of a growing branch.
+
+    At the points found so far.
+    """
     figure = go.Figure()
     figure.add_scatter(
         x=list(range(1, len(values) + 1)), y=list(values), mode="lines+markers", name="points so far",
@@ -222,7 +243,10 @@ def growing_figure(values: Sequence[float], parameter: str) -> go.Figure:
 
 
 def moving_figure(history: Sequence[Mapping[str, float]], start: Mapping[str, float]) -> go.Figure:
-    """Estimates while a fit runs, each over its start, which is marked; a start of zero or none is taken as 1."""
+    """Draw estimates while a fit runs.
+
+    Each over its start, which is marked; a start of zero or none is taken as 1.
+    """
     figure = go.Figure()
     names = list(dict.fromkeys(name for row in history for name in row))
     for number, name in enumerate(names):
@@ -245,7 +269,10 @@ def moving_figure(history: Sequence[Mapping[str, float]], start: Mapping[str, fl
 
 
 def rig_figure(points: Sequence[Mapping[str, Any]], parameter: str, output: str) -> go.Figure:
-    """Peak of an output at the points that a rig has given, in the order in which they came."""
+    """Draw the peak of an output on a rig.
+
+    At the points measured so far, in the order in which they came.
+    """
     figure = go.Figure()
     figure.add_scatter(
         x=[p["value"] for p in points], y=[p["peaks"].get(output) for p in points], mode="lines+markers",

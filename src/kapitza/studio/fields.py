@@ -1,4 +1,7 @@
-"""Fields that show and change one key of the study, with its problems beside it."""
+"""Show and change one key per field.
+
+The problems of the key are shown beside it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ RECENT = 20.0
 
 
 class Refused(ValueError):
-    """What was typed cannot be written into the study; the text says why."""
+    """Report text that the study cannot hold.
+
+    The message says why.
+    """
 
 
 def bind(
@@ -35,8 +41,9 @@ def bind(
     problems: Sequence[Place] = (),
     quiet: bool = False,
 ) -> None:
-    """Tie an element to a key: typed values go into the study after a pause, other changes come back into it.
+    """Bind an element to a key of the study.
 
+    Typed values go into the study after a pause; other changes are shown in the element.
     problems: further places whose problems stand at this field; quiet: only the frame shows that there is one, the pane
     lists them itself.
     """
@@ -97,7 +104,10 @@ def bind(
 
 
 def number_or_none(text: Any) -> float | None:
-    """Return the number that a text means, None for an empty one."""
+    """Return the number in a text.
+
+    None for an empty one.
+    """
     written = str(text if text is not None else "").strip().replace(",", ".")
     if not written:
         return None
@@ -108,7 +118,7 @@ def number_or_none(text: Any) -> float | None:
 
 
 def as_text(value: Any) -> str:
-    """Return a value of the study as a field shows it."""
+    """Return a study's value as a field shows it."""
     if value is None:
         return ""
     return f"{value:.12g}" if isinstance(value, float) else str(value)
@@ -122,14 +132,20 @@ def text_field(session: Session, place: Place, label: str, **props: Any) -> ui.i
 
 
 def number_field(session: Session, place: Place, label: str, **props: Any) -> ui.input:
-    """Add a field for a number; an empty one removes the key."""
+    """Add a field for a number.
+
+    An empty one removes the key.
+    """
     field = plain_input(label, as_text(session.document.get(*place)), **props)
     bind(field, session, place, number_or_none, as_text)
     return field
 
 
 def choice_field(session: Session, place: Place, label: str, options: Any, default: Any) -> ui.select:
-    """Add a menu for a key with few values; the default is not written."""
+    """Add a menu for a key with few values.
+
+    The default is not written.
+    """
     given = session.document.get(*place, default=default)
     field = ui.select(options, value=given if given in options else default, label=label).props("dense outlined")
     bind(
@@ -140,7 +156,10 @@ def choice_field(session: Session, place: Place, label: str, options: Any, defau
 
 
 def plain_input(label: str, value: str, **props: Any) -> ui.input:
-    """Add an input of the page's look; further names are properties of it."""
+    """Add an input in the page's style.
+
+    Further names are properties of it.
+    """
     field = ui.input(label=label or None, value=value).props("dense outlined")
     for name, one in props.items():
         field.props[name.replace("_", "-")] = one

@@ -1,4 +1,7 @@
-"""Plotly figures in the colours of the page, readable in dark and light."""
+"""Colour Plotly figures like the page.
+
+They are readable in dark and light.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["
 
 
 def dressed(figure: go.Figure, height: int | None = None) -> dict[str, Any]:
-    """Return a figure with transparent ground and neutral lines, as the page draws it."""
+    """Return a figure in the page's style.
+
+    With transparent ground and neutral lines.
+    """
     figure = go.Figure(figure)
     figure.update_layout(
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"color": GREY, "size": 12},

@@ -1,4 +1,7 @@
-"""The fit: method, progress, verdict and evidence; runs kept and compared."""
+"""Show the fit.
+
+Method, progress, verdict and evidence; runs are kept and compared.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ def build(session: Session) -> None:
 
 
 def kept_runs(folder: Path) -> list[Path]:
-    """Return the folders of finished runs, the present one first, then the others from new to old."""
+    """Return the folders of finished runs.
+
+    The present one first, then the others from new to old.
+    """
     numbered = sorted(
         (int(one.name.removeprefix(f"{folder.name}-")), one)
         for one in folder.parent.glob(f"{folder.name}-*")
@@ -53,7 +59,10 @@ def kept_runs(folder: Path) -> list[Path]:
 
 
 def comparison_rows(results: Mapping[str, StudyResult]) -> list[dict[str, Any]]:
-    """Return one row for each parameter: its value with standard error in every run."""
+    """Return one row for each parameter.
+
+    Its value with standard error in every run.
+    """
     rows: dict[str, dict[str, Any]] = {}
     for name, result in results.items():
         best = result.best
@@ -65,7 +74,10 @@ def comparison_rows(results: Mapping[str, StudyResult]) -> list[dict[str, Any]]:
 
 
 def read_run(folder: Path) -> StudyResult | None:
-    """Return the result in a folder, None where it is not readable."""
+    """Return the result in a folder.
+
+    None where it cannot be read.
+    """
     from kapitza.study import read_results
 
     try:
@@ -75,14 +87,20 @@ def read_run(folder: Path) -> StudyResult | None:
 
 
 def evidence(result: StudyResult) -> list[Part]:
-    """Return the parts of the report, without what the page shows elsewhere."""
+    """Return the report's parts for this page.
+
+    Without those that the page shows elsewhere.
+    """
     from kapitza.report import study_parts
 
     return [part for part in study_parts(result, {}) if part.title not in ("Equations", "How it was made", "Data")]
 
 
 def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, list[str], dict[str, float]]:
-    """Return the share that is done, what is done by level in words, and the estimates so far."""
+    """Return the progress of a fit.
+
+    The share that is done, a sentence for each level, and the estimates so far.
+    """
     outer = levels[min(levels)] if levels else {}
     total = outer.get("total")
     share = None if not total else min(float(outer.get("done") or 0) / float(total), 1.0)
@@ -97,7 +115,10 @@ def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, 
 
 
 class FitPane:
-    """Elements of the pane in one window; results come from disk, progress from the run."""
+    """Hold the pane's elements in one window.
+
+    Results come from disk, progress from the run.
+    """
 
     def __init__(self, session: Session):
         self.session, self.own = session, window()
@@ -167,7 +188,7 @@ class FitPane:
             await self.load()
 
     def draw_progress(self) -> None:
-        """Show how far the fit is and where its estimates are."""
+        """Show the progress and estimates of the fit."""
         work = self.session.runs.get("fit")
         if work is None or not work.active or not work.levels:
             return
@@ -222,7 +243,10 @@ class FitPane:
                 ui.label(f"→ {text}").classes("kz-note")
 
     def _suggestions(self, result: StudyResult) -> None:
-        """Add a button for each term that would explain what is left."""
+        """Add a button for each suggested term.
+
+        Terms that would explain the residuals.
+        """
         chosen = result.chosen
         if chosen is None or chosen.missing is None or not chosen.missing.missing:
             return

@@ -18,7 +18,10 @@ LONGEST_FORMULA = 4000
 
 
 def formula(model: Model) -> str:
-    """Return the equations of a model as HTML; "" where a name is not plain or they are too long to be read."""
+    """Return the equations of a model as HTML.
+
+    "" where a name is not plain or the equations are too long to be read.
+    """
     lines = []
     for coordinate, equation in zip(model.coordinates, model.equations, strict=True):
         if not all(PLAIN.fullmatch(str(symbol)) for symbol in sp.sympify(equation).free_symbols):

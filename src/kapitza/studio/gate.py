@@ -1,4 +1,7 @@
-"""The gate in front of the studio: who may talk to the server, for pages, data, uploads and the socket."""
+"""Check who may use the studio's server.
+
+For pages, data, uploads and the socket.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,9 @@ WELCOME = '<!doctype html><meta http-equiv="refresh" content="0; url={path}"><ti
 
 
 class Gate:
-    """Let a request through that has the right Host, Origin and token; answer 403 otherwise.
+    """Admit requests with right Host, Origin and token.
 
+    Others are answered with 403.
     The token comes in the link; the answer puts it into a cookie and leads on to the address without it. A page leads
     on, not a redirect: browsers withhold a strict cookie from redirects that began on another site.
     """
@@ -53,7 +57,10 @@ class Gate:
             await self.app(scope, receive, _with_headers(send))
 
     def problem(self, scope: Scope) -> str:
-        """Return why a request is refused, "" where it is let through."""
+        """Return why a request is refused.
+
+        "" where it is admitted.
+        """
         if scope["type"] not in ("http", "websocket"):
             return "unknown kind of connection"
         hosts, origins = _values(scope, b"host"), _values(scope, b"origin")

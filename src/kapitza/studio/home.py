@@ -1,4 +1,7 @@
-"""The first page: the studies and recordings of the folder, a place to drop a file, the tour."""
+"""Show the first page.
+
+The studies and recordings of the folder, a place to drop a file, the tour.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ def _go(name: str) -> None:
 
 
 async def _open_recording(studio: Studio, name: str) -> None:
-    """Open the study of a recording, written when there is none."""
+    """Open the study of a recording.
+
+    The study is written when there is none.
+    """
     try:
         made = await run.io_bound(studio.new_study, name)
         if made is not None:
@@ -72,7 +78,10 @@ def _list(names: list[str], icon: str, chosen: object) -> None:
 
 
 def drop_area(studio: Studio) -> ui.upload:
-    """Add a place to drop a recording; it is copied into the folder and opened."""
+    """Add a place to drop a recording.
+
+    It is copied into the folder and opened.
+    """
 
     async def arrived(event: events.UploadEventArguments) -> None:
         path = studio.free_name(event.file.name)

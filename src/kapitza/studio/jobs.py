@@ -1,5 +1,6 @@
-"""What a worker can do. Results go to disk; a job returns only what names them.
+"""Define the jobs of a worker.
 
+Results go to disk; a job returns only their names.
 A job is `job(arguments, emit, monitor) -> dict`: arguments are plain, `emit` writes one line of its own to the page,
 `monitor` goes to the verbs. No job imports the web server.
 """
@@ -18,7 +19,10 @@ Job = Callable[[Mapping[str, Any], Emit, Monitor], Mapping[str, Any]]
 
 
 def preload() -> None:
-    """Import what jobs need: the first one does not wait for it."""
+    """Import what jobs need.
+
+    The first job then starts without waiting.
+    """
     import kapitza
 
     for name in kapitza.__all__:
@@ -26,7 +30,10 @@ def preload() -> None:
 
 
 def identify(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
-    """Run a study as `kapitza identify` does; study: its path, resume: whether to go on after a stopped run."""
+    """Run a study as `kapitza identify` does.
+
+    study: its path, resume: whether to go on after a stopped run.
+    """
     from kapitza.study import finished_before, keep_copy, read_study
 
     study = read_study(Path(arguments["study"]))
@@ -44,7 +51,10 @@ def identify(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapp
 
 
 def inspect_recording(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
-    """Say what `kapitza inspect` says of the first recording of a study."""
+    """Inspect the first recording of a study.
+
+    As `kapitza inspect` does.
+    """
     del emit
     from kapitza.base.cures import in_study
     from kapitza.orbits.in_records import inspect

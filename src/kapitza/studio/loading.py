@@ -1,4 +1,7 @@
-"""Recordings as the page shows them: all columns, gaps and spikes marked, extremes by blocks."""
+"""Load recordings as the page shows them.
+
+All columns, gaps and spikes marked, extremes by blocks.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ MOST_MARKS = 200
 
 @dataclass(frozen=True)
 class Mark:
-    """Something to see in a recording: kind ("gap", "segment", "spike", "dropout", "saturated"), when, and what."""
+    """Mark something to see in a recording.
+
+    kind ("gap", "segment", "spike", "dropout", "saturated"), when, and what.
+    """
 
     kind: str
     begin: float
@@ -35,7 +41,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Shown:
-    """One recording, ready to be drawn. time: (N,) increasing; laid_out: pieces were put one behind the other."""
+    """Hold one recording, ready to be drawn.
+
+    time: (N,) increasing; laid_out: pieces were put one behind the other.
+    """
 
     path: Path
     record: Record
@@ -51,14 +60,20 @@ class Shown:
 
 
 def shown_record(data: Mapping[str, Any], folder: Path) -> Record:
-    """Read all columns of the first file of a [data] table; rows with missing numbers become gaps."""
+    """Read all columns of a recording.
+
+    Of the first file of a [data] table; rows with missing numbers become gaps.
+    """
     names = data.get("files") or [data.get("file", "")]
     settings = {key: data[key] for key in READ_KEYS if key in data}
     return read(folder / str(names[0]), missing="drop", **settings)
 
 
 def key_of(data: Mapping[str, Any], folder: Path) -> tuple[Any, ...]:
-    """Return what a shown recording depends on: the file as it is now, and how it is read."""
+    """Return what a shown recording depends on.
+
+    The file as it is now, and how it is read.
+    """
     names = data.get("files") or [data.get("file", "")]
     path = folder / str(names[0])
     settings = tuple((key, repr(data.get(key))) for key in READ_KEYS)
@@ -66,7 +81,10 @@ def key_of(data: Mapping[str, Any], folder: Path) -> tuple[Any, ...]:
 
 
 def state_of(path: Path) -> tuple[int, ...]:
-    """Return numbers that change when a file is written or replaced; none where there is no file."""
+    """Return numbers that change with a file.
+
+    When it is written or replaced; none where there is no file.
+    """
     try:
         found = path.stat()
     except (OSError, ValueError):
@@ -75,7 +93,7 @@ def state_of(path: Path) -> tuple[int, ...]:
 
 
 def load(data: Mapping[str, Any], folder: Path) -> Shown:
-    """Return the recording of a [data] table as it is shown."""
+    """Return a [data] table's recording as shown."""
     key = key_of(data, folder)
     record = shown_record(data, folder)
     names = data.get("files") or [data.get("file", "")]
@@ -88,7 +106,10 @@ def load(data: Mapping[str, Any], folder: Path) -> Shown:
 
 
 def _increasing(record: Record) -> tuple[Array, bool]:
-    """Return times that increase: pieces whose clocks overlap are laid one behind the other."""
+    """Return times that increase.
+
+    Pieces whose clocks overlap are put one behind the other.
+    """
     time = record.time
     steps = np.diff(time)
     if not steps.size or (steps > 0).all():
@@ -98,7 +119,10 @@ def _increasing(record: Record) -> tuple[Array, bool]:
 
 
 def _interruptions(record: Record, time: Array) -> tuple[Any, list[Mark]]:
-    """Return where lines are interrupted, and the marks of gaps and segments."""
+    """Return where lines are interrupted.
+
+    Also the marks of gaps and segments.
+    """
     begins = [piece.start for piece in record.segments()[1:]]
     marks = [Mark("segment", float(time[at]), float(time[at]), f"segment {number} begins at {time[at]:.6g} s")
              for number, at in enumerate(begins, start=2)]  # fmt: skip
@@ -111,7 +135,10 @@ def _interruptions(record: Record, time: Array) -> tuple[Any, list[Mark]]:
 
 
 def _bad(record: Record, time: Array) -> list[Mark]:
-    """Return marks of spikes, dropouts and saturated samples, runs of them as one."""
+    """Return marks of bad samples.
+
+    Spikes, dropouts and saturated samples; a run of them has one mark.
+    """
     found: list[Mark] = []
     marked = without_bad_samples(record)
     for name in record.channels:

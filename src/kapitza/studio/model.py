@@ -1,4 +1,7 @@
-"""The pane of the model: equations, library and laws, candidates, and a simulated motion over the data."""
+"""Show the pane of the model.
+
+Equations, library and laws, candidates, and a simulated motion over the data.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def build(session: Session) -> None:
 
 
 def model_of(session: Session, number: int) -> Model | None:
-    """Return the model of a candidate as it was last read without problems."""
+    """Return the last valid model of a candidate.
+
+    As it was last read without problems.
+    """
     study = session.study
     if study is None or number >= len(study.candidates):
         return None
@@ -109,7 +115,10 @@ def _candidate(session: Session, number: int) -> None:
 
 
 def _equations(session: Session, number: int) -> None:
-    """Add the field of the equations, its problems with the column, and the formula."""
+    """Add the field of the equations.
+
+    With its problems and their column, and the formula.
+    """
     given = next((key for key in SOURCES if key in session.document.tables("model")[number]), "equations")
     with ui.row().classes("items-center w-full"):
         ui.label({"equations": "Equations of motion", "library": "From the library", "file": "From a file",
@@ -173,7 +182,10 @@ def _equation_list(text: str) -> list[str]:
 
 
 def unknown_names(session: Session, number: int) -> list[str]:
-    """Return names in the equations that are neither moved, nor measured, nor parameters."""
+    """Return unknown names in the equations.
+
+    They are neither moved, nor measured, nor parameters.
+    """
     texts = _equation_list(_lines(session.document.get("model", number, "equations")))
     moving = {name for text in texts for name in re.findall(r"([A-Za-z_]\w*)'", text)}
     drives = {d for table in session.document.tables("data") for d in table.get("drive") or []}
@@ -293,13 +305,19 @@ def _library(session: Session, number: int) -> None:
 
 
 def _law_names(law: str) -> list[str]:
-    """Return the parameters that a law brings: "coulomb x" has coulomb_x_c."""
+    """Return the parameters that a law brings.
+
+    "coulomb x" has coulomb_x_c.
+    """
     name, _, coordinate = law.strip().partition(" ")
     return [f"{name}_{coordinate.strip()}_{p[0]}" for p in LAWS[name].parameters] if name in LAWS else []
 
 
 class _Redraw:
-    """The simulated motion over the data: one simulation at a time, the last wish wins."""
+    """Simulate the motion over the data.
+
+    One simulation at a time; the last request counts.
+    """
 
     def __init__(self, session: Session, number: int):
         self.session, self.number = session, number
@@ -344,7 +362,10 @@ class _Redraw:
         ui.timer(0, self.run, once=True)
 
     async def run(self) -> None:
-        """Simulate with the present values, and once more where they have changed meanwhile."""
+        """Simulate with the present values.
+
+        Once more where they have changed meanwhile.
+        """
         if self.busy:
             self.again = True
             return

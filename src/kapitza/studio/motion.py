@@ -23,13 +23,19 @@ NEAR = 0.05
 
 @dataclass(frozen=True)
 class Motion:
-    """Simulated channels by the names of the columns: times (N,), values (N,) each."""
+    """Hold simulated channels by column.
+
+    times (N,), values (N,) each.
+    """
 
     time: Array
     values: Mapping[str, Array]
 
     def at(self, times: Array, columns: tuple[str, ...]) -> Array:
-        """Return the motion at times of a picture as (columns, times), NaN outside and where none is simulated."""
+        """Return the motion at times of a picture.
+
+        As (columns, times), NaN outside and where none is simulated.
+        """
         rows = np.full((len(columns), times.size), np.nan)
         if self.time.size < 2:
             return rows
@@ -41,8 +47,9 @@ class Motion:
 
 
 def simulated(model: Model, record: Record, columns: Mapping[str, str], begin: float, end: float) -> Motion:
-    """Simulate a model from where the data are at `begin`; columns: state → column of the file.
+    """Simulate a model from the data at `begin`.
 
+    columns: state → column of the file.
     The initial state is read off the data: values from the first samples, rates by a parabola through them. States
     that are not measured begin at the model's own start, or at rest.
     """
@@ -71,7 +78,10 @@ def simulated(model: Model, record: Record, columns: Mapping[str, str], begin: f
 
 
 def initial_state(model: Model, record: Record) -> dict[str, float]:
-    """Return the state at the first sample of a record without interruptions."""
+    """Return the state at the first sample.
+
+    Of a record without interruptions.
+    """
     start = {state: float(model.start.get(state, 0.0)) for state in model.states}
     for name in record.channels:
         if name.rstrip("'") + "'" * name.count("'") != name or name not in start:
@@ -88,13 +98,19 @@ def initial_state(model: Model, record: Record) -> dict[str, float]:
 
 
 def samples_per_cycle(values: Array) -> float:
-    """Return twice the mean number of samples between crossings of the mean."""
+    """Return the mean number of samples per cycle.
+
+    Twice that between crossings of the mean.
+    """
     crossings = int(np.count_nonzero(np.diff(np.signbit(values - values.mean()))))
     return 2 * values.size / max(crossings, 1)
 
 
 def missed(motion: Motion, time: Array, record: Record) -> str:
-    """Say by how much a motion misses the data, as a share of their spread."""
+    """Return how far a motion misses the data.
+
+    In words, as a share of their spread.
+    """
     said = []
     inside = (time >= motion.time[0]) & (time <= motion.time[-1])
     for name in motion.values:

@@ -1,4 +1,7 @@
-"""Orbits in the recording: attractor and table linked both ways, profile, multipliers, exclusion."""
+"""Show orbits in the recording.
+
+Attractor and table linked both ways, profile, multipliers, exclusion.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def rows_of(orbits: OrbitSet, excluded: list[str]) -> list[dict[str, Any]]:
 
 
 def read_orbits(path: Any) -> OrbitSet | None:
-    """Return the orbits in a file, None where it is not there or not readable."""
+    """Return the orbits in a file.
+
+    None where it does not exist or cannot be read.
+    """
     from kapitza import load
 
     try:
@@ -59,7 +65,10 @@ def read_orbits(path: Any) -> OrbitSet | None:
 
 
 class OrbitsPane:
-    """Elements of the pane in one window; what they show is on disk and in the study."""
+    """Hold the pane's elements in one window.
+
+    What they show is on disk and in the study.
+    """
 
     def __init__(self, session: Session):
         self.session, self.own = session, window()
@@ -158,7 +167,10 @@ class OrbitsPane:
             (self.choose if pick else self.table.choose)(int(points[0]["customdata"]))
 
     def over(self, number: int) -> None:
-        """Mark the orbit of a row under the mouse in the attractor."""
+        """Mark the orbit under the mouse.
+
+        Of a row, in the attractor.
+        """
         if self.orbits is not None:
             figure = attractor_figure(self.orbits, orbit_labels(self.orbits), number, self.excluded)
             self.attractor.update_figure(dressed(figure, 420))
@@ -168,7 +180,10 @@ class OrbitsPane:
         self.redraw()
 
     def turn(self) -> None:
-        """Leave the chosen orbit out of the fit, or take it in again: both change the study."""
+        """Exclude the chosen orbit, or include it.
+
+        From the fit; both change the study.
+        """
         if self.orbits is None or self.chosen is None:
             return
         label = orbit_labels(self.orbits)[self.chosen]

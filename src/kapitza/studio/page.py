@@ -77,7 +77,10 @@ def _header(studio: Studio, session: Session | None, dark: ui.dark_mode) -> None
 
 
 def _history(session: Session) -> None:
-    """Add undo and redo, as buttons and as Ctrl-Z and Ctrl-Shift-Z outside of fields."""
+    """Add undo and redo.
+
+    As buttons and as Ctrl-Z and Ctrl-Shift-Z outside of fields.
+    """
     own = window()
 
     def guarded(change: Any) -> None:
@@ -105,7 +108,7 @@ def _history(session: Session) -> None:
 
 
 def _problem_button(session: Session) -> None:
-    """Add a button that counts the problems and lists all of them."""
+    """Add a button that counts and lists problems."""
     with ui.dialog() as dialog, ui.card().classes("kz-dialog"):
         ui.label("What has to change before this study can run").classes("text-subtitle1")
         listing = ui.column().classes("gap-1")
@@ -132,7 +135,10 @@ def _problem_button(session: Session) -> None:
 
 
 def _work(session: Session) -> None:
-    """Add what runs now, with a stop button that is in sight on every tab."""
+    """Show what runs now.
+
+    With a stop button that is visible on every tab.
+    """
     with ui.row().classes("kz-work items-center gap-2 no-wrap") as row:
         ui.spinner(size="sm")
         said = ui.label().classes("ellipsis")

@@ -1,4 +1,7 @@
-"""The parameters of a candidate: unit, start, bounds, prior, and a slider for each."""
+"""Edit the parameters of a candidate.
+
+Unit, start, bounds, prior, and a slider for each.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def free_place(session: Session, number: int) -> Place:
 
 
 def bounds_of(session: Session, number: int, name: str, model: Model | None) -> tuple[float, float]:
-    """Return the bounds of a parameter: of [fit], of the parameter itself, or of the model."""
+    """Return the bounds of a parameter.
+
+    Of [fit], of the parameter itself, or of the model.
+    """
     found = session.document.get("fit", "bounds", name) or session.document.get(
         "model", number, "parameters", name, "bounds"
     )
@@ -46,7 +52,10 @@ def bounds_of(session: Session, number: int, name: str, model: Model | None) -> 
 
 
 def slider_range(value: float, low: float, high: float) -> tuple[float, float]:
-    """Return the ends of a slider: finite bounds, else from zero to twice the value."""
+    """Return the ends of a slider.
+
+    Finite bounds, else from zero to twice the value.
+    """
     reach = abs(value) or 1.0
     begin = low if math.isfinite(low) else min(value - reach, 0.0) if value <= 0 else 0.0
     end = high if math.isfinite(high) else max(value + reach, begin + reach)
@@ -56,7 +65,10 @@ def slider_range(value: float, low: float, high: float) -> tuple[float, float]:
 def parameter_table(
     session: Session, number: int, model: Callable[[], Model | None], moved: Callable[[dict[str, float]], None]
 ) -> None:
-    """Add a row per parameter; `moved` hears the values of the sliders while they move."""
+    """Add a row per parameter.
+
+    `moved` is called with the values of the sliders while they move.
+    """
     holder = ui.column().classes("w-full gap-0 kz-scroll")
     state: dict[str, Any] = {"names": None}
     sliders: dict[str, float] = {}
@@ -89,7 +101,7 @@ def parameter_table(
 
 
 def _problems(session: Session, number: int) -> None:
-    """List what is wrong with the parameters as a whole."""
+    """List problems of the parameters as a whole."""
     listing = ui.column().classes("gap-0 w-full")
 
     def show() -> None:
@@ -146,7 +158,10 @@ def _slider(
     session: Session, number: int, name: str, start: float, model: Callable[[], Model | None],
     sliders: dict[str, float], moved: Callable[[dict[str, float]], None],
 ) -> None:  # fmt: skip
-    """Add the slider: the motion follows while it moves, the study takes the value when it is let go."""
+    """Add the slider of a parameter.
+
+    The motion follows while it moves; the study takes the value when it is released.
+    """
     own = window()
     value = start if math.isfinite(start) else 0.0
     low, high = slider_range(value, *bounds_of(session, number, name, model()))

@@ -1,4 +1,7 @@
-"""Smallest and largest values by blocks: pictures of long recordings in time that depends on their width alone."""
+"""Reduce long recordings to extremes by blocks.
+
+The time to draw them depends on the width of the picture alone.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,19 @@ RAW = 4
 
 @dataclass(frozen=True)
 class View:
-    """What a picture draws: times (N,), values (channels, N), NaN at gaps; reduced: pairs of extremes, not samples."""
+    """Hold what a picture draws.
+
+    times (N,), values (channels, N), NaN at gaps; reduced: pairs of extremes, not samples.
+    """
 
     time: Array
     values: Array
     reduced: bool
 
     def packed(self, overlay: Array | None = None) -> bytes:
-        """Return it as little-endian doubles: N, channels, reduced and overlay (0 or 1), times, values by channel.
+        """Return the view as little-endian doubles.
 
+        N, channels, reduced and overlay (0 or 1), times, values by channel.
         overlay: (channels, N) a second line in each chart, NaN where there is none.
         """
         more = np.empty(0) if overlay is None else overlay.ravel()
@@ -35,8 +42,9 @@ class View:
 
 
 class Pyramid:
-    """Extremes of the channels of a recording, by blocks that end at its gaps.
+    """Hold extremes of channels by blocks.
 
+    Blocks end at the gaps of the recording.
     time (N,) increasing within each piece; values (channels, N), NaN where a channel has none; cuts: positions of the
     first sample behind each gap. Blocks begin anew at each cut, so no block holds samples of both sides.
     """
@@ -51,7 +59,10 @@ class Pyramid:
         self.low, self.high = _extremes(values, self.starts)
 
     def view(self, begin: float, end: float, width: int) -> View:
-        """Return what a picture of `width` pixels shows between two times; one sample more on each side."""
+        """Return what a picture shows between two times.
+
+        Of `width` pixels; one sample more on each side.
+        """
         size = self.time.size
         if not size:
             return View(self.time, self.values, False)
@@ -72,7 +83,10 @@ class Pyramid:
         return _with_gaps(time, pairs, 2 * np.searchsorted(bounds, inside), True)
 
     def _reduced(self, first: int, last: int, bounds: Indices) -> tuple[Array, Array]:
-        """Return the extremes between bounds; blocks where they are finer than those, samples elsewhere."""
+        """Return the extremes between bounds.
+
+        From blocks where they are finer than the bounds, from samples elsewhere.
+        """
         if last - first < 2 * BLOCK * bounds.size:
             low, high = _extremes(self.values[:, first:last], bounds - first)
             return low, high
@@ -94,12 +108,18 @@ class Pyramid:
 
 
 def _reduce(low: Array, high: Array, at: Indices) -> tuple[Array, Array]:
-    """Reduce between positions; where two of them coincide the first shows the block that both share."""
+    """Reduce extremes between positions.
+
+    Where two positions coincide the first shows the block that both share.
+    """
     return np.fmin.reduceat(low, at, axis=1), np.fmax.reduceat(high, at, axis=1)
 
 
 def _extremes(values: Array, starts: Indices) -> tuple[Array, Array]:
-    """Return smallest and largest values (channels, blocks) from each start to the next; NaN where all are."""
+    """Return smallest and largest values by block.
+
+    (channels, blocks), from each start to the next; NaN where all are.
+    """
     if not starts.size:
         return values[:, :0], values[:, :0]
     return _reduce(values, values, starts)
@@ -110,7 +130,10 @@ def _ends(values: Array) -> tuple[Array, Array]:
 
 
 def _with_gaps(time: Array, values: Array, cuts: NDArray[np.intp], reduced: bool) -> View:
-    """Insert a point without values in front of each cut: lines are interrupted there."""
+    """Insert an empty point before each cut.
+
+    Lines are interrupted there.
+    """
     if not cuts.size:
         return View(time, values, reduced)
     middle = 0.5 * (time[cuts - 1] + time[cuts])

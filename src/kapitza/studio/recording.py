@@ -1,4 +1,7 @@
-"""The pane of the recording: columns and units, zoom over all channels, spans, what is in it."""
+"""Show the pane of the recording.
+
+Columns and units, zoom over all channels, spans, what is in it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ KEYS = "Wheel or + and - zoom, arrows move, Home shows all, Shift and drag takes
 
 
 class View(Element, component=STATIC / "recording.js", esm={"uplot": str(STATIC / "uplot")}):
-    """A recording drawn by channels; see static/recording.js for its events."""
+    """Draw a recording by channels.
+
+    See static/recording.js for its events.
+    """
 
     def __init__(self, session: Session, number: int, overlay: bool = False, tall: int = 0):
         super().__init__()
@@ -61,7 +67,7 @@ class View(Element, component=STATIC / "recording.js", esm={"uplot": str(STATIC 
 
 
 def shaded(session: Session, number: int) -> list[dict[str, Any]]:
-    """Return the spans of a recording that are not fitted."""
+    """Return the spans that are not fitted."""
     get, spans = session.document.get, []
     begin, end = get("data", number, "from"), get("data", number, "to")
     if isinstance(begin, int | float):
@@ -137,7 +143,10 @@ def _recordings(session: Session, state: dict[str, Any], refresh: Any) -> None:
 
 
 def _one(session: Session, number: int, shown: Shown) -> None:
-    """Build the picture, its tools, and what is known of the span seen."""
+    """Build the picture and its tools.
+
+    Also what is known of the visible span.
+    """
     seen = {"begin": float(shown.time[0]), "end": float(shown.time[-1])}
     with ui.card().classes("kz-card w-full"):
         with ui.row().classes("w-full items-center gap-2 kz-tools"):
@@ -186,7 +195,10 @@ def _described(shown: Shown) -> str:
 
 
 def _marks(session: Session, number: int, shown: Shown, view: View) -> None:
-    """List gaps, segments and bad samples; each leads to its place."""
+    """List gaps, segments and bad samples.
+
+    Each entry leads to its place.
+    """
     del session, number
     whole = float(shown.time[-1] - shown.time[0])
 
@@ -208,7 +220,10 @@ def _marks(session: Session, number: int, shown: Shown, view: View) -> None:
 
 
 def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
-    """Add what is done with a span that was taken, and the spans that the study holds."""
+    """Add tools for spans.
+
+    What is done with a selected span, and the spans that the study holds.
+    """
     own, taken = window(), {"begin": 0.0, "end": 0.0}
     with ui.row().classes("items-center gap-2 kz-span") as bar:
         said = ui.label().classes("kz-title")
@@ -275,13 +290,19 @@ def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
 
 
 def _rounded(value: float, other: float) -> float:
-    """Round an end of a span to a thousandth of its length: nobody drags more precisely."""
+    """Round a span's end to its precision.
+
+    To a thousandth of its length: nobody drags more precisely.
+    """
     digits = 3 - math.floor(math.log10(abs(value - other) or 1.0))
     return round(value, digits)
 
 
 def _findings(session: Session, number: int, shown: Shown, view: View, seen: dict[str, float]) -> None:
-    """Draw spectrum, response or portrait of what is seen, and say what `inspect` says."""
+    """Draw spectrum, response or portrait.
+
+    Of the visible span, with the findings of `inspect`.
+    """
     drives = [c for c in session.document.get("data", number, "drive", default=[]) if c in shown.channels]
     moving = [c for c in shown.channels if c not in drives]
     kinds = {"spectrum": "Spectrum", "portrait": "Portrait"} | ({"response": "Frequency response"} if drives else {})

@@ -1,4 +1,7 @@
-"""A rig: live points, and a stop button in sight that leaves it safe."""
+"""Show a rig.
+
+Live points, and a visible stop button that leaves it safe.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def build(session: Session) -> None:
 
 
 def wrong_fields(values: dict[str, Any]) -> dict[str, str]:
-    """Return what is wrong with the numbers of a request, by field."""
+    """Return problems of a request, by field."""
     wrong: dict[str, str] = {}
     numbers: dict[str, float] = {}
     for name in ("low", "high", "start", "noise", "speed"):
@@ -50,7 +53,10 @@ def wrong_fields(values: dict[str, Any]) -> dict[str, str]:
 
 
 class RigPane:
-    """Elements of the pane in one window; points come from the run, or from disk."""
+    """Hold the pane's elements in one window.
+
+    Points come from the run, or from disk.
+    """
 
     def __init__(self, session: Session):
         self.session = session
@@ -95,7 +101,7 @@ class RigPane:
         self.show()
 
     def suggest(self) -> None:
-        """Fill in a range that suits a rig of our own."""
+        """Suggest a range for a built-in rig."""
         known = RANGES.get(str(self.fields["rig"].value))
         if known is not None:
             for name, value in zip(("parameter", "low", "high", "start"), known, strict=True):
@@ -156,7 +162,10 @@ class RigPane:
 
 
 def short(value: float | None) -> str | None:
-    """Return a number with two digits, None where it is not known."""
+    """Return a number with two digits.
+
+    None where it is not known.
+    """
     return None if value is None else f"{value:.2g}"
 
 

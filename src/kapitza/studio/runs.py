@@ -1,4 +1,7 @@
-"""Work in processes of its own: started, heard, stopped, and killed when it does not stop."""
+"""Run work in separate processes.
+
+They are started, read, stopped, and killed when they do not stop.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,9 @@ LONGEST_LINE = 64 * 2**20
 
 @dataclass
 class Run:
-    """One job, from its start to its end; the same object is updated as lines come.
+    """Hold one job from start to end.
 
+    The same object is updated as lines come.
     state: "running", "stopping", then "done", "stopped", "failed" or "killed". levels: the last progress by level;
     lines: what the job has emitted of its own, in order. result: of "done"; message: of "failed" and "killed".
     """
@@ -77,7 +81,10 @@ class _Worker:
 
 
 class Runs:
-    """The workers of a server: one is kept warm, each job has one for itself."""
+    """Manage the workers of a server.
+
+    One is kept ready; each job has its own.
+    """
 
     def __init__(self) -> None:
         self._warm: _Worker | None = None
@@ -88,13 +95,19 @@ class Runs:
         """Processes that are alive."""
 
     async def warm_up(self) -> None:
-        """Start a worker that waits for a job with everything imported."""
+        """Start a worker that waits for a job.
+
+        Everything is imported.
+        """
         if self._closing or (self._warm is not None and self._warm.process.returncode is None):
             return
         self._warm = await self._started()
 
     async def start(self, job: str, arguments: Mapping[str, Any], heard: Callable[[Run], None]) -> Run:
-        """Start a job; `heard` is called with the run after each line, and once after its end."""
+        """Start a job.
+
+        `heard` is called with the run after each line, and once after its end.
+        """
         run = Run(job, dict(arguments))
         await self.warm_up()
         worker, self._warm = self._warm, None
@@ -106,7 +119,10 @@ class Runs:
         return run
 
     async def stop(self, run: Run, heard: Callable[[Run], None]) -> None:
-        """Ask a job to stop; what does not stop within `PATIENCE` seconds is killed."""
+        """Stop a job.
+
+        It is killed where it does not stop within `PATIENCE` seconds.
+        """
         worker = self._busy.get(id(run))
         if worker is None or run.state != "running":
             return
@@ -123,7 +139,10 @@ class Runs:
             worker.process.kill()
 
     async def close(self) -> None:
-        """End all workers: asked first, killed when they do not end."""
+        """End all workers.
+
+        They are asked first, and killed when they do not end.
+        """
         self._closing = True
         tasks = list(self._tasks)
         for task in tasks:
@@ -185,7 +204,7 @@ class Runs:
         self._keep(asyncio.create_task(self.warm_up()))
 
     async def _died(self, run: Run, worker: _Worker) -> None:
-        """Say how a worker ended that has not finished its job."""
+        """Report how an unfinished worker ended."""
         code = await worker.process.wait()
         self.pids.discard(worker.process.pid)
         was, run.state, run.ended = run.state, "killed", time.time()

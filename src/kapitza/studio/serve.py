@@ -1,4 +1,7 @@
-"""The server of the studio: loopback, a free port, a token in the link; its workers end with it."""
+"""Serve the studio.
+
+On the loopback address, a free port, with a token in the link; its workers end with it.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ def run(target: Path, port: int, browser: bool) -> None:
 
 
 def opened(target: Path) -> Studio:
-    """Return the studio of a folder, a study or a recording."""
+    """Return the studio of a target.
+
+    A folder, a study or a recording.
+    """
     target = target.resolve()
     if target.suffix.lower() in SUFFIXES and target.exists():
         studio = Studio(target.parent)
@@ -78,7 +84,10 @@ def opened(target: Path) -> Studio:
 
 
 def add_routes(api: FastAPI, studio: Studio) -> None:
-    """Add the numbers behind the pictures; everything else goes through the page."""
+    """Add the numbers behind the pictures.
+
+    Everything else goes through the page.
+    """
 
     @api.get("/data/view")
     def view(study: str, number: int, begin: float, end: float, width: int, overlay: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -141,7 +150,10 @@ def _addresses() -> dict[str, list[object]]:
 
 
 def _address(target: Path, port: int) -> tuple[int, str]:
-    """Return port and token of the last server of this target; new ones where there was none."""
+    """Return port and token of the last server.
+
+    Of this target; new ones where there was none.
+    """
     kept = _addresses().get(str(target))
     match kept:
         case [int(old), str(token)] if len(token) >= 32 and (not port or port == old):
@@ -150,7 +162,10 @@ def _address(target: Path, port: int) -> tuple[int, str]:
 
 
 def _remember(target: Path, port: int, token: str) -> None:
-    """Keep port and token in a file that only the user can read; without such a place they are new each time."""
+    """Keep port and token in a private file.
+
+    Only the user can read it; without such a file they are new each time.
+    """
     kept = {key: value for key, value in _addresses().items() if key != str(target)}
     kept = dict(list(kept.items())[-MOST_KEPT:]) | {str(target): [port, token]}
     if not _kept().is_absolute():

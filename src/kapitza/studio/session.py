@@ -55,13 +55,17 @@ Unread = tuple[str, str]
 
 
 def window() -> str:
-    """Return the name of the window that is being built or has sent the event."""
+    """Return the name of the present window.
+
+    The one that is being built or has sent the event.
+    """
     return context.client.id
 
 
 def hear(event: Event[...], callback: Callable[..., Any]) -> None:
-    """Subscribe to an event for as long as the element built last exists.
+    """Subscribe to an event during an element's life.
 
+    For as long as the element built last exists.
     Panes rebuild parts of themselves; NiceGUI itself unsubscribes with the window only.
     """
     # The last element so far: it goes when what surrounds it is cleared.
@@ -137,18 +141,27 @@ class Session:
         self.told.emit(text, by)
 
     def problems_at(self, *place: str | int) -> list[str]:
-        """Return the messages of a place and everything inside it."""
+        """Return the messages of a place.
+
+        And of everything inside it.
+        """
         return [p.message for p in self.problems if p.place[: len(place)] == place]
 
     # -- watching, checking, loading -------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Check the study, load its recordings and watch its file; called once, in the loop of the server."""
+        """Check the study and watch its file.
+
+        Its recordings are loaded. Called once, in the loop of the server.
+        """
         self.check_soon()
         self._keep(self._watch())
 
     def check_soon(self) -> None:
-        """Check the present text in a thread; one check at a time, the last text wins."""
+        """Check the present text in a thread.
+
+        One check at a time; the last text counts.
+        """
         if not self._checking:
             self._checking = True
             self._keep(self._check())
@@ -214,7 +227,10 @@ class Session:
     # -- work ------------------------------------------------------------------------------------------------------
 
     async def start(self, key: str, job: str, arguments: Mapping[str, Any]) -> Run | None:
-        """Start a job in a worker; None where one of this key is still at work."""
+        """Start a job in a worker.
+
+        None where one of this key is still running.
+        """
         running = self.runs.get(key)
         if running is not None and running.active:
             return None
@@ -224,13 +240,19 @@ class Session:
         return made
 
     async def stop(self, key: str) -> None:
-        """Stop the job of a key; what does not stop in time is killed."""
+        """Stop the job of a key.
+
+        It is killed where it does not stop in time.
+        """
         running = self.runs.get(key)
         if running is not None:
             await self._workers.stop(running, lambda _: self.ran.emit(key))
 
     async def result(self) -> StudyResult | None:
-        """Return what the results folder holds, None where there is nothing readable."""
+        """Return what the results folder holds.
+
+        None where nothing can be read.
+        """
         folder = self.results_folder
         state = (str(folder), state_of(folder / "result.json"))
         if self._result[0] != state:
@@ -239,7 +261,10 @@ class Session:
 
     @property
     def results_folder(self) -> Path:
-        """The folder that the study writes, whether it is there or not."""
+        """Return the folder that the study writes.
+
+        Whether it exists or not.
+        """
         name = self.document.get("output", "folder", default=f"{self.path.stem}-results")
         return self.path.parent / str(name)
 

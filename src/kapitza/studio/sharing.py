@@ -1,4 +1,7 @@
-"""The pane of what leaves the studio: report, study file, exported model, the same in Python."""
+"""Share a study.
+
+Report, study file, exported model, the same in Python.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,10 @@ def _exported(source: Model, suffix: str, stem: str) -> dict[str, bytes]:
 
 
 def _text(session: Session) -> None:
-    """Show the study file and let it be edited as text; this is also where a file that cannot be parsed is mended."""
+    """Show and edit the study file as text.
+
+    A file that cannot be parsed is repaired here.
+    """
     own = window()
     with ui.row().classes("items-center w-full"):
         ui.label(f"Study file {session.path.name}").classes("kz-title")

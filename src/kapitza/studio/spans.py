@@ -1,4 +1,4 @@
-"""Spectrum, frequency response and portrait of a span of a recording, as figures."""
+"""Draw spectrum, response and portrait of a span."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ FEWEST = 32
 
 
 def _piece(record: Record, begin: float, end: float) -> Record:
-    """Return the longest uninterrupted piece of a span, at most so many samples of it."""
+    """Return the longest uninterrupted piece of a span.
+
+    At most a limited number of its samples.
+    """
     cut = record.between(begin, end).split_at_gaps()
     piece = max(cut.segments(), key=lambda part: part.stop - part.start)
     piece = slice(piece.start, min(piece.stop, piece.start + MOST_SAMPLES))
@@ -51,7 +54,10 @@ def spectrum_figure(record: Record, begin: float, end: float) -> go.Figure:
 
 
 def response_figure(record: Record, begin: float, end: float, drive: str, channels: Sequence[str]) -> go.Figure:
-    """Draw gain and coherence of channels against a drive: H = S_ux / S_uu, |S_ux|² / (S_uu S_xx)."""
+    """Draw gain and coherence against a drive.
+
+    Of channels: H = S_ux / S_uu, |S_ux|² / (S_uu S_xx).
+    """
     from scipy.signal import csd, welch
 
     piece = _piece(record, begin, end).unwrapped()
@@ -76,7 +82,10 @@ def response_figure(record: Record, begin: float, end: float, drive: str, channe
 
 
 def portrait_figure(record: Record, begin: float, end: float, channel: str) -> go.Figure:
-    """Draw the rate of a channel against its value; the rate by differences where it was not measured."""
+    """Draw the rate of a channel against its value.
+
+    The rate is by differences where it was not measured.
+    """
     piece = _piece(record, begin, end).unwrapped()
     values = piece[channel]
     rate = f"{channel}'"

@@ -1,4 +1,4 @@
-"""The folder that a server shows, its studies and its workers."""
+"""Hold the folder, studies and workers of a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ MOST_FILES = 500
 
 
 class Studio:
-    """One server: sessions by the name of their study, which lies in the folder."""
+    """Hold one server.
+
+    Sessions by the name of their study, which is in the folder.
+    """
 
     def __init__(self, folder: Path, first: str = ""):
         self.folder, self.first = folder.resolve(), first
@@ -24,7 +27,10 @@ class Studio:
         self._sessions: dict[Path, Session] = {}
 
     def session(self, name: str) -> Session:
-        """Return the session of a study of the folder, opened when it is first asked for."""
+        """Return the session of a study.
+
+        Of the folder, opened when it is first requested.
+        """
         path = self.inside(name)
         if path not in self._sessions:
             made = Session(path, self.workers)
@@ -33,11 +39,17 @@ class Studio:
         return self._sessions[path]
 
     def opened(self, name: str) -> Session | None:
-        """Return the session of a study that a window has opened; None where there is none."""
+        """Return the session that a window has opened.
+
+        None where there is none.
+        """
         return self._sessions.get(self.inside(name))
 
     def inside(self, name: str) -> Path:
-        """Return a file of the folder; names that lead out of it are refused."""
+        """Return a file of the folder.
+
+        Names that lead out of it are refused.
+        """
         try:
             path = (self.folder / name).resolve()
         except (OSError, ValueError, RuntimeError):  # a name with a NUL, or a link to itself
@@ -57,7 +69,10 @@ class Studio:
         return [path.name for path in found[:MOST_FILES]]
 
     def new_study(self, recording: str) -> str:
-        """Write a study for a recording of the folder; one that is there for it is opened instead."""
+        """Write a study for a recording.
+
+        Of the folder; an existing study of it is opened instead.
+        """
         path = self.inside(recording)
         there = path.with_suffix(".toml")
         if there.exists():
@@ -67,7 +82,10 @@ class Studio:
         return there.name if there.exists() else write_new_study(path, there).relative_to(self.folder).as_posix()
 
     def free_name(self, wanted: str) -> Path:
-        """Return a place in the folder for a file that is dropped; one that is there is not replaced."""
+        """Return a free place for a dropped file.
+
+        An existing file is not replaced.
+        """
         plain = re.sub(r"[\x00-\x1f/\\]", "_", Path(wanted).name).lstrip(".") or "recording.csv"
         path, number = self.folder / plain, 2
         while path.exists():
@@ -76,7 +94,10 @@ class Studio:
         return path
 
     def example(self, name: str = "pendulum") -> str:
-        """Copy a recording of the package into the folder, where it is not yet; return its name."""
+        """Copy a recording of the package.
+
+        Into the folder, where it does not exist yet; its name is returned.
+        """
         if not (self.folder / f"{name}.csv").exists():
             copy_recording(name, self.folder)
         return f"{name}.csv"

@@ -1,4 +1,7 @@
-"""Tables whose rows are picked by mouse or keyboard and can be marked from elsewhere."""
+"""Show tables with rows to choose.
+
+Rows are chosen by mouse or keyboard and can be marked from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ BODY = r"""
 
 
 def shown(value: Any) -> str:
-    """Return a cell as text: six digits, nothing for what is not known."""
+    """Return a cell as text.
+
+    Six digits, empty for unknown values.
+    """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
     if isinstance(value, bool):
@@ -29,7 +35,10 @@ def shown(value: Any) -> str:
 
 
 class LinkedTable:
-    """A table over rows of values; `pick` and `over` are called with the number of a row."""
+    """Show a table over rows of values.
+
+    `pick` and `over` are called with the number of a row.
+    """
 
     def __init__(
         self,
@@ -52,7 +61,10 @@ class LinkedTable:
         self._rows: list[dict[str, Any]] = []
 
     def fill(self, rows: Sequence[Mapping[str, Any]], chosen: int | None = None, out: Sequence[int] = ()) -> None:
-        """Show other rows; chosen: the marked one, out: those that are struck through."""
+        """Show other rows.
+
+        chosen: the marked one, out: those that are struck through.
+        """
         self._rows = [
             {name: shown(row.get(name)) for name in self.columns}
             | {"_row": number, "_chosen": number == chosen, "_out": number in out}

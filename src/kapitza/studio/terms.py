@@ -1,4 +1,4 @@
-"""What a click on "add this term" changes in a study."""
+"""Add a suggested term to a study."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ LAWS = {
 
 
 def with_term(content: Mapping[str, Any], number: int, name: str, notation: str) -> dict[Place, Any]:
-    """Return the keys of a study that add a term to candidate `number`; {} where it cannot be added by a click.
+    """Return the keys that add a term.
 
+    To candidate `number` of a study; {} where it cannot be added by a click.
     content: the study as plain tables. name, notation: of the `MissingTerm`. A law becomes an entry of `laws`; any
     other force is written into the equation of its coordinate, where the study has equations. Its coefficient is free.
     """
@@ -54,7 +55,10 @@ def with_term(content: Mapping[str, Any], number: int, name: str, notation: str)
 
 
 def _in_equations(table: Mapping[str, Any], on: str, notation: str) -> tuple[str | list[str], str] | None:
-    """Return the equations with the term on the left side of the one with the highest derivative, and its parameter."""
+    """Return the equations with the term added.
+
+    On the left side of the one with the highest derivative, and the term's parameter.
+    """
     given = table.get("equations")
     if given is None:
         return None

@@ -1,4 +1,7 @@
-"""Jobs of the panes for orbits, branches and rigs. What they find is written beside the study, in NAME-studio."""
+"""Define jobs for orbits, branches and rigs.
+
+Their results are written beside the study, in NAME-studio.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,18 @@ OWN_RIGS = {"duffing": ("omega", "B", "x"), "beam": ("Omega", "A", "x")}
 
 
 def work_folder(study: Path) -> Path:
-    """Return the folder in which the studio keeps orbits, branches and points of a study."""
+    """Return the studio's folder of a study.
+
+    It keeps orbits, branches and points.
+    """
     return study.with_name(f"{study.stem}-studio")
 
 
 def find_orbits_of(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
-    """Find the orbits in what a study fits of its first recording; study: its path, max_period: the longest."""
+    """Find orbits in a study's first recording.
+
+    In the part that is fitted; study: its path, max_period: the longest.
+    """
     del emit
     from kapitza import find_orbits, save
     from kapitza.study import read_study
@@ -52,8 +61,9 @@ def find_orbits_of(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -
 
 
 def follow_branch(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
-    """Follow a branch, or leave one at a bifurcation; results: folder of a fit, else the model of the study.
+    """Follow a branch, or leave one.
 
+    At a bifurcation; results: folder of a fit, else the model of the study.
     parameter, low, high, rest, values: see `Family`. branch, bifurcation: numbers of the branch to leave, and where.
     """
     del emit
@@ -77,7 +87,10 @@ def follow_branch(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) ->
 
 
 def branch_list(folder: Path) -> list[dict[str, Any]]:
-    """Return what is known of the branches in a folder, in the order in which they were followed."""
+    """Return a summary of a folder's branches.
+
+    In the order in which they were followed.
+    """
     try:
         listing = json.loads((folder / BRANCHES).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -121,8 +134,9 @@ def _switched(arguments: Mapping[str, Any], folder: Path, monitor: Monitor) -> B
 
 
 def follow_rig(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
-    """Follow the motions of a rig along a parameter; every point is shown and written as it comes.
+    """Follow the motions of a rig.
 
+    Along a parameter; every point is shown and written as it comes.
     rig: "duffing", "beam", a rig file, or an address (with token). parameter, low, high, start: where; modes, points.
     The rig is in its safe state when the job ends, however it ends: the line "safe" says after how many seconds.
     """
@@ -167,7 +181,10 @@ def follow_rig(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Ma
 
 
 class PacedRig:
-    """A simulated rig slowed down to a multiple of real time, so that a person can follow and stop it."""
+    """Slow a simulated rig to a person's pace.
+
+    To a multiple of real time, so that a person can follow and stop it.
+    """
 
     def __init__(self, rig: Rig, speed: float):
         self.rig, self.speed = rig, speed
@@ -197,7 +214,10 @@ class PacedRig:
 
 @contextmanager
 def opened_rig(arguments: Mapping[str, Any], folder: Path) -> Iterator[Experiment]:
-    """Open the rig that was asked for, as equations for its periodic motions; a connection is closed at the end."""
+    """Open the requested rig.
+
+    As equations for its periodic motions; a connection is closed at the end.
+    """
     from kapitza.rig import Experiment, RemoteRig, Sensors, beam_rig, duffing_rig, read_rig
 
     asked, noise = str(arguments["rig"]), float(arguments.get("noise") or 0.0)
@@ -234,7 +254,10 @@ def point_line(point: RigPoint, outputs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def rig_points(folder: Path) -> dict[str, Any]:
-    """Return the points that a rig has given, as they are on disk; {} where there are none."""
+    """Return the rig points on disk.
+
+    {} where there are none.
+    """
     try:
         found = json.loads((folder / RIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):

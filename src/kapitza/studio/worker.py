@@ -1,5 +1,6 @@
-"""The process that works for the studio: `python -m kapitza.studio.worker`.
+"""Run jobs for the studio in a process.
 
+Started as `python -m kapitza.studio.worker`.
 Standard input holds one JSON object per line: {"job": name, "arguments": {...}} starts a job, {"stop": true} stops it.
 Its end means that the server is gone: the job is cancelled, and the process ends within `GRACE` seconds.
 
@@ -49,7 +50,10 @@ class Out:
         self._stream, self._lock = stream, threading.Lock()
 
     def emit(self, line: Mapping[str, Any]) -> None:
-        """Write one line; a server that is gone is noticed at the end of the input."""
+        """Write one line.
+
+        A lost server is noticed at the end of the input.
+        """
         text = json.dumps(plain(line), ensure_ascii=True).encode() + b"\n"
         with self._lock:
             try:
@@ -60,7 +64,10 @@ class Out:
 
 
 class Lines:
-    """A monitor that writes progress as lines, throttled by level, and is stopped by the input."""
+    """Write progress as lines.
+
+    A monitor, throttled by level and stopped from the input.
+    """
 
     def __init__(self, out: Out):
         self._out, self._stop = out, threading.Event()
@@ -80,7 +87,7 @@ class Lines:
             self._pending[progress.level] = progress
 
     def flush(self) -> None:
-        """Write the last progress of each level that has not been written."""
+        """Write the last unwritten progress of each level."""
         with self._lock:
             pending, self._pending = self._pending, {}
         for _, progress in sorted(pending.items()):
@@ -97,7 +104,10 @@ def _fields(progress: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: numbers that are not finite become None."""
+    """Return a value as JSON has it.
+
+    Numbers that are not finite become None.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -112,7 +122,10 @@ def plain(value: Any) -> Any:
 
 
 class Worker:
-    """One process: jobs one after the other, each stopped from the input."""
+    """Run jobs one after the other.
+
+    In one process; each is stopped from the input.
+    """
 
     def __init__(self, source: Iterable[bytes], out: Out):
         self.source, self.out = source, out
@@ -122,7 +135,10 @@ class Worker:
         self.closed = False
 
     def listen(self) -> None:
-        """Read the input until its end; then end this process."""
+        """Read the input until its end.
+
+        Then end this process.
+        """
         for line in self.source:
             try:
                 message = json.loads(line)
@@ -144,7 +160,10 @@ class Worker:
             self.arrived.notify()
 
     def next_job(self) -> tuple[dict[str, Any], Lines] | None:
-        """Wait for a job; None at the end of the input."""
+        """Wait for a job.
+
+        None at the end of the input.
+        """
         with self.arrived:
             while not self.given and not self.closed:
                 self.arrived.wait()
