@@ -332,7 +332,7 @@ class Family(Protocol):
     def linearise(self, z: Array) -> FamilyPoint: ...
 
     def allowed(self, z: Array) -> bool:
-        """Tell whether parameters are within their bounds."""
+        """Return whether parameters are within their bounds."""
         ...
 
     def subject(self, nodes: Sequence[Node]) -> Subject:

@@ -114,7 +114,7 @@ class Frame:
         return self.problem.field.rates(states, times, vector)
 
     def allowed(self, z: Array) -> bool:
-        """Tell whether parameters and period are allowed."""
+        """Return whether parameters and period are allowed."""
         for (low, high), value in zip(self.bounds, self.parameters(z).tolist(), strict=True):
             if not low <= value <= high:
                 return False

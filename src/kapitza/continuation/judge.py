@@ -78,7 +78,7 @@ def judged_orbit(
 
 
 def _orientation_kept(multipliers: Complex, orbit: Orbit) -> bool:
-    """Tell whether the product of multipliers is positive.
+    """Return whether the product of multipliers is positive.
 
     Elsewhere they are rounding errors.
     """
@@ -125,7 +125,7 @@ def _critical(kind: Kind, multipliers: Complex, autonomous: bool) -> tuple[int, 
 
 
 def _ends_clear(kind: Kind, node: Node, autonomous: bool, defect: float) -> bool:
-    """Tell whether an end is clear of the circle."""
+    """Return whether an end is clear of the circle."""
     multipliers = node.readings.multipliers
     rest = without_trivial(multipliers) if autonomous else multipliers
     if not rest.size or not np.isfinite(defect):
@@ -170,7 +170,7 @@ def _label(orbit: Orbit, kind: Kind, vector: Complex) -> tuple[Kind, bool]:
 
 
 def _breaks_symmetry(orbit: Orbit, vector: Complex) -> bool:
-    """Tell whether the critical direction breaks a symmetry."""
+    """Return whether the critical direction breaks a symmetry."""
     for symmetry in linear_symmetries(orbit.frame.model):
         if symmetry.shift:
             continue

@@ -480,7 +480,7 @@ class ShootingPoint(PlainPoint):
         return family, ShootingPoint(family, self.inner.seen_by(family.equations), z)
 
     def _strained(self) -> bool:
-        """Tell whether sensitivities grow along the orbit.
+        """Return whether sensitivities grow along the orbit.
 
         Such an orbit depends strongly on the parameters.
         """
