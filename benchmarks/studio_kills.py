@@ -149,24 +149,34 @@ def one(study: Path, who: str, delay: float, wanted: bytes) -> tuple[bool, bool,
     return same, left, kept
 
 
+def write_study(folder: Path) -> Path:
+    """Write the recording and the study into a folder."""
+    motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(1500) * 0.01)
+    kz.write(kz.measure(motion, noise=0.1, seed=1), folder / "run.csv")
+    study = folder / "run.toml"
+    study.write_text(STUDY)
+    return study
+
+
+def finished(study: Path) -> tuple[bytes, float]:
+    """Run the study without a kill; return its parameters.csv and the seconds from its first progress on."""
+    reference = Server(study)
+    reference.until_begun()
+    first = time.monotonic()
+    ended = reference.until_end()
+    if ended != "done":
+        raise SystemExit(f"The study does not run: {ended}")
+    whole = time.monotonic() - first
+    reference.close()
+    return (study.parent / "run-results" / "parameters.csv").read_bytes(), whole
+
+
 def main() -> str:
     rng = np.random.default_rng(SEED)
     rows = []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(1500) * 0.01)
-        kz.write(kz.measure(motion, noise=0.1, seed=1), folder / "run.csv")
-        study = folder / "run.toml"
-        study.write_text(STUDY)
-        reference = Server(study)
-        reference.until_begun()
-        first = time.monotonic()
-        ended = reference.until_end()
-        if ended != "done":
-            raise SystemExit(f"The study does not run: {ended}")
-        whole = time.monotonic() - first
-        reference.close()
-        wanted = (folder / "run-results" / "parameters.csv").read_bytes()
+        study = write_study(Path(name))
+        wanted, whole = finished(study)
         for who in ("worker", "server", "both"):
             found = [one(study, who, float(delay), wanted) for delay in rng.uniform(0, whole, MOMENTS)]
             same, left = sum(f[0] for f in found), sum(f[1] for f in found)
