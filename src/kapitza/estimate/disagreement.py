@@ -72,7 +72,7 @@ class Widening:
     def warnings(self) -> Iterator[str]:
         """Yield a warning where disagreeing pieces widen the intervals.
 
-        From a factor of REPORTED on the standard errors.
+        The warning is given from a factor of REPORTED on the standard errors.
         """
         if self.spread.any() and self.factor.max() >= REPORTED:
             yield (

@@ -65,8 +65,8 @@ class DriveEffect:
     def explained(self, estimate: Estimate) -> float:
         """Return the share of the misfit that noise explains.
 
-        The share of the residuals' excess over the noise that the noise of the drive predicts, as a mean square. With
-        the misfit s in units of the noise, an estimated noise level holds the excess too: σ² (1 + s²).
+        This is the share of the residuals' excess over the noise that the noise of the drive predicts, as a mean
+        square. With the misfit s in units of the noise, an estimated noise level holds the excess too: σ² (1 + s²).
         """
         misfit = estimate.misfit
         if misfit is None or misfit.to_the_noise or not misfit.size > 0:
@@ -160,7 +160,7 @@ def with_drive_noise(fit: Estimate, noise: Mapping[str, float] | None = None) ->
 def fitted_record(fit: Estimate) -> tuple[Record, Mapping[str, float]] | None:
     """Return the one recording of a fit.
 
-    With its values; None where there are several.
+    Its values are returned with it; None where there are several.
     """
     parts = as_parts(fit.data) if fit.data is not None else ()
     found = [(part.record, part.values) for part in parts if part.record is not None]

@@ -148,7 +148,7 @@ class Estimate(Shown):
     def path(self) -> dict[str, Array]:
         """Values (I,) of each free parameter by iteration.
 
-        Only for methods that keep them.
+        The result is empty for methods that do not keep them.
         """
         if self.history is None or not len(self.history):
             return {}

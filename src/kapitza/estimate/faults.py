@@ -128,7 +128,7 @@ class Scores:
     def gains(self) -> Array:
         """Return the drop of χ² per column.
 
-        The drop of the sum of squares, in variances of the noise.
+        This is the drop of the sum of squares, in variances of the noise.
         """
         return np.where(self.live, self.pull**2 / np.where(self.live, self.variance, 1.0), 0.0)
 

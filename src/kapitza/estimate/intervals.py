@@ -21,7 +21,7 @@ CHAINS, SWEEPS, STATES = 500, 400, 10
 def half_width(level: Any, dof: float) -> float:
     """Return the half width of an interval.
 
-    In standard errors, two-sided: Student's t, Gaussian where the noise is known.
+    It is in standard errors, for a two-sided interval: Student's t, Gaussian where the noise is known.
     """
     if not (isinstance(level, Real) and 0 < float(level) < 1):
         raise KapitzaError(f"The level of an interval is between 0 and 1, not {level}: 0.95 is usual.")
@@ -46,7 +46,7 @@ CROWDED = 0.1
 def interval_of(draws: Array, level: float, low: float, high: float) -> tuple[float, float]:
     """Return the central interval of draws (S,).
 
-    The shortest one where they crowd at a bound (low, high).
+    It is the shortest interval instead where they crowd at a bound (low, high).
     """
     near = CROWDED * float(np.std(draws))
     if draws.min() - low < near or high - draws.max() < near:

@@ -24,7 +24,7 @@ AT_BOUND = 1e-6
 def robust_scale(residual: Array) -> float:
     """Return the robust standard deviation of residuals about zero.
 
-    From the median modulus, which outliers hardly change.
+    It follows from the median modulus, which outliers hardly change.
     """
     return MEDIAN_TO_DEVIATION * float(np.median(np.abs(residual))) if residual.size else 0.0
 
@@ -32,7 +32,7 @@ def robust_scale(residual: Array) -> float:
 def spread_of(values: Array, outliers: bool) -> float:
     """Return the standard deviation of samples.
 
-    With `outliers`, from the median deviation.
+    With `outliers` it follows from the median deviation.
     """
     if not values.size:
         return 0.0

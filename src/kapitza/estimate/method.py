@@ -85,7 +85,7 @@ class Estimator:
     def last(self) -> Estimator:
         """Settings of the last step of a chain.
 
-        For a single method the settings themselves.
+        For a single method these are the settings themselves.
         """
         return self
 

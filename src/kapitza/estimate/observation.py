@@ -134,7 +134,7 @@ class Observation:
 def observe(model: Model, records: Sequence[Record], outputs: Mapping[str, Output], free: Sequence[str]) -> Observation:
     """Match the channels of all records to the model.
 
-    By `outputs` first, then outputs of the model, then states.
+    `outputs` are used first, then outputs of the model, then states.
     """
     circles: dict[str, bool] = {}
     for record in records:

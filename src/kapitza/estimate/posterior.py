@@ -174,7 +174,7 @@ def _each(density: Shared[Callable[[Array], float]], theta: Array) -> Array:
 def _points(count: int, random: np.random.RandomState) -> Array:
     """Return the points at which log p is evaluated.
 
-    In standard errors: one at the estimate, and twice as many as the polynomial has terms.
+    They are in standard errors: one at the estimate, and twice as many as the polynomial has terms.
     """
     terms = len(_exponents(count))
     drawn = random.standard_normal((2 * terms, count))

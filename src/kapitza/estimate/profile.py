@@ -128,7 +128,7 @@ def profile_curve(
 ) -> ProfileCurve:
     """Return the profile likelihood of one parameter.
 
-    Over `reach` standard errors to either side, within its bounds.
+    It covers `reach` standard errors to either side, within the bounds.
 
     A parabola where the interval is Gaussian; flat where the data do not determine the parameter. Noise is held at its
     estimate.
@@ -230,7 +230,7 @@ def _profile_end(estimate: Shared[Estimate], name: str, side: float, threshold: 
 def _end(profile: Profile, estimate: Estimate, name: str, side: float, threshold: float) -> float:
     """Return where the rise exceeds the threshold.
 
-    On one side, at most at the bound.
+    The search is on one side, at most up to the bound.
     """
     centre, bounds = estimate.values[name], estimate.model.parameter(name).bounds
     bound = bounds[0] if side < 0 else bounds[1]

@@ -1,6 +1,6 @@
 """Distances of measured points from a branch.
 
-In standard deviations of the points, perpendicular to the curve.
+Distances are in standard deviations of the points, perpendicular to the curve.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ class _Trials:
     def residual(self, theta: Array) -> tuple[Array, Array, list[Distances], list[float]]:
         """Return the standardised residuals at theta.
 
-        Also the deviations of the distances, the distances, and the steps they needed.
+        The deviations of the distances, the distances, and the steps they needed are returned as well.
         """
         steps = [self.method.largest_step] * len(self.curves)
         for _ in range(MOST_HALVINGS):

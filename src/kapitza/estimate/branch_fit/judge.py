@@ -24,7 +24,7 @@ LAGS = 4
 def order_along(found: Sequence[Distances]) -> list[Indices]:
     """Return the rows of each data along the branch.
 
-    In the order of their feet; all rows of a point stay together.
+    Rows are in the order of their feet; all rows of a point stay together.
     """
     rows, first = [], 0
     for each in found:
@@ -66,7 +66,7 @@ def misfit_of(curves: Sequence[MeasuredBranch], found: Sequence[Distances], resi
 def noise_share(curves: Sequence[MeasuredBranch]) -> float:
     """Return the noise as a share of the signal.
 
-    For amplitudes relative to their root mean square, for parameter values relative to the largest modulus.
+    The noise of amplitudes is relative to their root mean square, that of parameter values to the largest modulus.
     """
     shares = [1e-300]
     for data in curves:

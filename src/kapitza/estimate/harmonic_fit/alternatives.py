@@ -152,7 +152,7 @@ def whitened(columns: list[Numbers], factors: list[Whitener]) -> Numbers:
 def linear_values(regressors: Regressors, values: Numbers) -> Numbers:
     """Return the factors of the regressors at values (p,).
 
-    The linear parameters, or combinations of them.
+    These are the linear parameters, or combinations of them.
     """
     if regressors.factors is None:
         return values[[regressors.parameters.index(n) for n in regressors.linear]]

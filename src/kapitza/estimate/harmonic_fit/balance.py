@@ -103,7 +103,7 @@ class Balance(Task):
     def state(self, number: int) -> Smoothed:
         """Return the coordinates and derivatives of one orbit.
 
-        By its Fourier series or by a digital rule on the raw samples.
+        Derivatives are those of its Fourier series, or follow from a digital rule on the raw samples.
         """
         measured, piece, rotation = self.measured, self.measured.pieces[number], self.rotation(number)
         coordinates = measured.coordinates(piece)

@@ -76,7 +76,7 @@ FARTHEST = 4.0
 def combine(regressors: Regressors, free: tuple[str, ...]) -> Regressors | None:
     """Return the regressors of all parameter combinations.
 
-    Of the free parameters; None where motion and parameters do not separate.
+    The combinations are those of the free parameters; None where motion and parameters do not separate.
     """
     chosen = [symbol(n) for n in free]
     # A free parameter inside a switching function moves the switches, so the rows are not linear in combinations.
@@ -313,7 +313,7 @@ class _Terms:
     def sizes(self, c: Numbers) -> Numbers:
         """Return the size of the terms (equations,).
 
-        The root of the sum of their mean squares.
+        This is the root of the sum of their mean squares.
         """
         return np.sqrt(self.squares @ c**2)
 

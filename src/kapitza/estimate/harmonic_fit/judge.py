@@ -106,7 +106,7 @@ def _curved(problem: WeakProblem) -> float:
 def _terms(problem: WeakProblem, factors: list[Whitener], values: Numbers) -> float:
     """Return the root mean square of the equations' terms.
 
-    Over whitened rows; the largest term of each row counts.
+    The mean is over whitened rows; the largest term of each row counts.
     """
     regressors = problem.regressors
     rows = replace(problem, states=problem.calm, values=values, noise=None).rows()

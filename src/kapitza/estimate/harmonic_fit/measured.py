@@ -90,7 +90,7 @@ class Measured:
 def measured_from(request: Request) -> Measured:
     """Return the data in the coordinates of the model.
 
-    From records, or from the profiles of a set of orbits.
+    The data are records, or the profiles of a set of orbits.
     """
     orbits = orbit_set(request)
     if orbits is not None:
@@ -136,7 +136,7 @@ def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[
 def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Mapping[str, float]) -> Numbers:
     """Return the noise of recorded excitations.
 
-    As given, else estimated from the spectrum.
+    The noise is as given, else estimated from the spectrum.
     """
     signals = model.signals
     result = np.zeros(len(signals))
@@ -189,7 +189,7 @@ def _coordinate_map(
 def _parsed(model: Model, outputs: Mapping[str, Output], available: Sequence[str]) -> dict[str, sp.Expr]:
     """Return the outputs of the settings as expressions.
 
-    Of states and parameters.
+    The expressions are in states and parameters.
     """
     if not outputs:
         return {}
@@ -228,7 +228,7 @@ def _continuous(
 def _evened(pieces: list[Piece]) -> tuple[list[Piece], float]:
     """Return the pieces on one even grid.
 
-    And the step of the grid; samples of an uneven clock are moved onto it.
+    The step of the grid is returned as well; samples of an uneven clock are moved onto it.
     """
     long = [p for p in pieces if len(p.times) > 1]
     if not long:
@@ -258,7 +258,7 @@ def _with_noise(
 ) -> Measured:
     """Return the pieces with the noise of each channel.
 
-    As stated, as the record knows it, else estimated from the longest piece.
+    The noise is as stated, as the record knows it, or else estimated from the longest piece.
     """
     model = request.model
     pieces, step = _evened(pieces)

@@ -102,7 +102,7 @@ def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
 def choose_kernels(settings: HarmonicFit, measured: Measured) -> Kernels:
     """Return the smoothing rule.
 
-    As set, or as narrow as the band of the signal requires.
+    The rule is as set, or as narrow as the band of the signal requires.
     """
     if settings.derivatives == "five-point":
         return five_point()
@@ -228,7 +228,7 @@ def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernel
 def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
     """Return the whitening at the present parameter values.
 
-    From the noise of the channels; without noise, from noise of one size everywhere.
+    The whitening follows from the noise of the channels; without noise, from noise of one size everywhere.
     """
     measured = problem.measured
     if not (measured.noise > 0).all():

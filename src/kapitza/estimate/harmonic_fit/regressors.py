@@ -60,7 +60,7 @@ class Smoothed:
     def values(self, names: Sequence[str], common: Numbers) -> Numbers:
         """Return parameter values (p,) along this piece.
 
-        From those that all pieces share and its own.
+        They are those that all pieces share, replaced by its own.
         """
         if not self.own:
             return common
@@ -191,8 +191,8 @@ class Regressors:
     def slopes(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Slopes:
         """Return the slopes ∂g/∂z of the equations.
 
-        By noisy variables, then inputs, then modes. Those that are identically zero are left out: in a chain of masses
-        an equation holds few coordinates.
+        Variables are the noisy ones, then inputs, then modes. Those that are identically zero are left out: in a chain
+        of masses an equation holds few coordinates.
         """
         return self.slopes_at(self.columns(state, values, noise), state.values(self.parameters, values))
 
@@ -264,10 +264,10 @@ class Regressors:
     ):
         """Return the sign of the switching function, averaged.
 
-        Over the sampling cell. Between samples s is a cubic through its values and rates. With noise of deviation σ on
-        s, the expected sign given the measurement is e = erf(s / √2 σ). A test function averages over the noise: sgn s
-        is blurred by the variance σ², e by 2 σ², and 2 sgn s - e not at all in this order. For |s| = s sgn s, s e is
-        free of it.
+        The average is over the sampling cell. Between samples s is a cubic through its values and rates. With noise of
+        deviation σ on s, the expected sign given the measurement is e = erf(s / √2 σ). A test function averages over
+        the noise: sgn s is blurred by the variance σ², e by 2 σ², and 2 sgn s - e not at all in this order. For |s| = s
+        sgn s, s e is free of it.
         """
         variables = self.variables[: len(known)]
         function = compile_expressions((switch.function,), variables, self.parameters)
@@ -311,7 +311,8 @@ class Regressors:
 def _cell_average(s: Numbers, change: Numbers, deviation: Numbers, unbiased: bool = False) -> Numbers:
     """Return the mean sign over t ± step/2.
 
-    The expected sign, or (unbiased) twice the sign less it; `change` is ds/dt times the step.
+    The mean is that of the expected sign, or (unbiased) of twice the sign less it; `change` is ds/dt times the
+    step.
     """
     if s.size < 3:
         return np.sign(s)

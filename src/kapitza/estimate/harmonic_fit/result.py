@@ -121,7 +121,7 @@ def _widening(
 ) -> Widening:
     """Return the widening of the intervals.
 
-    By groups of windows, blocks of them and pieces of the record.
+    It follows from groups of windows, blocks of them and pieces of the record.
     """
     informations, scores = by_group(solution.left, solution.matrix, solution.residual, solution.groups)
     if tested.pulls is not None:

@@ -1,6 +1,6 @@
 """Second-order bias of weighted weak rows.
 
-From copies of the data with fresh noise added.
+The bias is found from copies of the data with fresh noise added.
 
 The estimate solves the score Jᵀ W r(θ) = 0, J = ∂r/∂θ. Noise in the data changes the residuals r, the columns J and,
 through the path along which they are evaluated, the weights W, and these changes are correlated:
@@ -48,11 +48,11 @@ RowsAt = Callable[[WeakProblem], list[Rows]]
 class Pulls:
     """Draws of the pull of noise alone.
 
-    At the parameters (copies, k) and at the alternatives (copies, m).
-    Each row is one draw; their mean is c of the head of this module. columns (copies, k): the part of the first that
-    noise in the parameters' own columns makes. by_group (G, k): mean pull of every group of rows at the parameters.
-    information (k, k): the part of the rows' that is noise in those columns.
-    beside: columns (windows, rows, m) of the alternatives, piece by piece, by these regressors.
+    The pull acts on the parameters (copies, k) and on the alternatives (copies, m). Each row is one draw; their
+    mean is c of the head of this module. columns (copies, k): the part of the first that noise in the parameters'
+    own columns makes. by_group (G, k): mean pull of every group of rows at the parameters. information (k, k): the
+    part of the rows' that is noise in those columns. beside: columns (windows, rows, m) of the alternatives, piece
+    by piece, by these regressors.
     """
 
     parameters: Numbers
@@ -66,8 +66,8 @@ class Pulls:
     def share(self, information: Numbers) -> float:
         """Return the largest share of noise in the information.
 
-        Over all combinations of the parameters. Where a column is noise alone, no combination looks weak: the condition
-        number of the rows does not show it.
+        The maximum is over all combinations of the parameters. Where a column is noise alone, no combination looks
+        weak: the condition number of the rows does not show it.
         """
         size = np.sqrt(np.diag(information))
         scaled = np.outer(size, size)
@@ -93,7 +93,7 @@ class Tested:
     def columns(self, problem: WeakProblem) -> list[Numbers]:
         """Return the columns of the alternatives.
 
-        Along the path of `problem`; those for which the pulls were drawn are reused.
+        They are evaluated along the path of `problem`; those for which the pulls were drawn are reused.
         """
         if self.pulls is not None and self.pulls.regressors is problem.regressors:
             return self.pulls.beside
@@ -119,8 +119,8 @@ def corrected(
 ) -> tuple[RowSolution, Tested]:
     """Return the solution without its second-order bias.
 
-    And the pulls of noise at the alternatives. Both are unchanged where the rows were not weighted, or where the noise
-    is not known.
+    The test is returned with the pulls of noise at the alternatives. Both are unchanged where the rows were not
+    weighted, or where the noise is not known.
     """
     if factors is None or not corrects_bias(problem):
         return solution, tested
@@ -149,7 +149,7 @@ def pulls_of_noise(
 ) -> Pulls:
     """Draw the second-order pulls of noise.
 
-    At the values of the alternatives; groups (n,): labels of the rows.
+    They are evaluated at the values of the alternatives; groups (n,): labels of the rows.
     """
     readings = sum(len(state.times) for state in problem.states) * len(problem.measured.channels)
     copies = int(np.clip(ENOUGH // max(readings, 1), 1, MOST_COPIES))

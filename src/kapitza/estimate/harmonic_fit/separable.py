@@ -40,7 +40,7 @@ def eliminate(
 ) -> tuple[System, Numbers]:
     """Return whitened rows and the best linear parameters.
 
-    At the nonlinear parameters p.
+    The nonlinear parameters are p.
     """
     rows = with_nonlinear(problem, p).rows()
     white = (
@@ -55,7 +55,7 @@ def eliminate(
 def fit_separable(problem: WeakProblem) -> Estimate:
     """Fit nonlinear parameters by an outer iteration.
 
-    From the values of the model.
+    The iteration starts from the values of the model.
     """
     from scipy.optimize import least_squares
 

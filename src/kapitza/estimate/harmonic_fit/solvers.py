@@ -65,7 +65,7 @@ class RowSolution:
 def check_columns(system: System, names: tuple[str, ...]) -> float:
     """Return the condition number of the rows.
 
-    With unit columns; dependent columns are refused with the combination named.
+    Columns are scaled to unit length; dependent columns are refused with the combination named.
     """
     length = np.linalg.norm(system.matrix, axis=0)
     idle = [n for n, l in zip(names, length, strict=True) if l == 0]
@@ -134,7 +134,7 @@ def _covariance(
 ) -> tuple[Numbers, float]:
     """Return the jackknife covariance over groups.
 
-    And its degrees of freedom.
+    Its degrees of freedom are returned as well.
     """
     own, scores = by_group(left, matrix, residual, groups)
     count, size = len(scores), len(information)
@@ -186,8 +186,8 @@ def _robust(system: System, theta: Numbers) -> tuple[Numbers, Numbers]:
 def _total(system: System) -> Numbers:
     """Return Koopmans' estimate: errors in variables.
 
-    The direction of [A b] that noise alone explains best.
-    Smallest λ with [A b]ᵀ[A b] v = λ N v for the noise matrix N; θ = v_A / v_b.
+    It is the direction of [A b] that noise alone explains best. Smallest λ with [A b]ᵀ[A b] v = λ N v for the noise
+    matrix N; θ = v_A / v_b.
     """
     full = np.column_stack([system.matrix, system.rest])
     noise = system.noise_matrix
@@ -220,8 +220,8 @@ def exclude_by_residue(
 ) -> tuple[Numbers, Exclusion]:
     """Drop the sub-harmonics with the largest residues.
 
-    Those whose residue exceeds (1 - β) of the largest, until ε < limit (HARMONIC 5.5.3).
-    units: (n,) label of the sub-harmonic a row belongs to (its cosine and sine rows go together).
+    Those whose residue exceeds (1 - β) of the largest are dropped, until ε < limit (HARMONIC 5.5.3). units: (n,)
+    label of the sub-harmonic a row belongs to (its cosine and sine rows go together).
     """
     used = np.ones(len(rest), bool)
     theta = np.linalg.lstsq(matrix, -rest, rcond=None)[0]

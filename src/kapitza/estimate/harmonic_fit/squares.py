@@ -60,7 +60,7 @@ class Squares:
     def errors(self, q: Numbers, deviation: Numbers) -> Numbers:
         """Return the standard errors of the roots (k,).
 
-        From squares q (k,) >= 0 and their standard errors.
+        They follow from squares q (k,) >= 0 and their standard errors.
         """
         root = np.sqrt(np.clip(q, 0.0, None))
         # The lower end is farthest, in units of z, where it reaches zero: at z = q/σ, within 1 to 2.
@@ -71,7 +71,7 @@ class Squares:
     def rooted(self, solution: RowSolution, tested: Tested) -> tuple[RowSolution, Tested, tuple[str, ...]]:
         """Return the solution in the parameters themselves.
 
-        And warnings on squares near or below zero.
+        Warnings on squares near or below zero are returned as well.
         """
         if not self.even.any():
             return solution, tested, ()
@@ -119,7 +119,7 @@ class Squares:
 def squares_of(factors: tuple[Any, ...], request: Request) -> Squares:
     """Return the parameters in even powers only.
 
-    In all of the factors.
+    This must hold in all of the factors.
     """
     _, high = request.bounds
     even, left = [], factors

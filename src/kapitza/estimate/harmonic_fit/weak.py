@@ -271,11 +271,10 @@ def row_covariance(
 ) -> RowCovariance:
     """Return the covariance of all rows of one piece.
 
-    At values (p,) of all parameters.
-    memory: samples over which the noise of the smoothed states stays correlated; a sign that noise makes uncertain adds
-    variance (∂g/∂m)² (1 - m²) over that length.
-    Rows are taken window by window, where parts x rows make up the band, or equation by equation where noise links few
-    of many equations, as in a long chain, and the band is narrower so; by_window: never the latter.
+    It is evaluated at values (p,) of all parameters. memory: samples over which the noise of the smoothed states
+    stays correlated; a sign that noise makes uncertain adds variance (∂g/∂m)² (1 - m²) over that length. Rows are
+    taken window by window, where parts x rows make up the band, or equation by equation where noise links few of
+    many equations, as in a long chain, and the band is narrower so; by_window: never the latter.
     """
     windows = problem.windows
     count, functions = windows.count(len(state.times)), windows.functions
@@ -337,7 +336,7 @@ def _fill_band(band: Numbers, responses: list[Numbers], places: Indices, here: i
 def _pairs(rows: int, within: bool) -> tuple[Indices, Indices]:
     """Return every pair of rows once.
 
-    Of two windows, or within a window.
+    The rows are those of two windows, or of one.
     """
     return np.tril_indices(rows) if within else np.divmod(np.arange(rows**2), rows)
 
@@ -346,7 +345,8 @@ def _pairs(rows: int, within: bool) -> tuple[Indices, Indices]:
 class Whitener:
     """Cholesky factor of the banded covariance of rows.
 
-    Of all rows of one piece, with their variances (rows,). order: of the rows in the factor, None where it is theirs.
+    It covers all rows of one piece; their variances (rows,) are kept as well. order: of the rows in the factor,
+    None where it is theirs.
     """
 
     factor: Numbers

@@ -154,7 +154,7 @@ def solve_rows(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] |
 def simulated_noise(problem: WeakProblem, rows: list[Rows], factors: list[Whitener], copies: int = SIMULATED) -> Array:
     """Return the noise part of [A b]ᵀ[A b].
 
-    From copies of the data with fresh noise of the known size added.
+    It is the mean over copies of the data with fresh noise of the known size added.
     """
     generator = np.random.default_rng(problem.settings.seed)
     size = len(problem.regressors.linear) + 1
@@ -173,7 +173,7 @@ def simulated_noise(problem: WeakProblem, rows: list[Rows], factors: list[Whiten
 def split_halves(problem: WeakProblem, factors: list[Whitener]) -> System:
     """Return rows of even samples with odd instruments.
 
-    And of odd samples with even instruments: their noise is independent.
+    Rows of odd samples with even instruments follow: their noise is independent.
     """
     m = problem.kernels.half_width
     # Half of the samples must still determine a polynomial of this degree.

@@ -120,8 +120,8 @@ class Windows:
 def _consistent(values: Numbers, x: Numbers) -> Numbers:
     """Correct φ' and φ'' to treat straight lines exactly.
 
-    By small multiples of φ, so that in sums Σ φ' = 0, Σ φ' x = -Σ φ, Σ φ'' = 0, Σ φ'' x = 0. An angle that has wound up
-    to thousands of radians then adds nothing to a row, however few samples the window has.
+    Small multiples of φ are added, so that in sums Σ φ' = 0, Σ φ' x = -Σ φ, Σ φ'' = 0, Σ φ'' x = 0. An angle that
+    has wound up to thousands of radians then adds nothing to a row, however few samples the window has.
     """
     phi, bump = values[0], values[0, 0]
     shapes = np.stack([bump, bump * x])

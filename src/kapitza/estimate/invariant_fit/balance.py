@@ -82,8 +82,8 @@ OPEN_REBUILT = 30.0
 class Windows:
     """Windows of the balance as sparse matrices (W, N).
 
-    Of the integrals ∫ w' · dt and ∫ w · dt; the run (W,) and place (W,) of every window.
-    place: time of the middle since the start of the run, in quarters of the shortest window.
+    The matrices give the integrals ∫ w' · dt and ∫ w · dt; the run (W,) and place (W,) of every window. place: time
+    of the middle since the start of the run, in quarters of the shortest window.
     """
 
     slope: sparse.csr_array
@@ -297,7 +297,7 @@ def _joined(
 class _Rows:
     """Integrals of every feature over every window.
 
-    And the noise in them.
+    The class also gives the noise in them.
     """
 
     def __init__(self, table: FeatureTable, points: Points, windows: Windows, is_power: Flags):
@@ -328,7 +328,7 @@ class _Rows:
     def _slopes(self, c: Array) -> list[Array]:
         """Return the derivatives (d, N) of energy and power.
 
-        By the states, for coefficients c.
+        Derivatives are by the states, for coefficients c.
         """
         parts = (~self.is_power, self.is_power)
         return [np.einsum("k,kdn->dn", c[part], self.terms.gradient[part]) for part in parts]
@@ -336,7 +336,7 @@ class _Rows:
     def by_sample(self, c: Array) -> list[sparse.csr_array]:
         """Return the derivatives (W, N) by every sample.
 
-        Of the residuals by each state, for coefficients c.
+        These are the derivatives of the residuals by each state, for coefficients c.
         """
         return [
             sparse.csr_array(self.windows.slope.multiply(a[None]) + self.windows.plain.multiply(b[None]))

@@ -73,7 +73,7 @@ def _bordered(invariant: sp.Expr) -> list[sp.Expr]:
 def _deviations(points: Points) -> Array:
     """Return the standard deviations (d, N) of the noise.
 
-    As known, else from third differences of neighbours.
+    They are as known, else estimated from third differences of neighbours.
     """
     if points.known_noise:
         return np.sqrt(points.variance)

@@ -318,7 +318,7 @@ class InvariantFit(Estimator):
 def _rebuilt(points: Points) -> bool:
     """Return whether states were reconstructed.
 
-    With errors that differ from point to point.
+    Their errors must differ from point to point.
     """
     return bool(points.reconstructed) and bool(np.ptp(points.variance, axis=1).any())
 
@@ -326,7 +326,7 @@ def _rebuilt(points: Points) -> bool:
 def _levels(setup: Setup, problem: VarianceProblem, theta: Array) -> tuple[Array, Array]:
     """Return the invariant (N,) and its levels (R,).
 
-    At every point, and its mean over each level set.
+    The invariant is given at every point, the level is its mean over each level set.
     """
     value, level = setup.form.at(setup.points.values, theta)[0], setup.points.level
     return value, np.bincount(level, problem.weights * value) / np.bincount(level, problem.weights)
@@ -343,7 +343,7 @@ def _surface_again(form: Form, bounds: Bounds, loss: str, theta: Array, levels: 
 def random_starts(begin: Array, bounds: Bounds, count: int, seed: int) -> list[Array]:
     """Return random starts inside the bounds.
 
-    Within a factor of ten of the model's values and of one.
+    They are within a factor of ten of the model's values and of one.
     """
     rng = np.random.default_rng(seed)
     size = np.maximum(np.abs(begin), 1.0)

@@ -72,7 +72,7 @@ class Displaced:
 class SurfaceSolution(Displaced):
     """Displacement fit of independent points.
 
-    The nearest points, and robust weights (N,) of their distances.
+    It also holds the nearest points, and robust weights (N,) of their distances.
     """
 
     nearest: Nearest
@@ -130,7 +130,7 @@ def robust_weights(distance: Array, loss: str) -> Array:
 def projected_rows(near: Nearest, points: Points, weights: Array) -> tuple[Array, Array]:
     """Return residuals (N,) and Jacobian (k, N).
 
-    With the level of each set eliminated (rows weighted by √w).
+    The level of each set is eliminated (rows weighted by √w).
     """
     root = np.sqrt(weights)
     border, residual, jacobian = root / near.slope, root * near.distance, root * near.sensitivity / near.slope
@@ -267,7 +267,7 @@ def _constraint_slopes(gradient: Array, index: Indices, size: int) -> sparse.csr
 def fit_odrpack(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> tuple[Array, Array]:
     """Fit by odrpack's implicit orthogonal-distance regression.
 
-    The same problem: θ (k,), levels (R,); for small data.
+    The problem is the same: θ (k,), levels (R,); for small data.
     """
     from odrpack import odr_fit
 

@@ -43,8 +43,8 @@ LONGEST = 20_000
 class Window:
     """Rows of one uninterrupted stretch.
 
-    In standard deviations of the noise. residual (N, c): measured minus predicted. initial (N, c, n), free (N, c, k),
-    terms (N, c, m): what a unit of each would add to the prediction.
+    Rows are in standard deviations of the noise. residual (N, c): measured minus predicted. initial (N, c, n), free
+    (N, c, k), terms (N, c, m): what a unit of each would add to the prediction.
     """
 
     residual: Array

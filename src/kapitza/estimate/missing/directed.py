@@ -221,7 +221,7 @@ def _directed(products: Products, shift: Array, variance: Array, shifted: bool) 
 def _difference(own: Array, pull: Array, variance: Array) -> float:
     """Return the p-value of the difference of parameters.
 
-    Of δᵀ (V + B⁻¹)⁻¹ δ, δ = B⁻¹ J₂ᵀ r: the step to the parameters that the second record prefers.
+    The statistic is δᵀ (V + B⁻¹)⁻¹ δ, δ = B⁻¹ J₂ᵀ r: the step to the parameters that the second record prefers.
     """
     size = np.sqrt(np.diag(own))
     live = (size > 0) & np.isfinite(np.diag(variance))

@@ -213,8 +213,8 @@ def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> flo
 def log_chance(gain: Array | float, scale: float, tests: float, freedom: float = np.inf) -> Array:
     """Return the logarithm of the corrected p-value.
 
-    Of a gain; a logarithm because strong evidence underflows. freedom: degrees of freedom of the scale. The gain of the
-    strongest term over the variance that it leaves is the square of Student's t.
+    The p-value is that of a gain; a logarithm because strong evidence underflows. freedom: degrees of freedom of
+    the scale. The gain of the strongest term over the variance that it leaves is the square of Student's t.
     """
     size = np.sqrt(np.maximum(np.asarray(gain, float) / scale, 0.0))
     alone = np.log(2.0) + (special.log_ndtr(-size) if np.isinf(freedom) else _log_tail(size, freedom))
@@ -226,8 +226,8 @@ def log_chance(gain: Array | float, scale: float, tests: float, freedom: float =
 def _log_tail(size: Array, freedom: float) -> Array:
     """Return the logarithm of Student's upper tail.
 
-    Beyond `size`, also where the probability underflows.
-    P(T > t) = I_x(a, ½)/2 with a = ν/2, x = ν/(ν + t²); I_x(a, ½) = xᵃ √(1 - x) F(a + ½, 1; a + 1; x)/(a B(a, ½)).
+    The tail is beyond `size`, and finite also where the probability underflows. P(T > t) = I_x(a, ½)/2 with a =
+    ν/2, x = ν/(ν + t²); I_x(a, ½) = xᵃ √(1 - x) F(a + ½, 1; a + 1; x)/(a B(a, ½)).
     """
     a = 0.5 * freedom
     x = freedom / (freedom + np.asarray(size, float) ** 2)

@@ -80,7 +80,7 @@ class MissingTerm:
 class Shift:
     """Shift of a parameter by an undetected term.
 
-    In standard errors.
+    It is in standard errors.
     """
 
     parameter: str
@@ -114,7 +114,7 @@ class Suggestion:
     def missing(self) -> bool:
         """Whether a term is missing.
 
-        At 3 % for the whole search.
+        The level is 3 % for the whole search.
         """
         return bool(self.terms) and self.terms[0].log10_p < np.log10(ALARM)
 
@@ -133,7 +133,7 @@ class Suggestion:
     def power(self) -> str:
         """Smallest sizes that would have been detected.
 
-        And the terms that could be as strong as a tenth of the forces without being detected.
+        Terms that could be as strong as a tenth of the forces without being detected are listed as well.
         """
         sizes = [t for t in self.terms if np.isfinite(t.share)]
         weak = sorted((t for t in sizes if t.share > LITTLE), key=lambda t: -t.share)
@@ -149,7 +149,7 @@ class Suggestion:
     def _leverage(self) -> str:
         """Shifts of parameters by undetected terms.
 
-        The largest first.
+        The largest shift is first.
         """
         strong = [shift for shift in self.shifts if shift.errors >= REPORTED]
         if not strong:
@@ -256,8 +256,8 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
 def not_in_model(fit: Estimate, free: Sequence[str], terms: Sequence[Term]) -> list[Term]:
     """Return the terms that the free parameters cannot reproduce.
 
-    Along the motion. For a term of the model itself (k3*x**3 beside "cubic stiffness") the quadrature leaves a
-    remainder, whose detectable size is meaningless.
+    Laws are compared along the motion. For a term of the model itself (k3*x**3 beside "cubic stiffness") the
+    quadrature leaves a remainder, whose detectable size is meaningless.
     """
     motion, model = fit.motion, fit.model
     assert motion is not None

@@ -104,8 +104,8 @@ def residuals_without(windows: Sequence[Window], taken: Sequence[int]) -> list[A
 def autoregression(rows: Array) -> Array:
     """Return autoregression coefficients (ORDER,) of least BIC.
 
-    The nearest lag first, from rows (R, ORDER + 1) of neighbours. White noise then stays unfiltered: a filter that it
-    does not need would scale the slow columns by chance.
+    The nearest lag is first; rows (R, ORDER + 1) hold neighbours. White noise then stays unfiltered: a filter that
+    it does not need would scale the slow columns by chance.
     """
     past, now = rows[:, -2::-1], rows[:, -1]
     best, chosen = len(now) * np.log(float(now @ now)), np.zeros(ORDER)
@@ -122,7 +122,7 @@ def autoregression(rows: Array) -> Array:
 def _autocovariance(coefficients: Array, variance: float, count: int) -> Array:
     """Return the autocovariances γ_0 … γ_(count-1).
 
-    Of x_t = Σ a_k x_(t-k) + e_t.
+    The process is x_t = Σ a_k x_(t-k) + e_t.
     """
     from scipy import signal
 

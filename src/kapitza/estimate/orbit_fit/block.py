@@ -1,8 +1,8 @@
 """Linearised equations of one orbit.
 
-Its samples, its closure, and how both change with its nodes, its period and the parameters.
-Each node is joined to the next one only, so the equations of the closure are a cyclic chain and those of a soft closure
-a chain program with the parameters as border: time and memory are linear in the nodes. For short orbits the dense
+They hold its samples, its closure, and how both change with its nodes, its period and the parameters. Each node
+is joined to the next one only, so the equations of the closure are a cyclic chain and those of a soft closure a
+chain program with the parameters as border: time and memory are linear in the nodes. For short orbits the dense
 matrices are faster.
 """
 

@@ -34,7 +34,7 @@ MOST_CONDITION = 1e12
 def residual_deviations(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution) -> Array:
     """Return the noise σ_c (c,) of every channel.
 
-    From the residuals; with plain least squares one σ for all of them.
+    It follows from the residuals; with plain least squares one σ for all of them.
     """
     residual = np.concatenate(problem.readings(solution.blocks))
     least = 1e-12 * problem.channel_scale
@@ -50,9 +50,9 @@ def residual_deviations(task: OrbitTask, problem: OrbitProblem, solution: OrbitS
 def noise_freedom(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution, plain: float) -> float:
     """Return the degrees of freedom of the intervals.
 
-    For σ_c estimated per channel. The variance of parameter i is a sum over channels, v_i = Σ_c v_ic with
-    v_ic = (F⁻¹ F_c F⁻¹)_ii, and every part is
-    as uncertain as its σ_c²: ν_i = v_i² / Σ_c (v_ic² / ν_c), after Welch and Satterthwaite. The least ν_i is taken.
+    They are those of σ_c estimated per channel. The variance of parameter i is a sum over channels, v_i = Σ_c v_ic
+    with v_ic = (F⁻¹ F_c F⁻¹)_ii, and every part is as uncertain as its σ_c²: ν_i = v_i² / Σ_c (v_ic² / ν_c), after
+    Welch and Satterthwaite. The least ν_i is taken.
     """
     informations = _information_by_channel(problem, solution)
     if task.estimator == "least squares" or len(informations) == 1:
@@ -130,7 +130,8 @@ def robust_covariance(task: OrbitTask, outcome: Outcome) -> tuple[Array, float]:
 def shared_samples(outcome: Outcome) -> Array | None:
     """Return M for orbits that share samples.
 
-    From the noise of the samples, the rest of each orbit's covariance independent; None without influences.
+    It follows from the noise of the samples, the rest of each orbit's covariance being independent; None without
+    influences.
     """
     parts = list(zip(outcome.problem.targets, outcome.solution.reduced, outcome.solution.weights, strict=True))
     if len(parts) < 2 or any(_influence(t) is None for t, _, _ in parts):
@@ -177,8 +178,8 @@ def widening_of(
 ) -> Widening | None:
     """Return the widening of the intervals.
 
-    By blocks of neighbouring samples and single orbits; None where they are too few. white: whether the residuals pass
-    for white noise; level: mean square of the residuals in units of a noise that is known.
+    It follows from blocks of neighbouring samples and single orbits; None where they are too few. white: whether
+    the residuals pass for white noise; level: mean square of the residuals in units of a noise that is known.
     """
     inside = ~outcome.solution.at_bound
     # Scores of a parameter that is held by a bound do not sum to zero.

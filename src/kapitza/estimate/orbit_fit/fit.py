@@ -43,7 +43,7 @@ SAME_CHI2 = 9.0
 class OrbitFit(Estimator):
     """Match measured periodic orbits by orbits of the model.
 
-    After PERIODIC chapter 2 and ORBITS chapter 5.
+    The method follows PERIODIC chapter 2 and ORBITS chapter 5.
 
     Minimises Σ_orbits |W (h(x(t_i), θ) - y_i)|² (and the priors) over the parameters θ and the states of all orbits,
     where every orbit must close: Φ(x_j, θ) = x_{j+1} around it. Orbits may have different periods and, given as pairs
@@ -248,7 +248,7 @@ class OrbitFit(Estimator):
     def _again(self, task: OrbitTask, outcome: Outcome) -> Outcome:
         """Solve again with other weights.
 
-        From the last solution, for the noise and the inflation of the outcome.
+        It starts from the last solution, for the noise and the inflation of the outcome.
         """
         weights = weights_of(task, outcome.problem, outcome.deviations, outcome.inflation)
         last = outcome.solution

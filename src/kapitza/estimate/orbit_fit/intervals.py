@@ -29,7 +29,7 @@ def _inside(estimate: Estimate) -> tuple[OrbitTask, Outcome]:
 def _widening(estimate: Estimate, index: int | None = None) -> float:
     """Return the factor by which variances were widened.
 
-    Of one parameter, or the mean of all.
+    It is that of one parameter, or the mean of all.
     """
     _, outcome = _inside(estimate)
     plain = np.diag(outcome.solution.covariance)
@@ -47,7 +47,7 @@ def _chi2(outcome: Outcome, reduced: list[Reduced], theta: Array) -> float:
 def _moved(solution: OrbitSolution, theta: Array) -> list[Array]:
     """Return the unknowns at other parameters.
 
-    Of every orbit, moved along its tangent.
+    Every orbit is moved along its tangent.
     """
     shift = theta - solution.theta
     return [z + r.follow @ shift for z, r in zip(solution.unknowns, solution.reduced, strict=True)]
@@ -111,9 +111,9 @@ def _reduced_at(outcome: Outcome, theta: Array) -> list[Reduced] | None:
 class Expansion:
     """Second-order expansion of the whitened residuals.
 
-    About the estimate: r(θ) = r₀ + S d + ½ dᵀ H d, d = L⁻¹ (θ - θ̂).
-    residual (m,), slope (m, k), curvature (m, k, k); root: L (k, k), so that d has the unit covariance of the estimate.
-    With it a whole ensemble is evaluated in one product, where the model would be run once per walker.
+    It is about the estimate: r(θ) = r₀ + S d + ½ dᵀ H d, d = L⁻¹ (θ - θ̂). residual (m,), slope (m, k), curvature
+    (m, k, k); root: L (k, k), so that d has the unit covariance of the estimate. With it a whole ensemble is
+    evaluated in one product, where the model would be run once per walker.
     """
 
     centre: Array
@@ -129,7 +129,7 @@ class Expansion:
     def __call__(self, theta: Array) -> Array:
         """Return log p of parameters (W, k).
 
-        Up to a constant.
+        It is known up to a constant.
         """
         d = np.linalg.solve(self.root, (theta - self.centre).T).T
         r = self.residual + d @ self.slope.T + 0.5 * np.einsum("wa,mab,wb->wm", d, self.curvature, d, optimize=True)

@@ -114,7 +114,7 @@ class Outcome:
     def misfit(self) -> float:
         """Root mean square residual, in spreads.
 
-        In units of each channel's spread.
+        The unit is each channel's spread.
         """
         return float(np.sqrt(np.mean(np.concatenate(self.problem.misfits(self.solution.blocks)) ** 2)))
 
@@ -132,7 +132,7 @@ class Outcome:
 def acceptable(task: OrbitTask, outcome: Outcome) -> bool:
     """Return whether a minimum is accepted.
 
-    By χ² or, with unknown noise, by the residuals relative to the spread of the data.
+    χ² decides or, with unknown noise, the residuals relative to the spread of the data.
     """
     total, good = len(task.problem.targets), outcome.inflation <= OUTLYING
     if not outcome.solution.status.ok:
@@ -152,7 +152,7 @@ def acceptable(task: OrbitTask, outcome: Outcome) -> bool:
 def resembles(task: OrbitTask, outcome: Outcome) -> bool:
     """Return whether the model's orbits resemble the measured ones.
 
-    Beyond all their errors: such a minimum is reported together with its misfit.
+    They differ by more than all their errors: such a minimum is reported together with its misfit.
     """
     share = len(outcome.matched) / len(task.problem.targets)
     return outcome.solution.status.ok and share >= LEAST_MATCHED and outcome.misfit <= LARGEST_PATTERN
@@ -183,8 +183,8 @@ def sampled_residuals(outcome: Outcome, channel: int) -> list[Array]:
 def residual_pattern(outcome: Outcome) -> dict[str, float]:
     """Return channels with correlated residuals, and their p-values.
 
-    Of sampled motions. Only a positive correlation of lag one counts, because a model that does not follow the data
-    makes it.
+    The motions must be sampled. Only a positive correlation of lag one counts, because a model that does not follow
+    the data makes it.
     """
     found: dict[str, float] = {}
     for channel, name in enumerate(outcome.problem.channels.names):
@@ -232,7 +232,7 @@ def _was_found(target: Target) -> bool:
 def _sampled(outcome: Outcome) -> Misfit | None:
     """Return the misfit relative to the residuals' white part.
 
-    Of sampled motions.
+    The motions must be sampled.
     """
     patterns, judged = residual_pattern(outcome), []
     channels = outcome.problem.channels.names

@@ -1,6 +1,6 @@
 """Matching of measured orbits with orbits of the model.
 
-At given parameters; lost orbits are put back, orbits set aside are tried again.
+The parameters are given; lost orbits are put back, orbits set aside are tried again.
 
 While the parameters move an orbit must keep its period, its symbolic code and its winding, and Newton's iteration knows
 none of them. A period-2 orbit may slide onto twice the period-1 orbit it was born from, or jump to another orbit of the
@@ -59,9 +59,9 @@ class Sorted:
 def sort_out(problem: OrbitProblem, weights: list[Array], before: tuple[int, ...], solution: OrbitSolution) -> Sorted:
     """Decide which orbits of the data are matched.
 
-    At the parameters of a solution. An orbit that does not close, lost its period, code or winding, or fits far worse
-    than the others is solved again from the data at these parameters; if it still fails it is set aside with the
-    reason. Orbits that were set aside before are tried again as well.
+    The parameters are those of a solution. An orbit that does not close, lost its period, code or winding, or fits
+    far worse than the others is solved again from the data at these parameters; if it still fails it is set aside
+    with the reason. Orbits that were set aside before are tried again as well.
     """
     here = {index: (solution.unknowns[i], solution.blocks[i]) for i, index in enumerate(before)}
     misfits = [_misfit(problem.targets[i], block, weights[i]) for i, (_, block) in here.items()]
@@ -166,7 +166,7 @@ def _apart(problem: OrbitProblem, nodes: Array, shift: int) -> float:
 def strobed_letters(problem: OrbitProblem, target: Target, nodes: Array) -> str:
     """Return one letter per excitation period.
 
-    From the cells of the model's partition; "" where there is none.
+    They are those of the cells of the model's partition; "" where there is none.
     """
     model = problem.model
     if not (model.partition and model.letters) or not target.repeats or target.count % target.repeats:
@@ -204,9 +204,9 @@ def letters(problem: OrbitProblem, target: Target) -> str:
 def close_from_data(problem: OrbitProblem, index: int, theta: Array) -> tuple[Array, Block] | None:
     """Return the model's orbit that continues the measured one.
 
-    At fixed parameters; None where the continuation ends. The nodes of the data are an orbit of the model with a kick
-    c_j at the end of every segment, c the gaps. The kicks are reduced step by step, c(z) = (1 - s) c(z_0) with s from 0
-    to 1: each orbit on the path is the guess of the next, steps that fail are halved.
+    The parameters are fixed; None where the continuation ends. The nodes of the data are an orbit of the model with
+    a kick c_j at the end of every segment, c the gaps. The kicks are reduced step by step, c(z) = (1 - s) c(z_0)
+    with s from 0 to 1: each orbit on the path is the guess of the next, steps that fail are halved.
     """
     one = problem.subset([index])
     z = one.starts()[0]
@@ -249,7 +249,7 @@ def _correct(one: OrbitProblem, z: Array, block: Block, theta: Array, kick: Arra
 def multiplier_mismatch(target: Target, block: Block) -> tuple[float, str]:
     """Return the largest deviation of a multiplier.
 
-    In standard errors; with a sentence where it is too large or its sign differs.
+    It is in standard errors; with a sentence where it is too large or its sign differs.
     """
     use = known_multipliers(target)
     if not use.any():

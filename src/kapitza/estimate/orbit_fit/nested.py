@@ -77,7 +77,7 @@ class NestedFit:
     def _orbits(self, theta: Array) -> tuple[list[Array], list[Block]]:
         """Solve every orbit at these parameters.
 
-        From the nearest solution known and its slope.
+        Each starts from the nearest solution known and its slope.
         """
         near = [z + f @ (theta - self.last) for z, f in zip(self.unknowns, self.follow, strict=True)]
         if self.method is None:
@@ -111,7 +111,7 @@ class NestedFit:
     def _read(self, orbits: list[PeriodicOrbit], theta: Array) -> list[Array]:
         """Return residuals and node states of these orbits.
 
-        Of every orbit, evaluated on their curves.
+        They are evaluated on the curves of the orbits.
         """
         curves = [_curve(orbit) for orbit in orbits]
         nodes = [c(t.node_times).ravel() for c, t in zip(curves, self.problem.targets, strict=True)]

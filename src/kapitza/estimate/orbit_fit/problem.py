@@ -1,6 +1,6 @@
 """Linearised equations of all orbits of a fit.
 
-The orbits to be matched, and samples and closure of all at once.
+The module holds the orbits to be matched, and evaluates samples and closure of all at once.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class OrbitProblem:
     def readings(self, blocks: Sequence[Block]) -> list[Array]:
         """Return the residuals (m,) of every orbit.
 
-        Without that of its period.
+        The residual of its period is left out.
         """
         return [b.residual[: t.times.size] for b, t in zip(blocks, self.targets, strict=True)]
 
@@ -170,7 +170,7 @@ class OrbitProblem:
     def gaps(self, block: Block) -> Array:
         """Return the gaps (J, n) between segments, in spreads.
 
-        In units of the spread of each state.
+        The unit is the spread of each state.
         """
         return np.abs(block.gap.reshape(-1, self.scale.size) / self.scale)
 
@@ -251,7 +251,7 @@ class OrbitProblem:
     def _read(self, sampled: tuple[Array, Array, Array], vectors: Array) -> list[Array]:
         """Return the residuals (M,) and their derivatives.
 
-        By the node's state (M, n) and by θ (M, k).
+        Derivatives are by the node's state (M, n) and by θ (M, k).
         """
         channel = self.channel
         measured = np.concatenate([t.values for t in self.targets])
@@ -307,7 +307,7 @@ class OrbitProblem:
 def lay_out(channels: Channels, targets: tuple[Target, ...]) -> Layout:
     """Return the sample times of every segment.
 
-    Its node, its samples (two for difference quotients), the next node.
+    They are its node, its samples (two for difference quotients), and the next node.
     """
     grids, members, first, second, finish, count = [], [], [], [], [], 0
     for target in targets:

@@ -110,10 +110,10 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
 def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) -> Array | None:
     """Draw parameters (S, k) of a truncated Gaussian.
 
-    From the Gaussian around the unbounded minimum, cut off at the bounds; None where no bound is active.
-    With F the information and g the gradient at the bound, the unbounded minimum of the quadratic is θ - F⁻¹ g. A
-    parameter at its bound then has a one-sided interval, and the others are as uncertain as the data leave them when
-    it is not known to be there.
+    The Gaussian is that around the unbounded minimum, cut off at the bounds; None where no bound is active. With F
+    the information and g the gradient at the bound, the unbounded minimum of the quadratic is θ - F⁻¹ g. A
+    parameter at its bound then has a one-sided interval, and the others are as uncertain as the data leave them
+    when it is not known to be there.
     """
     solution = outcome.solution
     if not solution.at_bound.any() or not np.isfinite(covariance).all():

@@ -97,7 +97,7 @@ class Solver:
     def unit(self) -> list[Array]:
         """Size of every unknown of each orbit.
 
-        The spread of its state; for a period a hundredth of itself.
+        It is the spread of its state; for a period a hundredth of itself.
         """
         targets = self.problem.targets
         period = [0.01 * max(t.period for t in targets)] if self.problem.autonomous else []
@@ -279,7 +279,7 @@ class Solver:
     def _immaterial(self, step: Array, reduced: list[Reduced], now: OrbitIterate, size: float) -> bool:
         """Return whether a step is negligible.
 
-        Relative to the standard errors, with closed orbits.
+        It is small relative to the standard errors, and the orbits are closed.
         """
         information, _ = normal_equations(self.problem.priors, now.theta, reduced)
         return size <= 1e-6 and float(step @ information @ step) <= 1e-8
@@ -287,7 +287,7 @@ class Solver:
     def _try(self, now: OrbitIterate, step: Array, moves: list[Array]) -> OrbitIterate | None:
         """Return the iterate after a step.
 
-        Or after a shorter one where the flow fails.
+        The step is shortened where the flow fails.
         """
         for fraction in (1.0, 0.3, 0.1, 0.03):
             theta = np.clip(now.theta + fraction * step, self.low, self.high)
@@ -333,7 +333,7 @@ def normal_equations(priors: Priors, theta: Array, reduced: list[Reduced]) -> tu
 def deviations_of(weight: Array) -> Array:
     """Return the standard deviations (m,) of the samples.
 
-    From W of an orbit.
+    They follow from W of an orbit.
     """
     return 1 / weight if weight.ndim == 1 else np.linalg.norm(np.linalg.pinv(weight), axis=1)
 
@@ -363,7 +363,7 @@ def whiten(weight: Array, values: Array) -> Array:
 def covariance_of(information: Array) -> Array:
     """Return the inverse of an information matrix.
 
-    In any units; infinite variances where nothing is determined.
+    The units are arbitrary; infinite variances where nothing is determined.
     """
     size = np.sqrt(np.clip(np.diag(information), 0.0, None))
     if information.size == 0:

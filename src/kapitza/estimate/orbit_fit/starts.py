@@ -1,8 +1,8 @@
 """Starts of an orbit fit.
 
-The given values, then others, the more promising first.
-One of them is found by continuation: at the starting values θ₀ the orbits that the model has there are fitted perfectly
-by θ₀ itself if their own outputs h(θ₀) are taken as data. Between these and the measured samples y are the problems
+The given values come first, then others, the more promising first. One of them is found by continuation: at the
+starting values θ₀ the orbits that the model has there are fitted perfectly by θ₀ itself if their own outputs
+h(θ₀) are taken as data. Between these and the measured samples y are the problems
 
     y_s = (1 - s) h(θ₀) + s y,    s from 0 to 1,
 

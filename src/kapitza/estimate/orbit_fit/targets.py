@@ -73,7 +73,7 @@ def _circles(orbit: PeriodicOrbit, model: Model, declared: tuple[bool, ...] = ()
 def common_channels(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     """Return the channels of all items.
 
-    With whether each lives on a circle.
+    The second value is whether each lives on a circle.
     """
     found: dict[str, bool] = {}
     for item in items:
@@ -85,7 +85,7 @@ def common_channels(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[bool,
 class Reader:
     """Conversion of items into targets.
 
-    The model, the channels and the settings of the fit.
+    It holds the model, the channels and the settings of the fit.
     """
 
     model: Model
@@ -187,7 +187,7 @@ class Reader:
     def _from_crossings(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
         """Return the target of a free motion by crossings.
 
-        Of a section: the record's channels there, the times between, the period.
+        The crossings are those of a section: the record's channels there, the times between, the period.
         """
         assert orbit.crossings is not None
         names, values = list(orbit.crossings.channels), orbit.crossings.values
@@ -308,7 +308,7 @@ def _period(setting: Model, repeats: int | None, measured: float, label: str) ->
 def whitening(covariance: Array) -> Array:
     """Return W = Σ⁻½ with Wᵀ W = Σ⁻¹.
 
-    From Σ (m, m) or its diagonal (m,); symmetric in units of the deviations.
+    Σ is given as (m, m) or by its diagonal (m,); symmetric in units of the deviations.
     """
     if covariance.ndim == 1:
         return 1.0 / np.sqrt(np.maximum(covariance, 1e-300))

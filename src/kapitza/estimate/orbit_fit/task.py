@@ -243,7 +243,7 @@ def weights_of(
 ) -> list[Array]:
     """Return W of every orbit.
 
-    From its covariance, or from the noise of the channels (1 for plain least squares).
+    It follows from its covariance, or from the noise of the channels (1 for plain least squares).
     """
     result = []
     for i, target in enumerate(problem.targets):

@@ -106,7 +106,7 @@ class Twins:
     ) -> Callable[[Array], Array] | None:
         """Return the residuals (S, q) as a function.
 
-        Of unknowns (S, m), θ*/size, T and δ, at random points; None where f has no value.
+        The unknowns (S, m) are θ*/size, T and δ, the points are random; None where f has no value.
         """
         n, moving = self.n, self.n + 1 + len(self.model.signals)
         fixed = np.array([values[name] for name in self.model.names])[:, None]
@@ -177,7 +177,7 @@ class Twins:
 def _same_values(one: Array, other: Array, size: Array) -> bool:
     """Return whether two sets of values (k,) are equal.
 
-    Or differ by full turns.
+    Values that differ by full turns count as equal.
     """
     gap = one - other
     # A parameter that is an angle has equal values a turn apart.
@@ -230,8 +230,8 @@ def equivalents(
 ) -> tuple[Twin, ...]:
     """Return other parameter values with the same outputs.
 
-    Of the free parameters, within the bounds. settings: values of parameters of single recordings; where they differ, a
-    twin must be one for each of them.
+    They are values of the free parameters, within the bounds. settings: values of parameters of single recordings;
+    where they differ, a twin must be one for each of them.
     """
     searchable = not (model.delays or model.impacts or model.is_map or model.structure.steps)
     if not searchable or not free or len(model.states) > MOST_STATES or len(free) > MOST_PARAMETERS:

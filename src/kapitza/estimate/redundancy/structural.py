@@ -104,8 +104,8 @@ def identifiable(
 ) -> Identifiability:
     """Return which parameters an information matrix (k, k) determines.
 
-    At values theta (k,); size (k,): as in `analyse`. Combinations are the formulas that follow from the equations, not
-    powers found from the numbers, where the two agree in rank.
+    The values are theta (k,); size (k,): as in `analyse`. Combinations are the formulas that follow from the
+    equations, not powers found from the numbers, where the two agree in rank.
     """
     found, model = analyse(information, request.names, size), request.model_at(theta)
     if found.complete:

@@ -152,7 +152,7 @@ class Conditions:
     def _parameter_sets(self, count: int, rng: np.random.Generator) -> Array:
         """Draw parameter sets (J, k) around the model's values.
 
-        Of the same sign and within the bounds.
+        They have the same sign and are within the bounds.
         """
         columns = []
         for name in self.free:

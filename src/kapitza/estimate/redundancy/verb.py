@@ -38,7 +38,7 @@ def identifiability(
 ) -> Identifiability:
     """Return which parameters sensors determine.
 
-    Or which combinations of them, by the structure of the equations alone.
+    Otherwise it returns which combinations of them, by the structure of the equations alone.
 
     A change of the parameters that a change of the coordinates (scales, shifts, mixtures of hidden states) undoes is
     seen by no sensor, whatever the record. What such changes leave alone is named exactly: sums, products, products of

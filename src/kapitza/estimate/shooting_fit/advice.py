@@ -246,7 +246,7 @@ def _oscillations(values: Array, joined: Flags, angle: bool) -> int:
 def _weakest(names: tuple[str, ...], solution: MotionSolution) -> str:
     """Describe the combination that the data determine worst.
 
-    By its largest members.
+    Its largest members are named.
     """
     if not names:
         return ""

@@ -191,7 +191,7 @@ def _profile(estimate: Estimate, name: str) -> list[_Point] | Better | None:
 def _is_parabola(estimate: Estimate, name: str, points: list[_Point]) -> bool:
     """Return whether a profile rises as its curvature predicts.
 
-    On both sides: the single linear step of the secants may have been misleading.
+    Both sides are tested: the single linear step of the secants may have been misleading.
     """
     value, width = estimate.values[name], estimate.deviations[name]
     far = np.array([(p.value - value) / width for p in points])

@@ -38,7 +38,7 @@ READINGS_PER_UNKNOWN = 12
 class ClosingSweep:
     """Sweep at a solution, by intervals.
 
-    With its linear system; columns of the faults in `tried` come after the free parameters.
+    Its linear system is kept; columns of the faults in `tried` come after the free parameters.
     """
 
     part: Sweep
@@ -128,8 +128,8 @@ def draws_within_bounds(
 ) -> Array | None:
     """Draw parameters (S, k) of a truncated Gaussian.
 
-    From the Gaussian around the unbounded minimum, cut off at the bounds; None where no bound is active.
-    With I the information and u the pull at the bound, that minimum is θ + I⁻¹ u. A parameter at its bound then has a
+    The Gaussian is that around the unbounded minimum, cut off at the bounds; None where no bound is active. With I
+    the information and u the pull at the bound, that minimum is θ + I⁻¹ u. A parameter at its bound then has a
     one-sided interval, and the others are as uncertain as the data leave them when it is not known to be there.
     """
     solution = found.solution
@@ -151,9 +151,8 @@ REPORTED = 1.0
 def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviations: Array) -> tuple[Leverage, ...]:
     """Return the effect of small faults on the parameters.
 
-    The strongest first; deviations: (k,) standard errors.
-    A fault of size s adds s times its column b to the samples; the fit moves by I_θθ⁻¹ I_θb s, I the information with
-    the states eliminated.
+    The strongest effect is first; deviations: (k,) standard errors. A fault of size s adds s times its column b to
+    the samples; the fit moves by I_θθ⁻¹ I_θb s, I the information with the states eliminated.
     """
     solution, samples = found.solution, task.problem.samples
     k, free = solution.theta.size, np.flatnonzero(~solution.at_bound)
@@ -188,7 +187,7 @@ def widening_of(
 ) -> Widening | None:
     """Return the widening by blocks and pieces.
 
-    Of a motion without kicks; None where it cannot be computed.
+    The motion has no kicks; None where it cannot be computed.
     """
     solution, part = found.solution, closing.plain
     free, white = ~solution.at_bound, judged is None or judged.to_the_noise
@@ -241,7 +240,7 @@ def _without_blocks(task: MotionTask, found: Found, part: Sweep, anchor: Array) 
 def _program(part: Sweep, linked: Flags, scale: Array, anchor: Array, here: slice) -> ChainProgram:
     """Return the chain of the nodes in `here`.
 
-    With the information of its own samples on the parameters.
+    It holds the information of its own samples on the parameters.
     """
     kept = linked[here].copy()
     # The link from the last node leads out of the piece.

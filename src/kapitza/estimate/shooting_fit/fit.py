@@ -152,7 +152,7 @@ class ShootingFit(Estimator):
     def fit(self, request: Request) -> Estimate:
         """Fit the most likely parameters and motion.
 
-        Without free parameters the motion alone.
+        Without free parameters it fits the motion alone.
         """
         task = prepare(self, request)
         check_motion(task.problem.samples, task.sensors, task.observation.channels)

@@ -23,7 +23,7 @@ from kapitza.estimate.shooting_fit.task import MotionTask, prepare
 class HeldMotion:
     """Fit behind an estimate with some parameters held.
 
-    On the same samples; noise and kicks stay as they were.
+    The samples are the same; noise and kicks stay as they were.
     """
 
     def __init__(self, estimate: Estimate, held: tuple[str, ...]):
@@ -63,7 +63,7 @@ class HeldMotion:
     def objective(self, found: Found, values: Array) -> float:
         """Return -2 log likelihood and priors of a fit.
 
-        At values of the held parameters, up to a constant.
+        The held parameters are at `values`; a constant is left out.
         """
         known = zip(values, self.priors, strict=True)
         return found.objective + float(sum(((v - p.mean) / p.deviation) ** 2 for v, p in known if p is not None))
@@ -99,7 +99,7 @@ class MotionProfile:
     def objective(self, value: float) -> float:
         """Return -2 log likelihood, the others at their best.
 
-        Up to a constant; started from the solution at the last value.
+        A constant is left out; started from the solution at the last value.
         """
         held = np.array([value])
         task = self.motion.at(held)
@@ -122,7 +122,7 @@ class MotionProfile:
 class MotionDensity:
     """Log density of all free parameters of a motion.
 
-    Up to a constant; its states are fitted again.
+    A constant is left out; its states are fitted again.
     """
 
     def __init__(self, estimate: Estimate):

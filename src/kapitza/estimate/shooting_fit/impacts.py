@@ -52,7 +52,7 @@ class Flights:
     def slope(self, values: Array, time: Array) -> Array:
         """Return the rate of a coordinate along one flight.
 
-        By parabolas through as many samples as its noise requires.
+        Parabolas are fitted through as many samples as its noise requires.
         """
         from scipy import signal
 
@@ -113,7 +113,7 @@ def _width(samples: Samples, distance: Array, noise: float) -> int:
 def _noise(samples: Samples, distance: Array) -> float:
     """Return the noise of a distance.
 
-    From its third differences, by their median: impacts are few.
+    It follows from third differences, by their median: impacts are few.
     """
     whole = samples.joined[:-3] & samples.joined[1:-2] & samples.joined[2:-1]
     return difference_noise(np.diff(distance, 3)[whole], 3, robust=True)
@@ -155,8 +155,8 @@ def _stretches(samples: Samples, impacts: Flags) -> list[slice]:
 def in_flight(model: Model, samples: Samples, observation: Observation, flights: Flights) -> tuple[Samples, Indices]:
     """Return the samples with nodes in flight only.
 
-    And their positions: each piece begins and ends in flight. Channels that jump at an impact are not used beside it,
-    where noise decides on which side a sample is.
+    Their positions are returned as well: each piece begins and ends in flight. Channels that jump at an impact are
+    not used beside it, where noise decides on which side a sample is.
     """
     flown = np.zeros(samples.size, bool)
     for piece in samples.pieces:

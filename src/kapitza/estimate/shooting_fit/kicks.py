@@ -91,7 +91,7 @@ class Marginal:
     def settle(self, variables: Array) -> tuple[float, Iterate]:
         """Return -log p and the most likely states.
 
-        At these variables; later calls start from the best states found so far.
+        Both are evaluated at these variables; later calls start from the best states found so far.
         """
         theta, best = self.assume(variables), self.best
         states = self.states if best is None else best.states + best.program.solve_given(theta - best.theta).nodes
@@ -107,7 +107,7 @@ def with_states_integrated_out(
 ) -> MotionSolution:
     """Maximise the likelihood with the states integrated out.
 
-    Over parameters, kicks and noise, from a fit of states and parameters together; with their covariance.
+    Parameters, kicks and noise are varied, from a fit of states and parameters together; with their covariance.
     """
     marginal = Marginal(fitter, first, pattern, size, sought)
     start, k = marginal.start, first.theta.size
@@ -150,7 +150,7 @@ CLEARLY_WORSE = 20.0
 def first_kicks(task: MotionTask) -> Array | None:
     """Return the first deviations (n,) of the kicks.
 
-    Those given, or a hundredth of each state's size.
+    They are those given, or a hundredth of each state's size.
     """
     wanted, states = task.settings.process_noise, task.model.states
     if isinstance(wanted, Mapping):

@@ -44,8 +44,8 @@ SHORTEST = 64
 def own_noise(task: MotionTask, found: Found) -> SensorNoise:
     """Return the sensors with their own noise.
 
-    As stated, else from the record itself, and not more than the residuals contain. The white part of the residuals is
-    one more bound: what the motion leaves at high frequencies.
+    The noise is as stated, else from the record itself, and not more than the residuals contain. The white part of
+    the residuals is one more bound: what the motion leaves at high frequencies.
     """
     samples, sensors = task.problem.samples, found.sensors
     deviations = sensors.deviations.copy()
@@ -71,7 +71,7 @@ def _clip_limits(left: Array) -> tuple[float, float]:
 def _scatter(task: MotionTask, samples: Samples, mine: Flags, c: int) -> float:
     """Return the noise of one sensor.
 
-    From its longest even stretch; NaN where there is none.
+    It is that of its longest even stretch; NaN where there is none.
     """
     longest, best = None, SHORTEST - 1
     for piece in samples.pieces:
@@ -124,7 +124,7 @@ def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: Sensor
 def _place(task: MotionTask, found: Found, c: int) -> str:
     """Return the states at which residuals are largest.
 
-    Of one channel.
+    The residuals are those of one channel.
     """
     read, predicted = task.problem.samples.sensor[:, c] >= 0, found.solution.sweep.predicted
     signals, rates = {}, predicted_rates(task, found.solution)
@@ -143,7 +143,7 @@ LAGS = 10
 def misfit_of_kicked(task: MotionTask, found: Found) -> Misfit | None:
     """Return the worst misfit of channels and kicks.
 
-    Of all states; None where nodes are not at the samples.
+    The kicks of all states are tested; None where nodes are not at the samples.
     """
     solution, samples = found.solution, task.problem.samples
     if solution.kicks is None or solution.nodes.size != samples.size:

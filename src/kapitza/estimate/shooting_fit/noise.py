@@ -86,9 +86,9 @@ def noise_of_sensors(
 def noise_guess(samples: Samples, observation: Observation, channel: Indices) -> Array:
     """Guess the noise (S,) of each sensor.
 
-    From third differences, at least 1e-6 of its channel's spread.
-    Third differences of a smooth, densely sampled motion are small, those of white noise have 20 times its variance.
-    Only the ratios between sensors matter before the fit; the residuals give the final values.
+    It follows from third differences, and is at least 1e-6 of its channel's spread. Third differences of a smooth,
+    densely sampled motion are small, those of white noise have 20 times its variance. Only the ratios between
+    sensors matter before the fit; the residuals give the final values.
     """
     guess = np.empty(channel.size)
     step = np.diff(samples.time)
@@ -112,9 +112,9 @@ def noise_guess(samples: Samples, observation: Observation, channel: Indices) ->
 def noise_found(samples: Samples, residual: Array, sensors: SensorNoise, fitted: int, huber: float | None) -> Array:
     """Return standard deviations (S,) from residuals (N, c).
 
-    Those known as given; the others are each charged their share of the `fitted` numbers.
-    With Huber's loss the residuals count up to its threshold, and the variance is divided by what Gaussian noise would
-    give then (P. J. Huber, Robust Statistics, 1981, proposal 2).
+    Known deviations stay as given; the others are each charged their share of the `fitted` numbers. With Huber's
+    loss the residuals count up to its threshold, and the variance is divided by what Gaussian noise would give then
+    (P. J. Huber, Robust Statistics, 1981, proposal 2).
     """
     power, count = power_of(samples, residual, sensors.deviations, huber)
     consistent = 1.0 if huber is None else clipped_power(huber)
@@ -133,7 +133,7 @@ def noise_found(samples: Samples, residual: Array, sensors: SensorNoise, fitted:
 def power_of(samples: Samples, residual: Array, deviations: Array, huber: float | None) -> tuple[Array, Array]:
     """Return Σ z² (S,) of the residuals, and counts.
 
-    In standard deviations, clipped at the threshold of Huber's loss.
+    Residuals z are in standard deviations, clipped at the threshold of Huber's loss.
     """
     z = residual / samples.at_readings(deviations)
     if huber is not None:
@@ -144,7 +144,7 @@ def power_of(samples: Samples, residual: Array, deviations: Array, huber: float 
 def per_sensor(samples: Samples, amounts: Array, count: int) -> Array:
     """Return sums (S,) of amounts (N, c) per sensor.
 
-    Over its samples.
+    The sum is over its samples.
     """
     if samples.complete and count == samples.values.shape[1]:
         return amounts.sum(axis=0)

@@ -170,7 +170,7 @@ def _misfit(
 def _chain(starts: Array, ends: Array, cost: Array, windows: _Windows, scale: Array, angles: Flags) -> Indices:
     """Return the guess (W,) of each window.
 
-    On the cheapest path: misfits, and distances from end to start of neighbours.
+    The guesses are those on the cheapest path: misfits, and distances from end to start of neighbours.
     """
     total, origin = cost.copy(), np.zeros(cost.shape, np.intp)
     for window in range(1, len(cost)):

@@ -114,7 +114,7 @@ def _neighbours(residual: Array) -> Array:
 def _sharpness(task: MotionTask, predicted: Array, c: int) -> Array:
     """Return the sharpness (N,) of the fitted motion.
 
-    Its distance from the line through its neighbours, the largest within two samples.
+    It is its distance from the line through its neighbours, the largest within two samples.
     """
     from scipy.ndimage import maximum_filter1d
 

@@ -152,7 +152,7 @@ def gather(
 def _within(record: Record, max_gap: float, bridge: bool) -> Flags:
     """Return where (N,) the motion continues.
 
-    From sample i to sample i + 1.
+    The flag is True where it continues from sample i to sample i + 1.
     """
     step = np.diff(record.time)
     within = np.ones(record.size, bool)
@@ -217,7 +217,7 @@ def place_nodes(samples: Samples, spacing: int) -> Nodes:
 def kicks_between(samples: Samples, nodes: Nodes) -> Array:
     """Return the number of kicks (J,) between nodes.
 
-    The usual sampling steps from each node to the next.
+    It is the number of usual sampling steps from each node to the next.
     """
     step = np.diff(samples.time)[samples.joined[:-1]]
     last = np.minimum(nodes.index + nodes.length, samples.size - 1)

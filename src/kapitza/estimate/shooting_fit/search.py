@@ -120,7 +120,7 @@ def single_fit(task: MotionTask, reached: Array) -> Found | None:
 def _at_minimum(task: MotionTask, theta: Array, states: Array, nodes: Nodes) -> Found:
     """Return the minimum of another method.
 
-    With the noise of its own residuals.
+    The noise is that of its own residuals.
     """
     fitter = fitter_for(task, task.settings.softness)
     noise = fitter.noise_of(fitter.at_minimum(theta, states, nodes))
@@ -132,7 +132,7 @@ def _at_minimum(task: MotionTask, theta: Array, states: Array, nodes: Nodes) -> 
 def rivals_of(best: Found, settled: Sequence[Array]) -> tuple[Array, ...]:
     """Return the solutions that differ from the best one.
 
-    By more than its errors and more than rounding.
+    They differ by more than its errors and more than rounding.
     """
     theta = best.solution.theta
     # Exact data have standard errors of zero, so a relative difference counts as well.
@@ -193,7 +193,7 @@ def _fits_sensors(task: MotionTask) -> bool:
 def in_best_windows(task: MotionTask) -> MotionTask:
     """Return the task on the most informative windows.
 
-    Where the settings request so many.
+    The settings state how many windows are used.
     """
     count, width, samples = task.settings.windows, task.settings.window, task.problem.samples
     if not count or samples.size <= count * width:
@@ -251,7 +251,7 @@ def finish(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Found:
 def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> MotionSolution:
     """Estimate the noise of sensors and fit again.
 
-    From the residuals, until the ratios between sensors no longer change.
+    The noise follows from the residuals; the iteration ends when the ratios between sensors no longer change.
     """
     method, unknown, priors = task.settings, ~task.sensors.known, fitter.problem.priors.weight
     # Otherwise a common factor of the unknown noises would change their weight against something known.
@@ -275,7 +275,7 @@ def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Mo
 def first_width(task: MotionTask) -> int:
     """Return the samples of the first fit.
 
-    Of a long record: the window set, fewer where the states are many.
+    The record is long: the window set, fewer where the states are many.
     """
     n, k, channels = task.states.shape[1], len(task.names), task.problem.samples.values.shape[1]
     enough = max(FIRST_TANGENTS // (n * (n + k)), FIRST_READINGS * (n + k) // channels)

@@ -36,7 +36,7 @@ STRAIGHT = 1.5
 def curved_parameters(task: MotionTask, found: Found, closing: ClosingSweep) -> Flags:
     """Return which parameters (k,) have a non-parabolic likelihood.
 
-    Within two standard errors.
+    The test is within two standard errors.
     """
     solution = found.solution
     spread = np.sqrt(np.clip(np.diag(solution.covariance), 0.0, None))
@@ -76,7 +76,7 @@ def _moves(task: MotionTask, found: Found, closing: ClosingSweep) -> Flags:
 def secants(task: MotionTask, found: Found, closing: ClosingSweep, direction: Array) -> Array:
     """Return the rise of -2 log L (2,).
 
-    At θ - `direction` (k,) and θ + `direction`; NaN where the motion cannot be followed.
+    It is evaluated at θ - `direction` (k,) and θ + `direction`; NaN where the motion cannot be followed.
     """
     solution, k = found.solution, found.solution.theta.size
     states, rises = closing.program.response[..., :k] @ direction, []

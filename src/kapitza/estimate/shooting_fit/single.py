@@ -50,7 +50,7 @@ class SingleMotion:
 def single_motion(task: MotionTask, theta: Array, states: Array) -> SingleMotion | None:
     """Return the motion nearest to the data.
 
-    From parameters theta (k,) and first states among (N, n); None without one.
+    It starts from parameters theta (k,) and first states among (N, n); None without one.
     """
     from scipy.optimize import least_squares
 
@@ -98,7 +98,8 @@ def _read(task: MotionTask, share: float) -> Flags:
 class _Problem:
     """Residuals of single shooting and their derivatives.
 
-    In spreads of their channels, by parameters and first states. read: (N, c) samples that count.
+    Residuals are in spreads of their channels, derivatives by parameters and first states. read: (N, c) samples
+    that count.
     """
 
     task: MotionTask

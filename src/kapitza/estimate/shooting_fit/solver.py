@@ -77,7 +77,7 @@ class SolverSettings:
 class Iterate:
     """Parameters (k,) and states (J, n) at the nodes.
 
-    And the sweep there with its weights (N, c).
+    It also holds the sweep there with its weights (N, c).
     """
 
     theta: Array
@@ -268,7 +268,7 @@ class Fitter:
     def information(self, now: Iterate) -> Array:
         """Return the Fisher information (k, k) of the parameters.
 
-        At an iterate, links rigid, states eliminated.
+        It is evaluated at an iterate, with rigid links and the states eliminated.
         """
         typical = sizes_of(now.theta)
         return self._program(now, self._slack(0.0, now.nodes), typical).information - anchor_of(typical)
@@ -340,7 +340,7 @@ class Fitter:
     def closure(self, now: Sweep) -> float:
         """Return the root mean square defect of links.
 
-        In units of each state's size.
+        The unit is each state's size.
         """
         return float(np.sqrt(((now.defect / self.scale) ** 2).mean()))
 

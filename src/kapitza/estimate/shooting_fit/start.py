@@ -1,6 +1,6 @@
 """First states from the data, and their sizes.
 
-At every sample.
+They are found at every sample.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WIDEST_SLOPE = 40
 def states_from_data(model: Model, samples: Samples, observation: Observation) -> tuple[Array, Flags, Flights | None]:
     """Return first states (N, n) from the data.
 
-    And which of them (N, n) the data gave, and the flights between impacts, if any.
+    The flags (N, n) mark those that the data gave; the flights between impacts, if any, are returned as well.
     Channels that are linear in the states are inverted; the rate of a measured coordinate is its smoothed
     difference; the others start from the model's own start and are found by the iteration.
     """
@@ -194,7 +194,7 @@ class _Pair:
 def _slope(values: Array, time: Array) -> Array:
     """Return smoothed differences.
 
-    Under a triangular window, as wide as the noise of the slope requires.
+    The window is triangular, and as wide as the noise of the slope requires.
     """
     slope = np.gradient(values, time, edge_order=1)
     if slope.size < 5:
@@ -218,7 +218,7 @@ def _slope(values: Array, time: Array) -> Array:
 def sizes(model: Model, samples: Samples, states: Array, known: Flags) -> Array:
     """Return the typical size (n,) of each state.
 
-    Its spread in the data, or of its guess, or the largest for unmeasured ones.
+    It is its spread in the data, or of its guess, or the largest for unmeasured ones.
     """
     spread = np.array([spread_of(states[known[:, i], i], samples.outliers) for i in range(len(model.states))])
     some = np.asarray(known.any(axis=0))

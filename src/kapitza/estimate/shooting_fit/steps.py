@@ -72,7 +72,7 @@ def without_steps(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
 def with_step_sizes(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
     """Estimate the sizes of the steps.
 
-    With states and parameters; their uncertainty enters the covariance.
+    They are estimated with states and parameters; their uncertainty enters the covariance.
     """
     if not task.steps or found.solution.status is not Status.CONVERGED:
         return task, found
@@ -157,7 +157,7 @@ def _column(samples: Samples, step: Step) -> Array:
 def _taken_off(task: MotionTask, steps: tuple[Step, ...], known: tuple[Step, ...] | None = None) -> MotionTask:
     """Return the task with steps subtracted.
 
-    From its samples; known: steps already subtracted, to whose sizes these are additions.
+    They are subtracted from its samples; known: steps already subtracted, to whose sizes these are additions.
     """
     samples, everything = task.problem.samples, task.everything
     values, whole = samples.values.copy(), everything.values.copy()
@@ -183,7 +183,7 @@ def _taken_off(task: MotionTask, steps: tuple[Step, ...], known: tuple[Step, ...
 def _states_without(task: MotionTask, steps: tuple[Step, ...]) -> Array:
     """Return first states (N, n) with steps subtracted.
 
-    Where a channel measures a state.
+    A step is subtracted where a channel measures a state.
     """
     states, samples, names = task.states.copy(), task.problem.samples, list(task.model.states)
     for step in steps:
@@ -198,7 +198,7 @@ def _states_without(task: MotionTask, steps: tuple[Step, ...]) -> Array:
 def _steps(task: MotionTask, found: Found) -> tuple[Step, ...]:
     """Return the steps that the residuals show.
 
-    The sharpest of each sensor.
+    Only the sharpest of each sensor count.
     """
     from scipy.ndimage import maximum_filter1d
 
@@ -253,7 +253,7 @@ def _jumps(residual: Array, joined: Flags) -> Array:
 def _end_weights() -> Array:
     """Return the weights (WIDTH,) of a line's end value.
 
-    Of samples at -WIDTH … -1 in the value of their line at -1/2.
+    They weight samples at -WIDTH … -1 in the value of their line at -1/2.
     """
     x = np.arange(-WIDTH, 0) + 0.5
     return np.asarray(np.linalg.pinv(np.stack([np.ones(WIDTH), x], axis=1))[0], float)

@@ -26,8 +26,8 @@ MOST = 60
 def best_window(fitter: Fitter, theta: Array, states: Array, width: int, seen: bool) -> int:
     """Return the first sample of the best window.
 
-    The most informative of those with the largest motion.
-    states: (N, n) as the data give them. seen: whether they give all; otherwise the motion alone decides.
+    It is the most informative of those with the largest motion. states: (N, n) as the data give them. seen: whether
+    they give all; otherwise the motion alone decides.
     """
     samples = fitter.problem.samples
     starts = np.arange(0, samples.size - width + 1, max(1, width // 2))
@@ -57,7 +57,7 @@ def best_windows(fitter: Fitter, theta: Array, states: Array, width: int, count:
 def informations(fitter: Fitter, theta: Array, states: Array, starts: Indices, width: int) -> Array:
     """Return the Fisher information (W, k, k) of windows.
 
-    At these parameters and states; 0 where no motion leads through.
+    It is evaluated at these parameters and states; 0 where no motion leads through.
     """
     found = np.zeros((starts.size, theta.size, theta.size))
     spacing = densest_spacing(states)

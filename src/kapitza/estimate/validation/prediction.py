@@ -168,7 +168,7 @@ def maxima_intervals(record: Record, channel: str) -> Array:
 def oscillation_of(record: Record, channels: Sequence[str]) -> float:
     """Return the mean period of oscillation [s].
 
-    Of the channel with the shortest one.
+    It is that of the channel with the shortest one.
     """
     times = [intervals.mean() for c in channels if len(intervals := maxima_intervals(record, c)) > 2]
     return float(min(times, default=np.nan))

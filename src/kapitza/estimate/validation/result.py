@@ -61,7 +61,7 @@ class PredictionTest:
     def course(self) -> tuple[Array, Array]:
         """Root mean square error (L,) against lead time.
 
-        Over stretches and channels, in units of the noise and of the spread.
+        The mean is over stretches and channels, in units of the noise and of the spread.
         """
         squares = self.error**2
         with np.errstate(invalid="ignore"):

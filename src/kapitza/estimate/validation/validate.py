@@ -168,7 +168,7 @@ def _model_of(fit: Any, outputs: Mapping[str, Output] | None) -> tuple[Model, di
 def _noise_of(record: Record, seen: Observation, given: Mapping[str, float]) -> dict[str, float]:
     """Return the standard deviation of noise per channel.
 
-    As given, else estimated from its spectrum.
+    It is as given, else estimated from its spectrum.
     """
     found = {}
     longest = max(record.split_at_gaps().segments(), key=lambda piece: piece.stop - piece.start)
@@ -184,7 +184,7 @@ def _noise_of(record: Record, seen: Observation, given: Mapping[str, float]) -> 
 def _level(values: Array, lost: Flags) -> float:
     """Return the noise of a channel (N,).
 
-    By its spectrum; where samples were lost, by sixth differences of the samples between them.
+    It follows from its spectrum; where samples were lost, by sixth differences of the samples between them.
     """
     if not lost.any():
         return float(noise_level(values[:, None])[0])
@@ -399,8 +399,8 @@ class _Work:
 def path_gap(orbit: PeriodicOrbit, own: PeriodicOrbit, model: Model, spread: Array) -> tuple[float, float]:
     """Return the distance of a motion from an orbit.
 
-    Of the path of a free motion, in spreads, and the difference of the periods in standard errors. The phase of such an
-    orbit is free: every point is compared with the nearest one of the model.
+    The distance is that of the path of a free motion, in spreads; the difference of the periods is in standard
+    errors. The phase of such an orbit is free: every point is compared with the nearest one of the model.
     """
     assert orbit.crossings is not None
     assert own.loop is not None

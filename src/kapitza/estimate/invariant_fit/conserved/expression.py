@@ -61,9 +61,9 @@ def _written_out(model: Model, expression: sp.Expr) -> sp.Expr:
 class Form:
     """Conserved quantity H(z; θ) = Σ_k c_k(θ) φ_k(z).
 
-    Where the split exists, else the local one H + Σ_j δ_j ∂H/∂θ_j.
-    variables: names of the states in H. free: the parameters θ. values: all parameters by name.
-    features: φ_k; coefficients: c_k; separable: whether φ is free of θ (then one pass over the data serves every θ).
+    Where no such split exists, it is the local one H + Σ_j δ_j ∂H/∂θ_j. variables: names of the states in H. free:
+    the parameters θ. values: all parameters by name. features: φ_k; coefficients: c_k; separable: whether φ is free
+    of θ (then one pass over the data serves every θ).
     """
 
     expression: sp.Expr
@@ -81,7 +81,7 @@ class Form:
     def parameters(self, theta: Array) -> Array:
         """Return all parameters, the free ones at `theta` (k,).
 
-        In the order of `values`.
+        They are in the order of `values`.
         """
         replaced = dict(self.values) | dict(zip(self.free, theta, strict=True))
         return np.array([replaced[n] for n in self.values])
@@ -94,7 +94,7 @@ class Form:
     def local(self, theta: Array) -> tuple[Array, Array]:
         """Return coefficients c (K,) and derivatives C (K, k).
 
-        At `theta`.
+        Both are evaluated at `theta`.
         """
         count, k = len(self.features), len(self.free)
         if not self.separable:

@@ -1,6 +1,6 @@
 """Result of a search for invariants.
 
-In numbers and as text.
+Results are given in numbers and as text.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class FoundInvariant:
 class InvariantSearch:
     """Result of `find_invariant`.
 
-    The invariants found, simplest first, and the verdict as text.
-    closest: noise ratio of the most nearly conserved combination. dropped: terms that are constant, or combinations of
-    others, on any data. noise: how the noise was known. status: INTERRUPTED when the search was stopped.
+    It holds the invariants found, simplest first, and the verdict as text. closest: noise ratio of the most nearly
+    conserved combination. dropped: terms that are constant, or combinations of others, on any data. noise: how the
+    noise was known. status: INTERRUPTED when the search was stopped.
     """
 
     found: tuple[FoundInvariant, ...]

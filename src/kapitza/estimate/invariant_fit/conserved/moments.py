@@ -73,7 +73,7 @@ def noise_symbols(variables: tuple[str, ...]) -> list[sp.Symbol]:
 def _feature_rows(features: tuple[sp.Expr, ...], variables: tuple[str, ...], order: int) -> tuple[sp.Expr, ...]:
     """Return the features and the derivatives needed.
 
-    For order 1 Lf and ∂f, for order 2 also L²f, ∂Lf and ∂∂f; the variances v are symbols.
+    Order 1 needs Lf and ∂f, order 2 also L²f, ∂Lf and ∂∂f; the variances v are symbols.
     """
     state, v = [symbol(n) for n in variables], noise_symbols(variables)
 
@@ -123,7 +123,7 @@ class FeatureTable:
 def level_sums(values: Array, weights: Array, level: NDArray[np.intp], levels: int) -> Array:
     """Return weighted sums (K, levels) per level set.
 
-    Of values (K, N) over the points of each.
+    Values (K, N) are summed over the points of each.
     """
     return np.array([np.bincount(level, row * weights, levels) for row in values], float)
 
@@ -145,7 +145,7 @@ def triangle(rows: Array) -> Array:
 def second_moments(table: FeatureTable, points: Points, theta: Array, weights: Array) -> Moments:
     """Return the moments of the features.
 
-    About their mean on each level set, weights (N,), normalised to Σ w = 1.
+    Moments are about the mean on each level set, with weights (N,) normalised to Σ w = 1.
     """
     weights = weights / weights.sum()
     k, levels = table.count, points.levels
@@ -203,7 +203,7 @@ def _second_order(terms: NoiseTerms, centred: Array, variance: Array, w: Array) 
 class Scores:
     """Contributions of each point to the estimating equations.
 
-    For coefficients c and their derivatives C (centred on the level set).
+    They refer to coefficients c and their derivatives C (centred on the level set).
 
     invariant: c·φ (N,). slope: (k, N) derivative of half the corrected square, whose weighted sum vanishes at the
     estimate. excess: (N,) corrected square. added: (N,) what unit τ subtracts from the square; added_slope (k, N) its

@@ -57,7 +57,7 @@ def clean_means(terms: Sequence[sp.Expr], variables: Sequence[str]) -> list[sp.E
 def independent_lag(points: Points) -> int:
     """Return the lag at which no measured number repeats.
 
-    The smallest distance in samples; numbers repeat where channels are delays.
+    It is the smallest such distance in samples; numbers repeat where channels are delays.
     """
     dimension = len(points.variables)
     for lag in range(1, 2 * dimension + 1):
@@ -71,7 +71,7 @@ def independent_lag(points: Points) -> int:
 def richer(library: Sequence[sp.Expr], channels: Sequence[str], angles: Sequence[bool]) -> list[sp.Expr]:
     """Return the library and products with every channel.
 
-    Also cos and sin of angles: functions that a false invariant leaves out.
+    For angles cos and sin are included: functions that a false invariant leaves out.
     """
     factors: list[sp.Expr] = []
     for name, angle in zip(channels, angles, strict=True):
@@ -121,7 +121,7 @@ class PastTest:
     def able(self, terms: int) -> bool:
         """Return whether there are enough instruments.
 
-        For combinations of so many terms.
+        The number needed grows with the number of terms.
         """
         # More instruments than coefficients, or nothing is left to test.
         return self.instruments.shape[1] > terms + terms // 4
@@ -129,7 +129,7 @@ class PastTest:
     def least_predictable(self, support: NDArray[np.intp], vectors: Array) -> Array:
         """Return the least predictable combination (k,).
 
-        Of the span of vectors (k, r), the one with the smallest canonical correlation with the past.
+        It is the vector in the span of vectors (k, r) with the smallest canonical correlation with the past.
         """
         rows = (vectors.T * self.size[support]) @ self.features[support]
         left, values, turn = singular_vectors(rows, full=False)
@@ -139,8 +139,8 @@ class PastTest:
     def fit(self, support: NDArray[np.intp], coefficients: Array) -> tuple[Array, Array, float, int]:
         """Fit coefficients (k,) least correlated with the past.
 
-        With standard errors, the statistic and its degrees of freedom. The term of largest weight gets the coefficient
-        1; the given ones weight the means by their noise.
+        Standard errors, the statistic and its degrees of freedom are returned as well. The term of largest weight gets
+        the coefficient 1; the given ones weight the means by their noise.
         """
         shares, features = coefficients * self.size[support], self.features[support]
         lead = int(first_largest(np.abs(shares)))

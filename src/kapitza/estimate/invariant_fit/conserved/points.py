@@ -1,6 +1,6 @@
 """Points of state space for invariant fits.
 
-From one or several records.
+They come from one or several records.
 """
 
 from __future__ import annotations
@@ -79,9 +79,8 @@ class Points:
 class Reconstruction:
     """Reconstruction of the states of the invariant.
 
-    From the channels.
-    expression: the invariant in measured states and rates "q'" of them. rates: names of channels to differentiate.
-    shifts: for maps, state -> (channel, shift in samples).
+    They follow from the channels. expression: the invariant in measured states and rates "q'" of them. rates: names
+    of channels to differentiate. shifts: for maps, state -> (channel, shift in samples).
     """
 
     expression: sp.Expr
@@ -92,7 +91,7 @@ class Reconstruction:
 def reconstruction(model: Model, expression: sp.Expr, channels: Sequence[str]) -> Reconstruction:
     """Find every state of the invariant in the channels.
 
-    In rates of channels (p from q' = ∂H/∂p), or in shifts.
+    States may also follow from rates of channels (p from q' = ∂H/∂p), or from shifts.
     """
     needed = [s for s in model.states if symbol(s) in expression.free_symbols]
     missing = [s for s in needed if s not in channels]
@@ -241,7 +240,8 @@ def collect(
 def _shown_noise(record: Record) -> dict[str, tuple[float, float]] | None:
     """Return the noise by channel from its scatter.
 
-    Of densely sampled values in time, with the relative deviation of its variance; None where it is not visible.
+    Densely sampled values scatter in time by their noise; the relative deviation of its variance is returned too;
+    None where it is not visible.
     """
     longest = max(record.segments(), key=lambda piece: piece.stop - piece.start)
     values = record.unwrapped().values()[longest]

@@ -1,6 +1,6 @@
 """Rates from sampled positions by linear stencils.
 
-With the noise and the truncation error they carry.
+The noise and the truncation error of the rates are estimated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEGREE = 4
 def estimated_noise(values: Array) -> float:
     """Return the noise of a densely sampled series.
 
-    From the median modulus of its p-th differences, the least over p = 3 … 10.
+    It follows from the median modulus of its p-th differences, the least over p = 3 … 10.
     """
     best = np.inf
     for p in range(3, min(11, values.size // 4)):
@@ -55,9 +55,9 @@ class Rates:
 def local_polynomial(times: Array, values: Array, half: int, degree: int, order: int) -> tuple[Array, Array]:
     """Return a derivative by local polynomials.
 
-    Of `order` at the middle of windows of 2 half + 1 samples, by a polynomial of `degree`.
-    Returns (values (N - 2 half,), weights (N - 2 half, 2 half + 1)); with degree = 2 half it is the central difference
-    of that order of accuracy, on any grid.
+    The derivative of `order` is taken at the middle of windows of 2 half + 1 samples, by a polynomial of `degree`.
+    Returns (values (N - 2 half,), weights (N - 2 half, 2 half + 1)); with degree = 2 half it is the central
+    difference of that order of accuracy, on any grid.
     """
     width = 2 * half + 1
     steps = np.diff(times)
@@ -96,8 +96,8 @@ def difference_rates(times: Array, values: Array, accuracy: int) -> Rates:
 def smoothed_rates(times: Array, values: Array, variance: float) -> Rates:
     """Return rates by local polynomials of degree 4.
 
-    Over the window that balances noise against truncation. The truncation is estimated by a polynomial of degree 6 on
-    the same window: the mean square of the difference over one window, less the noise that it has.
+    The window balances noise against truncation. The truncation is estimated by a polynomial of degree 6 on the
+    same window: the mean square of the difference over one window, less the noise that it has.
     """
     best: tuple[float, Rates] | None = None
     for half in WINDOWS:

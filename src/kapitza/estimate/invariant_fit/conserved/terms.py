@@ -33,7 +33,7 @@ def polynomials(names: Sequence[str], degree: int) -> tuple[sp.Expr, ...]:
 def trigonometric(names: Sequence[str], harmonics: int = 1) -> tuple[sp.Expr, ...]:
     """Return cos and sin of sums of angles.
 
-    Of all Σ n_i φ_i with |n_i| ≤ harmonics, each sign pattern once.
+    All sums Σ n_i φ_i with |n_i| ≤ harmonics are used, each sign pattern once.
     """
     result: list[sp.Expr] = []
     for numbers in itertools.product(range(-harmonics, harmonics + 1), repeat=len(names)):
@@ -61,7 +61,8 @@ def candidate_terms(
 ) -> tuple[sp.Expr, ...]:
     """Return the candidate terms of a search.
 
-    The user's terms, or polynomials of the channels and, for angles, trigonometric functions times polynomials.
+    They are the user's terms, or polynomials of the channels and, for angles, trigonometric functions times
+    polynomials.
     """
     if isinstance(terms, str):
         raise KapitzaError(f'terms is a list of expressions, such as ["x**2", "y**2"], not the text {terms!r}.')

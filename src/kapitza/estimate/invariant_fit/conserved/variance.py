@@ -1,10 +1,10 @@
 """F3: least variance of the invariant over the data.
 
-With the bias by noise removed.
-On separated forms H = c(θ)·φ the data enter once, through the moments S of the features; the remaining problem has
-the size of θ. Without correction: min |R c(θ)|², RᵀR = S0, by Gauss-Newton from several starts (one linear
-least-squares solution where c is linear). With correction: the smallest noise factor τ(θ) with c·S(τ)·c = 0. It does
-not depend on the scale of H, so any normalisation gives the same solution.
+The bias by noise is removed. On separated forms H = c(θ)·φ the data enter once, through the moments S of the
+features; the remaining problem has the size of θ. Without correction: min |R c(θ)|², RᵀR = S0, by Gauss-Newton
+from several starts (one linear least-squares solution where c is linear). With correction: the smallest noise
+factor τ(θ) with c·S(τ)·c = 0. It does not depend on the scale of H, so any normalisation gives the same
+solution.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class VarianceProblem:
     def value(self, theta: Array) -> float:
         """Return F3.
 
-        The mean square of H about its level.
+        F3 is the mean square of H about its level.
         """
         c, _ = self.form.local(theta)
         return float(np.sum((self.moment(theta).root @ c) ** 2))
