@@ -134,6 +134,7 @@ def block_edges(count: int, readings: int) -> Indices:
 
     count: nodes, rows or groups to divide; P is at most half of them.
     """
+    # The jackknife needs blocks that are longer than the correlation between neighbours.
     blocks = min(DELETED if readings >= MANY_READINGS else FEW_DELETED, count // 2)
     return np.linspace(0, count, blocks + 1).astype(np.intp)
 
@@ -152,6 +153,7 @@ def trend_chance(steps: Array, covariances: Array) -> float:
         return 0.0
     place, chances = np.arange(pieces) - (pieces - 1) / 2, [1.0]
     for i in range(free):
+        # Pieces that determine the parameter better count more.
         weight = 1.0 / np.sqrt(np.clip(covariances[:, i, i], np.finfo(float).tiny, None))
         columns = np.stack([np.ones(pieces), place], axis=1) * weight[:, None]
         value, inverse = steps[:, i] * weight, np.linalg.pinv(columns.T @ columns)
@@ -175,6 +177,7 @@ def pieces_disagree(steps: Array, covariances: Array) -> tuple[Array, float]:
     for i in range(free):
         variance = covariances[:, i, i]
         known = np.isfinite(variance) & (variance > 0) & np.isfinite(steps[:, i])
+        # One piece alone cannot disagree.
         if known.sum() < 2:
             continue
         weight, step = 1.0 / variance[known], steps[known, i]
@@ -232,6 +235,7 @@ def widening(
         ratio = np.divide(jackknife(deleted.steps), own, out=np.ones_like(own), where=usable)
         # The jackknife replaces the sum of lagged scores, which covers less (see the head of this module).
         correlated, blocks = np.maximum(ratio, least), min(freedom, len(deleted.steps) - 1.0)
+    # Independent contributions add: correlated noise, and the spread between pieces.
     base = own * correlated
     total = base + spread**2
     factor = np.sqrt(np.divide(total, own, out=np.ones_like(own), where=usable))

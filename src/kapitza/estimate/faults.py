@@ -122,6 +122,7 @@ class Scores:
     @property
     def live(self) -> Flags:
         """Return which columns are not yet in the model."""
+        # A column that the fit reproduces would divide rounding by rounding.
         return self.own > NOTHING_OWN * np.maximum(self.whole, np.finfo(float).tiny)
 
     @property

@@ -48,6 +48,7 @@ def interval_of(draws: Array, level: float, low: float, high: float) -> tuple[fl
 
     It is the shortest interval instead where they crowd at a bound (low, high).
     """
+    # A central interval would leave out the bound itself, where the density is largest.
     near = CROWDED * float(np.std(draws))
     if draws.min() - low < near or high - draws.max() < near:
         return shortest(draws, level)

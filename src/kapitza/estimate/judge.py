@@ -46,6 +46,7 @@ def huber_weights(residual: Array, scale: float | Array = 1.0) -> Array:
 
     1 within HUBER standard deviations, HUBER · scale/|residual| beyond.
     """
+    # Exact data have a scale of zero.
     limit = HUBER * np.maximum(scale, np.finfo(float).tiny)
     return np.minimum(1.0, limit / np.maximum(np.abs(residual), np.finfo(float).tiny))
 

@@ -161,6 +161,7 @@ def structure(residual: Array) -> float:
     """
     residual = np.asarray(residual, float)
     count = residual.size
+    # Too few bins for a band and the rest to compare it with.
     if count < 16 or not np.any(residual):
         return 1.0
     power = np.abs(np.fft.rfft(residual - residual.mean())) ** 2
@@ -215,6 +216,7 @@ def floor_of(residual: Array) -> float:
     if residual.size < 16:
         return float(residual.std())
     power = np.abs(np.fft.rfft(residual - residual.mean())) ** 2 / residual.size
+    # The upper half of the spectrum: motions and drifts are slow.
     return float(np.sqrt(np.median(power[power.size // 2 :]) / np.log(2.0)))
 
 

@@ -64,6 +64,7 @@ def with_priors_and_bounds(model: Model, names: Sequence[str], theta: Array, cov
     """
     priors = priors_of(model, names)
     if priors.weight.any() and np.isfinite(covariance).all():
+        # Scaled inverses: parameters of very different units stay well conditioned.
         covariance = scaled_inverse(scaled_inverse(covariance, WEAK) + np.diag(priors.weight), WEAK)
         theta = theta - covariance @ priors.pull(theta)
     return _within_bounds(model, names, theta, covariance), covariance

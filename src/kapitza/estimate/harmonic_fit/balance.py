@@ -117,6 +117,7 @@ class Balance(Task):
         else:
             derivatives = self.kernels.apply(self.with_margins(number, self.kernels.half_width), measured.step)
         if self.settings.low_pass is not None:
+            # The cut-off is a fraction of the sampling frequency.
             harmonics = max(1, int(self.settings.low_pass * count))
             filtered = low_pass_periodic((derivatives - ramp).transpose(1, 0, 2), harmonics)
             derivatives = filtered.transpose(1, 0, 2) + ramp
@@ -132,6 +133,7 @@ class Balance(Task):
         if isinstance(record, Record) and stretch is not None:
             first, last = stretch.start - margin, stretch.stop + margin
             label = record.content.segment
+            # The margins must be inside the record and in the same segment.
             if first >= 0 and last <= record.size and label[first] == label[last - 1]:
                 raw = np.column_stack([record[n] for n in measured.channels])[first:last]
                 angle = [record.angles[record.channels.index(n)] for n in measured.channels]
@@ -260,6 +262,7 @@ def _informative(rows: OrbitRows) -> OrbitRows:
     equations, count = rows.rest.shape
     deviation = np.linalg.norm(rows.response, axis=1).reshape(equations, count)
     size = np.maximum(np.abs(rows.rest), np.abs(rows.matrix).max(axis=2))
+    # Three standard deviations: below, a row is mostly noise.
     strong = (size > 3.0 * deviation).any(axis=0)
     keep = np.isin(rows.order, rows.order[strong])
     response = rows.response.reshape(equations, count, -1)[:, keep].reshape(equations * int(keep.sum()), -1)

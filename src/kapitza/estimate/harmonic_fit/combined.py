@@ -326,6 +326,7 @@ class _Terms:
     def jacobian(self, theta: Numbers) -> Numbers:
         c, slopes = self.combinations(theta)
         now = self.sizes(c)
+        # Derivative of the logarithm of the size of the terms.
         inward = (self.squares * c) @ slopes / (now**2)[:, None]
         change = slopes[None] - c[:, None] * inward[:, None, :]
         return self.rows @ ((self.usual / now)[:, None, None] * change).reshape(-1, theta.size)

@@ -60,6 +60,7 @@ def on_even_grid(times: Array, values: Array, step: float) -> tuple[list[Array],
     grid = _grid(times, step)
     index = _nearest(times, grid)
     moved = values[index] + _change(times, values, index, grid)
+    # Grid points inside a gap have no sample to move.
     near = np.abs(grid - times[index]) <= FARTHEST * step
     cuts = np.flatnonzero(np.diff(near.astype(np.int8))) + 1
     parts = [part for part in np.split(np.arange(grid.size), cuts) if near[part[0]]]

@@ -71,6 +71,7 @@ def misfit_of(
     # Bonferroni's correction for the tests.
     chance = min(1.0, len(chances) * min(chances))
     size = float(np.sqrt(max(level - 1.0, 0.0)))
+    # Both are in units of the noise, so that their ratio is relative to the terms.
     share = size / max(_terms(here, factors, values), np.finfo(float).tiny)
     where = ""
     exact = share < NUMERICAL and (size > 1 or not (problem.measured.noise > 0).all())
@@ -208,6 +209,7 @@ def loss_of(problem: WeakProblem, solution: RowSolution, regressors: Regressors,
     for state in stretches:
         (row,) = replace(here, states=[state]).rows()
         seen = whitener(row_covariance(here, state, values, 1.0))(row).matrix.reshape(-1, len(regressors.linear))
+        # Scaled up to all windows.
         information += seen.T @ seen / share
     own = np.diag(np.linalg.inv(solution.information))
     best = np.diag(np.linalg.inv(information))

@@ -99,6 +99,7 @@ def measured_from(request: Request) -> Measured:
     records = request.whole_records
     for record, _ in records:
         record.check()
+    # All records are stacked into one linear system, so they need one map.
     channels, mixing, offset = _common_map(request, [record.channels for record, _ in records])
     pieces: list[Piece] = []
     for run, (record, part) in enumerate(records):
@@ -265,6 +266,7 @@ def _with_noise(
     given = request.parts[0].noise
     known = all(name in given for name in channels)
     noise = np.array([float(given.get(name, np.nan)) for name in channels])
+    # A signal stored in the model counts as exact.
     inputs = np.zeros(len(model.signals)) if record is None else _input_noise(model, record, pieces, given)
     source, freedom = "the noise stated", float("inf")
     if not known:

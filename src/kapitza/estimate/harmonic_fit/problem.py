@@ -211,6 +211,7 @@ def typical_period(states: list[Smoothed]) -> float:
     moving = accelerations.std(axis=0) > 0
     if not moving.any():
         raise DataError("Nothing moves in this record: every channel is constant or a straight line.")
+    # Exact for a harmonic motion, and independent of a mean or a rotation.
     return float(2.0 * np.pi * np.mean(rates.std(axis=0)[moving] / accelerations.std(axis=0)[moving]))
 
 
@@ -222,6 +223,7 @@ def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernel
     gain, spread = kernels.noise_gain(measured.step), measured.coordinate_covariance
     i = np.array([place for place, _ in regressors.noisy])
     order = np.array([o for _, o in regressors.noisy])
+    # Noise is white in time: the covariance of derivatives is that of the kernels.
     return spread[np.ix_(i, i)] * gain[np.ix_(order, order)]
 
 

@@ -341,6 +341,7 @@ def _cubic(a: Numbers, da: Numbers, b: Numbers, db: Numbers, x: Numbers) -> Numb
     Values a, b with slopes da, db per unit: (k,), (f,) -> (k, f).
     """
     a, da, b, db = a[:, None], da[:, None], b[:, None], db[:, None]
+    # Horner form of the Hermite cubic.
     return a + x * (da + x * (3 * (b - a) - 2 * da - db + x * (2 * (a - b) + da + db)))
 
 

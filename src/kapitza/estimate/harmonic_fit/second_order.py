@@ -152,11 +152,13 @@ def pulls_of_noise(
     They are evaluated at the values of the alternatives; groups (n,): labels of the rows.
     """
     readings = sum(len(state.times) for state in problem.states) * len(problem.measured.channels)
+    # The scatter of the mean falls with the samples of all copies together.
     copies = int(np.clip(ENOUGH // max(readings, 1), 1, MOST_COPIES))
     generator = np.random.default_rng(problem.settings.seed)
     rows, beside = rows_at(problem), tested.columns(problem)
     size = rows[0].matrix.shape[2]
     total, own = np.zeros((copies, size + tested.count)), np.zeros((copies, size))
+    # First row of every group, for sums by `reduceat`.
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     by_group, noise = np.zeros((len(starts), size)), np.zeros((size, size))
     for number in range(copies):

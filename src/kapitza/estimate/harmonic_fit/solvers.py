@@ -94,6 +94,7 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
     left = system.matrix
     if kind == "instruments" and system.instruments is not None:
         left = system.instruments
+        # Instruments with independent noise remove the bias of noisy regressors.
         theta = np.linalg.solve(left.T @ system.matrix, -left.T @ system.rest)
     elif kind == "total" and system.noise_matrix is not None:
         theta = _total(system)

@@ -63,6 +63,7 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     history = [theta]
     linear = problem.regressors.linear
     checkpoint(dict(zip(linear, theta.tolist(), strict=True)), "unweighted")
+    # The first values are unweighted: weights need values.
     factors, solution = None, None
     rounds = 0 if settings.solver == "least squares" else REWEIGHTINGS
     for number in range(rounds):

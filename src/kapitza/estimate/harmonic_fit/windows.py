@@ -78,6 +78,7 @@ class Windows:
 
         samples: of the stretch.
         """
+        # Windows start every stride and cover `parts` strides.
         return max(0, samples // self.stride - self.parts + 1)
 
     def integrate(self, series: Numbers, order: int = 0) -> Numbers:

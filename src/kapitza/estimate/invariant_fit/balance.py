@@ -303,6 +303,7 @@ class _Rows:
     def __init__(self, table: FeatureTable, points: Points, windows: Windows, is_power: Flags):
         self.table, self.points, self.windows, self.is_power = table, points, windows, is_power
         self.terms = table.evaluate(points.values, points.variance, np.zeros(len(table.form.free)))
+        # exp(-L/2) f to first order: the mean of f under the noise is removed.
         clean = self.terms.value - (self.terms.laplace / 2 if points.known_noise else 0.0)
         self.columns = np.empty((windows.run.size, is_power.size))
         self.columns[:, is_power] = windows.plain @ clean[is_power].T

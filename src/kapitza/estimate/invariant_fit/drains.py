@@ -68,6 +68,7 @@ def likely_drain(points: Points, integrate: Any, residual: Array, slopes: Array,
             if size <= 1e-12 * float(left @ left) * 1e-12:
                 continue
             strength = float(own @ left) / size
+            # Share of the sum of squares that the loss explains.
             share = strength * float(own @ left) / max(float(left @ left), 1e-300)
             found.append(Drain(name, power, called, strength, share))
     # The balance is ∫ w' H + ∫ w P = 0 with P = -strength |rate|^power, so a missing loss leaves a positive residual.

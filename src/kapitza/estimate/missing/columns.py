@@ -149,6 +149,7 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     vectors = np.broadcast_to(vector, (count, vector.size))
     value, slopes = observation.along(path, time[:count], vectors, (by_state, by_theta))
     to_state = observation.linearise(path, time[:count], vectors)[1]
+    # Lost samples have no weight.
     weight = np.where(samples.sensor[part] >= 0, 1.0 / along.deviations[part], 0.0)
     residual = -observation.residual(value, samples.values[part]) * weight
     n = path.shape[1]

@@ -201,6 +201,7 @@ def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> flo
     if live.sum() < 2:
         return float(live.sum())
     size = np.sqrt(power[live])
+    # Correlation of the scores under the fitted model.
     correlation = information[np.ix_(live, live)] / np.outer(size, size)
     # The symmetric root: draws would depend on the signs and the order of eigenvectors otherwise.
     root = symmetric_function((correlation + correlation.T) / 2, lambda values: np.sqrt(np.clip(values, 0.0, None)))

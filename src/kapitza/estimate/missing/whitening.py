@@ -150,6 +150,7 @@ def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> 
     shared = _summed(
         [part.shared[:, c].T @ row[c][1] for part, row in zip(left, pushed, strict=True) for c in channels]
     )
+    # Fitted columns absorb one squared normal number each; the strongest term, chosen from many, absorbs more.
     weight = (left[0].shared.shape[2] - 1 + LARGEST_OF_FEW) / left[0].shared.shape[2]
     new = filters.copy()
     for c, order in enumerate(orders):

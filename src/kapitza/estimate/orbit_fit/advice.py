@@ -128,6 +128,7 @@ def _further(task: OrbitTask, outcome: Outcome, estimate: Estimate, orbit: Perio
     assert covariance is not None
     rows = len(covariance)
     slope = reduce_block(blocks[0], np.eye(len(blocks[0].residual))).slope[:rows]
+    # Slopes of the first rows only: the period of a computed orbit is not a measurement.
     weighted = whitening(covariance) @ slope
     return weighted.T @ weighted
 

@@ -119,6 +119,7 @@ class Block:
         chain = None if self.gap.size <= DENSE else self._chain
         if chain is None:
             moves = np.linalg.lstsq(self.gap_by_state, right, rcond=1e-14)[0]
+            # The null vector of the closure is the shift in phase.
             free = singular_vectors(self.gap_by_state)[2][-1:].T if self.free else np.zeros((self.unknowns, 0))
             return np.asarray(moves, np.float64), np.asarray(free, np.float64)
         x, p = chain.solve(right.reshape(count, n, -1))
@@ -202,6 +203,7 @@ def _soft_chain(block: Block, weight: Array, slack: Array, damping: float) -> So
         corner[k, k] += damping * alone
         trace += (1 + damping) * alone
     ridge = 1e-12 * trace / block.unknowns
+    # Marquardt's damping of the diagonal, as in the dense form.
     hessian[:, np.arange(n), np.arange(n)] += damping * size + ridge
     corner[k:, k:] += ridge
     # The period is one more parameter of the border here; it is eliminated below.

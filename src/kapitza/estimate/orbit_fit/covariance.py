@@ -134,6 +134,7 @@ def shared_samples(outcome: Outcome) -> Array | None:
     influences.
     """
     parts = list(zip(outcome.problem.targets, outcome.solution.reduced, outcome.solution.weights, strict=True))
+    # A single orbit has its own covariance already.
     if len(parts) < 2 or any(_influence(t) is None for t, _, _ in parts):
         return None
     total = np.diag(outcome.problem.priors.weight)

@@ -193,6 +193,7 @@ class OrbitFit(Estimator):
         yield "the given values", _attempted(self, Shared(task), given)
         if not self.restarts:
             return
+        # Before random starts: continuation stays near the given values.
         led = continue_readings(task, task.deviations, given)
         if led is not None:
             yield "continuation from the given values", _attempted(self, Shared(task), led)

@@ -75,6 +75,7 @@ class OrbitProfile:
         low, high, theta = task.low.copy(), task.high.copy(), solution.theta.copy()
         low[index] = high[index] = value
         slope = self.spread[:, index] / self.spread[index, index]
+        # Start on the ridge of the Gaussian, where the other parameters follow.
         theta = np.clip(theta + slope * (value - theta[index]), low, high)
         solver = Solver(self.outcome.problem, solution.weights, low, high, task.typical, self.outcome.extra)
         again = solver.solve(theta, _moved(solution, theta), soft=False)
@@ -158,6 +159,7 @@ def expand(estimate: Estimate) -> Expansion:
             # Where the model cannot be run one standard error away, the expansion stays linear in that direction.
             sides.append(slope if near is None else np.concatenate([r.slope for r in near]))
         curvature[:, :, column] = 0.5 * (sides[0] - sides[1]) @ root
+    # Second derivatives are symmetric; differences are so only approximately.
     curvature = 0.5 * (curvature + np.swapaxes(curvature, 1, 2))
     return Expansion(
         solution.theta, root, residual, slope @ root, curvature, task.low, task.high, outcome.problem.priors,

@@ -175,6 +175,7 @@ def sampled_residuals(outcome: Outcome, channel: int) -> list[Array]:
     problem, parts = outcome.problem, []
     for target, residual in zip(problem.targets, problem.readings(outcome.solution.blocks), strict=True):
         mine = np.flatnonzero(target.channel == channel)
+        # Section points are too few to show a correlation in time.
         if target.times.size > 2 * target.count and mine.size >= 8:
             parts.append(residual[mine][np.argsort(target.times[mine], kind="stable")])
     return parts
@@ -214,6 +215,7 @@ def _stated(outcome: Outcome) -> Misfit:
     """Return the misfit relative to the orbits' errors."""
     found = any(_was_found(target) for target in outcome.problem.targets)
     scatter = outcome.chi2 / outcome.dof
+    # Covariances estimated from few visits are themselves uncertain.
     chance = float(special.chdtrc(outcome.dof, outcome.chi2 / (FOUND if found else 1.0)))
     beyond = np.sqrt(max(scatter - 1.0, 0.0))
     share = outcome.misfit * beyond / np.sqrt(max(scatter, 1e-300))

@@ -78,6 +78,7 @@ def sort_out(problem: OrbitProblem, weights: list[Array], before: tuple[int, ...
             if not reason:
                 matched[index] = z
                 continue
+        # The orbit may exist although Newton's iteration has lost it.
         again = close_from_data(problem, index, solution.theta)
         if again is not None:
             other = why_not(problem, index, *again, weights[index], typical)

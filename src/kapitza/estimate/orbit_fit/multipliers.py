@@ -87,6 +87,7 @@ class MultiplierTerms:
             moved = [z + r.follow @ (theta - now.theta) for z, r in zip(now.unknowns, reduced, strict=True)]
             return np.concatenate(moduli(self.problem, moved, theta))
 
+        # Second derivatives of the flow are not integrated, so the slopes are differences.
         every = slopes_by_differences(along, now.theta, 1e-4 * np.maximum(size, max(1e-3 * size.max(), 1e-12)))
         return np.split(every, np.cumsum([m.size for m in here])[:-1])
 

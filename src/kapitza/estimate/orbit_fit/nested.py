@@ -40,6 +40,7 @@ class NestedFit:
         self.lowest = np.inf
         settings = LeastSquaresSettings(self.solver.tolerance, max_iterations=self.solver.max_iterations)
         found = gauss_newton(self._evaluate, theta, self.solver.low, self.solver.high, settings=settings)
+        # The last trial may have been a rejected one.
         if not np.array_equal(self.last, found.x):
             self._evaluate(found.x)
         now = OrbitIterate(found.x, self.unknowns, self.problem.evaluate(self.unknowns, found.x))

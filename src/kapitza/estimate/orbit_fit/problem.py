@@ -268,6 +268,7 @@ class OrbitProblem:
                 # The same for the value and both derivatives.
                 a[quotient] = (b[quotient] - a[quotient]) / delay[quotient].reshape(shape)
         gap = first[0] - measured
+        # Angles are compared on the circle.
         wrapped = self.channels.angles[channel]
         gap[wrapped] = wrap(gap[wrapped])
         return [gap, first[1], first[2]]

@@ -64,6 +64,7 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
         covariance = covariance * scatter
     if not known.complete:
         free = np.abs(known.directions).max(axis=1) > 0
+        # Parameters in an undetermined direction have no finite variance.
         covariance[free], covariance[:, free] = 0.0, 0.0
         covariance[free, free] = np.inf
     # At a bound the Gaussian interval would extend beyond it.

@@ -125,6 +125,7 @@ class Solver:
             own = deviations_of(weight)
             least = np.full(len(weight), 0.1 * level * 0.01 * target.period)
             least[: target.channel.size] = floor[target.channel]
+            # Exact samples would otherwise pull states away from closure.
             result.append(1.0 / np.hypot(own, least))
         return result
 
@@ -257,6 +258,7 @@ class Solver:
         information, gradient = normal_equations(self.problem.priors, now.theta, near)
         size = np.where(now.theta != 0, np.abs(now.theta), 1.0)
         relative = np.linalg.eigvalsh(information * np.outer(size, size)) if near else np.zeros(1)
+        # The reliable orbits do not determine all parameters: all orbits are used.
         if relative[0] <= 1e-14 * relative[-1]:
             information, gradient = normal_equations(self.problem.priors, now.theta, reduced)
         return self._bounded(information, gradient, now.theta, 0.0)

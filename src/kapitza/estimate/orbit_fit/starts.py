@@ -65,6 +65,7 @@ def further_starts(
     parts = [(problem, some) for some in np.split(points, PARTS)]
     merit = np.concatenate(list(in_order(executor, _prediction_errors, parts)))
     for index in np.argsort(merit, kind="stable")[:restarts]:
+        # Points at which the model cannot be run are skipped.
         if np.isfinite(merit[index]):
             yield points[index]
 

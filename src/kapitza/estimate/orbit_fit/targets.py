@@ -215,6 +215,7 @@ class Reader:
         assert orbit.crossings is not None
         path, instants = orbit.crossings.path_values, orbit.crossings.path_times
         parts = len(instants) // len(times)
+        # As many nodes between crossings as for sampled data.
         chosen = np.flatnonzero(np.arange(len(instants)) % max(1, parts // self.nodes) == 0)
         if not set(setting.states) <= set(names):
             bare = orbit.with_(states=tuple(names), points=values, repeats=None)

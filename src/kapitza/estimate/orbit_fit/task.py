@@ -227,6 +227,7 @@ def _spreads(model: Model, channels: Channels, targets: Sequence[Target]) -> tup
     by_state = np.array([_size(column) for column in nodes.T])
     for i, name in enumerate(model.states):
         if name in channels.names:
+            # The nodes of few orbits may have a small spread by accident.
             by_state[i] = max(by_state[i], by_channel[channels.names.index(name)])
     by_state[np.array(model.angles)] = 1.0
     return by_state, by_channel

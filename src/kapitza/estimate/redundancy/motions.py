@@ -36,6 +36,7 @@ def rank_by_motions(
     flow, rows = Flow(model, wrt=tuple(free), tolerance=1e-16), []
     scale = np.array([model.values[n] or 1.0 for n in free])
     for run in range(RUNS):
+        # The settings of the recordings take turns.
         vector = model.with_values(**settings[run % len(settings)]).vector
         start = rng.uniform(0.4, 1.4, len(model.states)) * (rng.choice([-1, 1], len(model.states)) if run % 2 else 1)
         times = np.linspace(0.3, 0.3 + TIME * rng.uniform(0.5, 1.5), SAMPLES)

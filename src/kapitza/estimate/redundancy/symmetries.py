@@ -124,6 +124,7 @@ class Conditions:
                 found.append(dict.fromkeys(chain, one))
             else:
                 found.append({chain[0]: one})
+                # γ t: its rate is γ.
                 found.append({chain[0]: time, chain[1]: one})
         return found
 

@@ -139,6 +139,7 @@ def draws_within_bounds(
     full = scaled_inverse(closing.program.information[:k, :k], UNDETERMINED)
     if not (np.isfinite(full).all() and (np.diag(full) > 0).all()):
         return None
+    # Parameters at a bound have no factor of their own, so the mean of the others is used.
     factor = 1.0 if widened is None else float((widened.factor[~solution.at_bound] ** 2).mean())
     low, high = task.request.bounds
     return truncated_gaussian(solution.theta + full @ closing.program.pull[:k], factor * full, low, high)
@@ -258,6 +259,7 @@ def _scores(part: Sweep, program: ChainProgram) -> Array:
     assert part.own_gradient is not None
     count, free = part.gradient.shape[0], part.own_gradient.shape[1]
     pulls = np.einsum("jn,jnk->jk", part.gradient, program.response[..., :free]) + part.own_gradient
+    # Sums over blocks are enough for the long-run moment and bound its cost.
     edges = np.linspace(0, count, min(MOST_BLOCKS, count) + 1).astype(int)
     return np.add.reduceat(pulls, edges[:-1], axis=0)
 

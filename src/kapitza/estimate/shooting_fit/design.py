@@ -78,6 +78,7 @@ def cramer_rao(
     seen = Record.from_arrays(record.time, readings, segment=segment, period=record.period, phase=phase)
     full = replace(method, noise=dict(noise), hold_back=0.0)
     task = prepare(full, make_request(model, [replace(part, source=seen)], free, full))
+    # The true states are known at every sample, so the sweep is exact with a node at each.
     nodes = place_nodes(task.problem.samples, 1)
     alone = record.size - task.everything.size
     if alone:

@@ -116,6 +116,7 @@ def _noise(samples: Samples, distance: Array) -> float:
     It follows from third differences, by their median: impacts are few.
     """
     whole = samples.joined[:-3] & samples.joined[1:-2] & samples.joined[2:-1]
+    # A difference across a gap is not noise.
     return difference_noise(np.diff(distance, 3)[whole], 3, robust=True)
 
 

@@ -95,6 +95,7 @@ class Marginal:
         """
         theta, best = self.assume(variables), self.best
         states = self.states if best is None else best.states + best.program.solve_given(theta - best.theta).nodes
+        # The best states so far, moved along the tangent, are close to the new ones.
         half, now, program = self.fitter.settle(theta, states, self.nodes, self.residual, STEADY)
         value = half + float((self.readings * np.log(self.fitter.sensors.deviations)).sum())
         if best is None or value < best.value:

@@ -96,6 +96,7 @@ def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: Sensor
     near: probabilities that white noise is as correlated as the residuals of each.
     """
     samples, residual = task.problem.samples, found.solution.sweep.residual
+    # Fitted numbers reduce the mean square of the residuals.
     spared = max(1.0 - task.fitted / max(samples.readings, 1), 1e-6)
     sizes, deviations = samples.at_readings(own.deviations), samples.at_readings(found.sensors.deviations)
     several, judged = len(task.observation.channels) > 1, []

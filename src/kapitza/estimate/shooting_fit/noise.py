@@ -54,6 +54,7 @@ def noise_of_sensors(
     count = len(observation.channels)
     slots = count * len(given)
     readings = np.bincount(samples.sensor[samples.sensor >= 0].ravel(), minlength=slots)
+    # The extra last entry maps the index -1, no sample, onto itself.
     number = np.full(slots + 1, -1, np.intp)
     shared: dict[int, int] = {}
     deviations, known, channels, owners = [], [], [], []

@@ -120,6 +120,7 @@ def _refine(
     at = np.repeat(windows, GUESSES, axis=0)
     times, rows = problem.samples.time[at], problem.parameters(theta, at[:, 0])
     read = problem.samples.sensor[at.ravel()] >= 0
+    # Wrong parameters, not noise, limit how well a window can be followed.
     weights = np.where(read, 1 / (MODEL_ERROR * problem.samples.spread), 0.0)
     # A weak prior keeps states that the window does not determine near their guess.
     loose = np.where(known, 0.0, (0.1 / scale) ** 2)

@@ -83,6 +83,7 @@ def _outliers(task: MotionTask, found: Found) -> Flags:
     samples, sweep = task.problem.samples, found.solution.sweep
     made = np.zeros(samples.values.shape, bool)
     kept = [record.content.attrs.get(KEEP) == "keep" for record, _ in task.request.records]
+    # Gaussian quantile for the number of samples: long records have larger extremes by chance.
     limit = max(SMALLEST, float(special.ndtri(1.0 - 0.5 * FALSE / max(samples.readings, 1))))
     for s, c in enumerate(found.sensors.channel):
         mine = np.flatnonzero(samples.sensor[:, c] == s)

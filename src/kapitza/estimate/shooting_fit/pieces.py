@@ -89,6 +89,7 @@ class Samples:
 
         The motion is cut where samples between them are left out.
         """
+        # Samples that are not neighbours any more are not linked.
         joined = self.joined[index] & (np.diff(index, append=index[-1] + 2) == 1)
         return Samples(
             self.time[index], self.values[index], joined, self.parameters[index], self.sensor[index],

@@ -49,6 +49,7 @@ def follows(samples: Samples, solution: MotionSolution, sensors: SensorNoise) ->
     if size < LARGEST_MISFIT:
         return True
     power, count = power_of(samples, solution.sweep.residual, sensors.deviations, None)
+    # Residuals within twice the stated variance: the noise is that large.
     if sensors.all_known and (power < 2 * count).all():
         return True
     return size < LARGEST_NOISE and min(whiteness_by_channel(samples, solution, sensors), default=0.0) > NOT_WHITE

@@ -85,6 +85,7 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
         covariance = covariance if draws is None else np.atleast_2d(np.cov(draws.T))
     curved: tuple[str, ...] = ()
     if identifiability.complete and closing is not None and draws is None and samples.size <= LONGEST:
+        # Draws within bounds have replaced the Gaussian intervals already.
         bent = curved_parameters(task, found, closing)
         curved = tuple(name for name, here in zip(task.names, bent, strict=True) if here)
     stated = np.sqrt(np.clip(np.diag(covariance), 0.0, None))

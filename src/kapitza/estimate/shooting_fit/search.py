@@ -196,6 +196,7 @@ def in_best_windows(task: MotionTask) -> MotionTask:
     The settings state how many windows are used.
     """
     count, width, samples = task.settings.windows, task.settings.window, task.problem.samples
+    # The windows would cover the whole record.
     if not count or samples.size <= count * width:
         return task
     fitter = fitter_for(task, task.settings.softness)
@@ -278,6 +279,7 @@ def first_width(task: MotionTask) -> int:
     The record is long: the window set, fewer where the states are many.
     """
     n, k, channels = task.states.shape[1], len(task.names), task.problem.samples.values.shape[1]
+    # Limited by the size of the tangents, but with enough samples to determine the unknowns.
     enough = max(FIRST_TANGENTS // (n * (n + k)), FIRST_READINGS * (n + k) // channels)
     return min(task.settings.window, enough)
 

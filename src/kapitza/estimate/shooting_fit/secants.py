@@ -91,6 +91,7 @@ def secants(task: MotionTask, found: Found, closing: ClosingSweep, direction: Ar
             rises.append(np.nan)
             continue
         squared = np.einsum("jn,jnm,jm->", step, part.hessian, step)
+        # Cost after the linear step of the states, predicted by the quadratic model.
         cost = part.cost + float((part.gradient * step).sum()) + 0.5 * float(squared)
         rises.append(2 * (cost - closing.part.cost))
     return np.array(rises)

@@ -112,6 +112,7 @@ class MotionSolution(Iterate):
         """
         return replace(
             self,
+            # Weights are inverse variances.
             weights=self.weights / factor**2,
             information=self.information / factor**2,
             covariance=self.covariance * factor**2,
@@ -246,6 +247,7 @@ class Fitter:
                 if thin and level < THIN_BELOW and (times := self._spacing(now) // now.nodes.spacing) > 1:
                     # Every second, third, … node is kept, with its state.
                     now, thin = self._thinned(now, times * now.nodes.spacing), False
+        # A parameter with equal bounds is held, which is not a finding.
         at_bound = ((now.theta <= self.low) | (now.theta >= self.high)) & (self.low < self.high)
         names = [f"theta_{i}" for i in range(self.low.size)]
         columns = ["softness", "cost", "fraction", "step", "state_step", "defect", *names]

@@ -200,6 +200,7 @@ def _slope(values: Array, time: Array) -> Array:
     if slope.size < 5:
         return slope
     step = float(np.median(np.diff(time)))
+    # Noise of a single difference, from third differences that remove the motion.
     noise = difference_noise(np.diff(values, 3), 3) / step
     width = 3
     while True:

@@ -216,6 +216,7 @@ def _steps(task: MotionTask, found: Found) -> tuple[Step, ...]:
         jumps = _jumps(part.residual[mine, c], whole)
         sharp = maximum_filter1d(np.abs(np.pad(np.diff(part.predicted[mine, c], 2), 1)), 5)
         at = [i for i in np.flatnonzero(jumps) if abs(jumps[i]) > 2 * sharp[i]]
+        # Steps of earlier rounds count towards the limit.
         before = sum(1 for step in task.steps if step.channel == c and step.record == number)
         if len(at) + before <= MOST:
             made += [Step(int(c), number, float(samples.time[mine[i]]), -float(jumps[i])) for i in at]

@@ -175,6 +175,7 @@ def sweep(
         own_gradient=np.zeros((count, theta.size)) if by_interval else None,
     )
     under_way = _Sweeping(problem, nodes, states, theta, weights, beside, result)
+    # Intervals of equal length share a batch.
     for length in np.unique(nodes.length):
         group = np.flatnonzero(nodes.length == length)
         size = max(FEWEST_TOGETHER, LARGEST_CHUNK // (max(int(length), 1) * n * (n + k)))

@@ -107,6 +107,7 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
         check_signals(model, record)
     observation = observe(model, records, request.outputs, names)
     everything = gather(model, data, observation, method.max_gap, method.robust, method.bridge)
+    # Noise is guessed from all samples, those held back included.
     everything, sensors = noise_of_sensors(everything, observation, [part.noise for part in request.parts])
     positions = _positions(everything, method.hold_back)
     if positions.size < 2:

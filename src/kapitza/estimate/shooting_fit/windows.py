@@ -30,6 +30,7 @@ def best_window(fitter: Fitter, theta: Array, states: Array, width: int, seen: b
     they give all; otherwise the motion alone decides.
     """
     samples = fitter.problem.samples
+    # Half a window apart, so that no stretch of large motion is split by all of them.
     starts = np.arange(0, samples.size - width + 1, max(1, width // 2))
     moves = fitter.problem.observation.residual(samples.values[1:].copy(), samples.values[:-1]) / samples.spread
     # Length of the path of the channels, in spreads: cheap, and large where the motion is.

@@ -378,6 +378,7 @@ class _Work:
         label = f"{number} (period {orbit.repeats or orbit.period if forced else f'{orbit.period:.4g} s'})"
         period = orbit.repeats if forced else orbit.period
         try:
+            # The orbit of the data is the guess.
             own = solve_orbit(self.model, orbit, period, throw=False, profile=False)
         except KapitzaError as error:
             return OrbitCheck(label, False, float("nan"), float("nan"), str(error).split(". ")[0])

@@ -53,6 +53,7 @@ def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) ->
     slope, added, filling, kept = np.zeros(len(inverse)), 0.0, np.zeros((len(inverse) + 1,) * 2), []
     for part, found in score_chunks(table, points, solution.theta, weights, solution.tau):
         w = weights[part]
+        # Diagonal of the hat matrix.
         leverage = w * np.einsum("kn,kn->n", inverse @ found.centred, found.centred)
         rows = np.vstack([found.slope, found.excess]) * (w / leverage_left(leverage, points.count))
         slope, added = slope + found.added_slope @ w, added + float(found.added @ w)

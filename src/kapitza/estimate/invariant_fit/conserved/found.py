@@ -216,6 +216,7 @@ def _fraction(value: float, error: float) -> Fraction | None:
 
     Denominator up to 4; None unless the error is small enough.
     """
+    # With larger errors some fraction always agrees by chance.
     if error > 0.02 * abs(value):
         return None
     near = Fraction(value).limit_denominator(4)

@@ -162,6 +162,7 @@ def noise_of(record: Record, known: Mapping[str, float]) -> tuple[dict[str, floa
     if all(c in known for c in record.channels) and any(known[c] > 0 for c in record.channels):
         return dict(known), True
     modulus = {c: float(np.mean(np.abs(_wrapped(record, c)))) for c in record.channels}
+    # Only ratios between channels matter where the noise is not known.
     return {c: known.get(c) or ASSUMED_NOISE * modulus[c] for c in record.channels}, False
 
 

@@ -462,6 +462,7 @@ class _Search:
         """
         values, vectors = self.spectrum(support)
         tau, vector = values[0], vectors[:, 0]
+        # Only one combination is as constant as the noise, or its residual is rounding.
         alone = support.size < 2 or tau < OVERSTATED or values[1] > self.limit
         if self.past_test is not None and self.past_test.able(support.size) and not alone:
             # Several combinations are as constant as the noise: only the order in time shows which one is conserved.

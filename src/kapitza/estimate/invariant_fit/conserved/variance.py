@@ -127,6 +127,7 @@ def smallest_root(a: Array, b: Array, e: Array) -> Array:
     gap = b * b - 4 * a * e
     with np.errstate(all="ignore"):
         curved = np.where(gap < 0, b / (2 * e), 2 * a / (b + np.sqrt(np.clip(gap, 0, None))))
+        # The quadratic formula loses its digits where the second order is negligible.
         root = np.where(np.abs(e) * a < 1e-14 * b * b, a / b, curved)
     return np.where(b > 0, root, np.inf)
 
@@ -180,6 +181,7 @@ def linear_starts(problem: VarianceProblem, theta: Array, bounds: Bounds) -> lis
         return []
     c, _ = form.local(theta)
     moment = problem.moment(theta)
+    # Coefficients without a free parameter are known numbers.
     held = ~np.any(_touched(form, theta, bounds), axis=1)
     relaxed = c.copy()
     if held.any() and not held.all():
