@@ -68,9 +68,14 @@ def tested(run: Run, processes: int, further: list[str]) -> int:
     environment = run.environment()
     shown = " ".join(f"{name}={value!r}" for name, value in environment.items())
     print(f"{shown} pytest {' '.join(run.options())}", flush=True)
-    command = [sys.executable, "-m", "pytest", "-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
     everything = {**os.environ, **environment}
-    return subprocess.run([*command, *run.options(), *further], cwd=ROOT, env=everything).returncode
+    return subprocess.run([*command(run, processes), *further], cwd=ROOT, env=everything).returncode
+
+
+def command(run: Run, processes: int) -> list[str]:
+    """Return the command that runs the tests as one processor."""
+    parallel = ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
+    return [sys.executable, "-m", "pytest", *parallel, *run.options()]
 
 
 if __name__ == "__main__":

@@ -105,5 +105,5 @@ def check_orbit(page, branch, index):
     states = branch.orbit(index).profile.states
     page.wait_for_function(f"Math.abs({DRAWN}?.x?.[0] - ({float(states[0, 0])!r})) < 1e-12")
     drawn = page.evaluate(f"[{DRAWN}.x, {DRAWN}.y]")
-    assert np.array_equal(drawn[0], states[:, 0])
-    assert np.array_equal(drawn[1], states[:, 1])
+    # The server compiles for itself: where this process rounds otherwise (--other-code) the last digits differ.
+    np.testing.assert_allclose(np.transpose(drawn), states[:, :2], rtol=0, atol=1e-12)
