@@ -57,7 +57,7 @@ class DriveEffect:
     def reportable(self, deviations: dict[str, float]) -> dict[str, float]:
         """Return the shifts worth reporting, in standard errors.
 
-        Of the parameters that move by more than REPORTED standard errors.
+        They are those of parameters that move by more than REPORTED standard errors.
         """
         shares = {n: m / deviations[n] for n, m in self.moved.items() if deviations.get(n, 0.0) > 0}
         return {n: s for n, s in shares.items() if s > REPORTED}
@@ -79,8 +79,8 @@ class DriveEffect:
     def sentence(self, estimate: Estimate, held: bool = False) -> str:
         """Return a warning about the effect, else "".
 
-        Where a parameter moves by a noticeable share of its standard error. estimate: before anything is added to its
-        intervals; held: whether the intervals include the shifts.
+        The warning is given where a parameter moves by a noticeable share of its standard error. estimate: before
+        anything is added to its intervals; held: whether the intervals include the shifts.
         """
         moved_far, structure = self.reportable(estimate.deviations), self.explained(estimate) > EXPLAINS
         if not moved_far and not structure:

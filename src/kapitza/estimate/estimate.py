@@ -176,7 +176,7 @@ class Estimate(Shown):
     def ends(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
         """Return low and high end of each interval.
 
-        By name; `interval` shows the same as a table.
+        Keys are the names; `interval` shows the same as a table.
         """
         factor = half_width(level, self.dof)
         if self.draws is None:

@@ -46,7 +46,7 @@ def posterior(
 ) -> Any:
     """Draw samples of the posterior by emcee.
 
-    As ArviZ InferenceData (needs the extra ``kapitza[bayes]``).
+    The samples are ArviZ InferenceData (needs the extra ``kapitza[bayes]``).
 
     The walkers start from the Gaussian approximation. Noise is taken as estimated by the fit. Orbits: residuals to
     second order about the estimate. Motions (`ShootingFit`, "auto"): the initial states are fitted again at every set
@@ -191,7 +191,7 @@ def _exponents(count: int) -> list[tuple[int, ...]]:
 class _Polynomial:
     """Polynomial approximation of log p in standard errors.
 
-    Found by least squares, weighted towards the estimate.
+    It is found by least squares, weighted towards the estimate.
     """
 
     def __init__(self, points: Array, heights: Array):

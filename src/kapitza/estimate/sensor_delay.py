@@ -28,7 +28,7 @@ MATTERS = 1.0
 def rates_of(output: Expression, model: Model, channel: str) -> list[Expression]:
     """Return h, h', h'', … along the motion.
 
-    As many derivatives as the series takes.
+    There are as many derivatives as the series takes.
     """
     if model.is_map or model.structure.steps or model.signals:
         raise DataError(

@@ -175,7 +175,7 @@ def alternatives_of(problem: WeakProblem, values: Numbers) -> Alternatives:
 def _laws(problem: WeakProblem) -> list[Law]:
     """Return the candidate laws of every equation.
 
-    As many as can be whitened at little cost; none where the equations are many.
+    There are as many as can be whitened at little cost; none where the equations are many.
     """
     model = problem.model
     powers: list[Callable[[Numbers], Numbers]] = [lambda z: z, lambda z: z**2, lambda z: z * np.abs(z), lambda z: z**3]

@@ -169,7 +169,7 @@ def _without_blocks(
 def _first_groups(problem: WeakProblem, solution: RowSolution) -> list[tuple[int, int]]:
     """Return run and first group of every piece.
 
-    Of pieces that have rows; one run where halves of the samples are joined.
+    Only pieces that have rows are listed; one run where halves of the samples are joined.
     """
     count = problem.windows.count
     pieces = [(state.run, count(len(state.times))) for state in problem.states if count(len(state.times))]

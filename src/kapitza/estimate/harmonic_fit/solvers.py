@@ -120,7 +120,8 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
 def _least_squares(system: System, condition: float) -> Numbers:
     """Solve by least squares.
 
-    By normal equations where the rows allow it (there are usually many and they are well conditioned), else by SVD.
+    Normal equations are used where the rows allow it (there are usually many and they are well conditioned), else
+    an SVD.
     """
     # Normal equations square the condition number: above 1e4 they would lose half of the digits.
     if condition > 1e4:

@@ -1,6 +1,6 @@
 """Setup of an invariant fit.
 
-From model, data and free parameters to a form, its points, bounds and a start; impossible fits are refused here.
+Model, data and free parameters give a form, its points, bounds and a start; impossible fits are refused here.
 """
 
 from __future__ import annotations

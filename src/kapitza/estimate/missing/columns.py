@@ -1,6 +1,6 @@
 """Effect of candidate terms on the samples.
 
-Columns along the fitted motion, window by window.
+Columns are taken along the fitted motion, window by window.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Along:
 def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: Array, free: int) -> Window | None:
     """Return one window from sample `begin`.
 
-    As long as the tangents stay small; None where the motion cannot be computed.
+    It is as long as the tangents stay small; None where the motion cannot be computed.
     """
     flow, observation, samples, vector = along.flow, along.observation, along.samples, along.vector
     time = samples.time[begin:stop]

@@ -33,7 +33,7 @@ ELSEWHERE = 0.3
 def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataFrame:
     """Rank orbits and sensors by their information.
 
-    By how much each would narrow the intervals of the free parameters.
+    The measure is how much each would narrow the intervals of the free parameters.
 
     Adding samples with information F₁ to F turns the covariance F⁻¹ into (F + F₁)⁻¹. Tried are: each orbit of the fit
     located once more, as well as before; each of `orbits` with the typical accuracy of the others; each channel with

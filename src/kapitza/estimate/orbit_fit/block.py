@@ -64,7 +64,7 @@ class Block:
     def read(self, moves: Array) -> Array:
         """Return the change (m, r) of the samples.
 
-        By moves (q, r) of the unknowns.
+        The change is that by moves (q, r) of the unknowns.
         """
         count, n = self.jacobians.shape[:2]
         at_nodes = moves[: count * n].reshape(count, n, -1)

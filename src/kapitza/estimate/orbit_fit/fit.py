@@ -156,8 +156,8 @@ class OrbitFit(Estimator):
     def search(self, task: OrbitTask, executor: Executor | None = None) -> Outcome:
         """Search a minimum that χ² accepts.
 
-        From the given start, by continuation from it, then from others. Where χ² can hardly decide (few degrees of
-        freedom) all starts are tried, and minima that fit as well are kept too.
+        The fit starts from the given values, then by continuation from them, then from others. Where χ² can hardly
+        decide (few degrees of freedom) all starts are tried, and minima that fit as well are kept too.
         """
         best: Outcome | None = None
         others: list[Outcome] = []

@@ -170,7 +170,7 @@ def decided(task: OrbitTask, outcome: Outcome) -> bool:
 def sampled_residuals(outcome: Outcome, channel: int) -> list[Array]:
     """Return the residuals of one channel, in time order.
 
-    Of every orbit that is sampled densely.
+    Only orbits that are sampled densely are listed.
     """
     problem, parts = outcome.problem, []
     for target, residual in zip(problem.targets, problem.readings(outcome.solution.blocks), strict=True):

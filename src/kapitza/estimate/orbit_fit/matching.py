@@ -270,7 +270,7 @@ def multiplier_mismatch(target: Target, block: Block) -> tuple[float, str]:
 def _signs(target: Target, use: Flags, model: NDArray[np.complex128]) -> str:
     """Describe real multipliers of opposite sign.
 
-    Only those known well enough to have a sign.
+    Only multipliers known well enough to have a sign count.
     """
     source = target.source
     if not isinstance(source, PeriodicOrbit) or source.multipliers is None:

@@ -151,7 +151,7 @@ def _likelihood(task: OrbitTask, outcome: Outcome) -> Likelihood:
 def _residuals(outcome: Outcome) -> dict[str, Array]:
     """Return the weighted residuals by channel.
 
-    Decorrelated where an orbit has a covariance, multipliers apart.
+    They are decorrelated where an orbit has a covariance; multipliers are listed apart.
     """
     problem = outcome.problem
     pairs = list(zip(outcome.solution.reduced, problem.targets, strict=True))

@@ -249,7 +249,7 @@ class Solver:
     def _parameter_step(self, now: OrbitIterate, reduced: list[Reduced]) -> Array:
         """Return the step of the parameters.
 
-        From the orbits that nearly close and do not fit far worse than the others, if those determine it.
+        It uses the orbits that nearly close and do not fit far worse than the others, if those determine it.
         """
         misfit = self._misfits(reduced)
         fits = misfit <= OUTLYING * max(float(np.median(misfit)), 1.0)

@@ -42,9 +42,9 @@ def further_starts(
 ) -> Iterator[Array]:
     """Yield the given start, then random ones around it.
 
-    Sorted by how well one shooting interval predicts the next node.
-    With states taken from the data, the median over the orbits of the gaps |Φ(x_j, θ) - x_{j+1}| is cheap and has few
-    false minima: no orbit need be solved for it.
+    They are sorted by how well one shooting interval predicts the next node. With states taken from the data, the
+    median over the orbits of the gaps |Φ(x_j, θ) - x_{j+1}| is cheap and has few false minima: no orbit need be
+    solved for it.
     """
     from scipy.stats import qmc
 

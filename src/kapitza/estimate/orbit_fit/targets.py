@@ -62,7 +62,7 @@ def items_of(request: Request) -> list[Item]:
 def _circles(orbit: PeriodicOrbit, model: Model, declared: tuple[bool, ...] = ()) -> tuple[bool, ...]:
     """Return which channels of an orbit are angles.
 
-    As its set says, else as the model has them.
+    The set of the orbit states them, else the model.
     """
     known = dict(zip(model.states, model.angles, strict=True))
     names = orbit.crossings.channels if orbit.crossings else orbit.states

@@ -62,7 +62,7 @@ class _Variables:
 def combine(sampled: Sampled, names: Sequence[str]) -> Combined:
     """Return independent formulas that are determined.
 
-    As many as there are parameters less symmetries, where they can be found.
+    There are as many as parameters less symmetries, where they can be found.
     """
     names = tuple(names)
     found: list[Expression] = []

@@ -195,7 +195,7 @@ def _swapped(count: int, i: int, j: int) -> Indices:
 def _least_squares(residuals: Callable[[Array], Array], start: Array) -> Array:
     """Return the solutions (S', m) of residuals = 0.
 
-    From starts (S, m), by Levenberg-Marquardt steps of all starts at once.
+    All starts (S, m) take Levenberg-Marquardt steps at once.
     """
     now, unknowns = start.copy(), start.shape[1]
     left, damping = residuals(now), np.full(len(start), 1e-2)

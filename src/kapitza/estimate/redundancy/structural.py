@@ -1,6 +1,6 @@
 """Structural identifiability of the free parameters of a fit.
 
-Tested before a fit, and after one with undetermined parameters.
+It is tested before a fit, and after one with undetermined parameters.
 """
 
 from __future__ import annotations

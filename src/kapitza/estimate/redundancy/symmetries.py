@@ -278,7 +278,7 @@ def _function(expressions: Sequence[Expression], inputs: Sequence[sp.Symbol], sp
 def _null_spaces(rows: Array, theta: Array) -> Sampled | None:
     """Return the parameter parts of null spaces.
 
-    Of rows (J, m, c), where their rank is clear; None where it is clear for less than half of the sets.
+    The rows are (J, m, c), used where their rank is clear; None where it is clear for less than half of the sets.
     """
     k = theta.shape[1]
     scale = np.ones((len(theta), rows.shape[2]))

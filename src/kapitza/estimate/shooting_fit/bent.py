@@ -203,7 +203,7 @@ def _is_parabola(estimate: Estimate, name: str, points: list[_Point]) -> bool:
 def _along(profile: MotionProfile, value: float, width: float, estimate: Estimate) -> list[_Point]:
     """Return the points of one side, outwards.
 
-    Until the profile is high, below the fit, or cannot be followed.
+    It ends where the profile is high, below the fit, or cannot be followed.
     """
     low, high = estimate.model.parameter(profile.name).bounds
     points: list[_Point] = []

@@ -61,8 +61,8 @@ class ClosingSweep:
 def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
     """Sweep once at the solution.
 
-    Of a motion that converged and is not kicked, with a regular system; None otherwise. Without residuals no fault is
-    tried.
+    It needs a motion that converged and is not kicked, and a regular system; None otherwise. Without residuals no
+    fault is tried.
     """
     solution, samples = found.solution, task.problem.samples
     # Kicks absorb faults and differences between pieces, so nothing could be tested.

@@ -201,7 +201,7 @@ class Nodes:
 def place_nodes(samples: Samples, spacing: int) -> Nodes:
     """Place a node every `spacing` samples.
 
-    Where nodes may be, and at the first and last sample of each piece.
+    Nodes are placed where they may be, and at the first and last sample of each piece.
     """
     free = np.ones(samples.size, bool) if samples.free is None else samples.free
     starts = np.concatenate([[0], np.flatnonzero(~samples.joined)[:-1] + 1])

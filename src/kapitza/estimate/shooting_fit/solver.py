@@ -164,14 +164,14 @@ class Fitter:
     def resume(self, solution: MotionSolution) -> MotionSolution:
         """Continue from a solution with rigid links.
 
-        After the weights have changed.
+        This is needed after the weights have changed.
         """
         return self.go_on(solution.theta, solution.states, solution.nodes, solution.sweep.residual)
 
     def go_on(self, theta: Array, states: Array, nodes: Nodes, residual: Array | None) -> MotionSolution:
         """Iterate with rigid links from nearby states.
 
-        From parameters and states (J, n) at nodes that are nearly right.
+        Parameters and states (J, n) at nodes must be nearly right.
         """
         return self._iterate(self.swept(theta, states, nodes, self._weights(residual)), 0.0, thin=False)
 
@@ -402,7 +402,7 @@ class Fitter:
     def _reweigh(self, now: Iterate, level: float) -> Iterate:
         """Set Huber weights from the residuals.
 
-        Once the states no longer follow every outlier.
+        This is done once the states no longer follow every outlier.
         """
         if self.settings.huber is None or level > 0.1 * self.settings.softness:
             return now

@@ -92,7 +92,8 @@ class Sweep:
     def over(self, here: slice) -> Sweep:
         """Return the sweep of some intervals.
 
-        Those that start at the nodes in `here`, with the information of their own samples on the parameters.
+        The intervals are those that start at the nodes in `here`; the information on the parameters is that of their
+        samples.
         """
         assert self.own_hessian is not None
         assert self.own_gradient is not None

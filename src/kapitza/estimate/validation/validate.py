@@ -313,7 +313,7 @@ class _Work:
     def _run(self, begun: Begun, piece: slice, beside: float, rng: np.random.Generator) -> Array:
         """Return the outputs (N, c) of one run.
 
-        From a sample of the record to the end of a piece.
+        It starts at a sample of the record and ends with a piece.
         """
         times = self.record.time[begun.sample : piece.stop] - self.record.excitation_start
         state = begun.state + beside * begun.spread * rng.standard_normal(begun.state.size)

@@ -50,7 +50,7 @@ class FoundInvariant:
     def expression(self) -> sp.Expr:
         """Invariant with rounded coefficients.
 
-        Rounded to what their errors justify, and to simple fractions where they agree.
+        Coefficients are rounded to what their errors justify, and to simple fractions where they agree.
         """
         scaled, errors = _readable(self.coefficients, self.errors)
         numbers = [_rounded(c, e) for c, e in zip(scaled, errors, strict=True)]

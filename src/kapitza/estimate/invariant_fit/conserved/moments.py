@@ -96,7 +96,7 @@ def _feature_rows(features: tuple[sp.Expr, ...], variables: tuple[str, ...], ord
 class FeatureTable:
     """Compiled features of a form.
 
-    With the derivatives that a correction of the given order needs.
+    It includes the derivatives that a correction of the given order needs.
     """
 
     def __init__(self, form: Form, order: int):

@@ -1,6 +1,6 @@
 """Test whether residuals of an invariant are noise.
 
-Or follow the motion.
+Otherwise they follow the motion.
 
 With ε the noise of a sample and L = Σ_j v_j ∂²/∂z_j², φ̃ = exp(-L/2) φ has the mean φ(z°) of the clean state. If
 I = Σ_k c_k φ_k is conserved, its residual h_i = c·φ̃(z_i) - E depends on the noise of sample i alone, so that it is

@@ -261,7 +261,7 @@ def _not_above_roughness(
 ) -> dict[str, float]:
     """Return the assumed noise of differentiated channels, lowered.
 
-    To what their high differences show.
+    It is at most what their high differences show.
     """
     found = dict(deviations)
     for name in plan.rates:

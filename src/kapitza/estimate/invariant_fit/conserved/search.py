@@ -323,7 +323,7 @@ class _Search:
     def _distinct(self, found: list[FoundInvariant], gradients: list[Array]) -> tuple[FoundInvariant, ...]:
         """Return the invariants that are distinct.
 
-        Without those that are, on these data, functions of better conserved ones found later.
+        Those that are, on these data, functions of better conserved ones found later are left out.
         """
         kept: list[int] = []
         for k in sorted(range(len(found)), key=lambda k: found[k].noise_ratio):
@@ -334,7 +334,7 @@ class _Search:
     def _simplest(self, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
         """Drop the most complex terms while possible.
 
-        While several combinations may be conserved and one stays so without them.
+        This ends when only one combination may be conserved, or none stays so without them.
         """
         values, _, whole = self.best(chosen)
         while chosen.size > 1 and values[1] <= self.limit:

@@ -144,7 +144,7 @@ def rates_of(times: Array, values: Array, variance: float, how: str) -> Rates:
 def _widened(squares: Array) -> Array:
     """Return the largest of three neighbours.
 
-    On a grid one longer at each end: an accidental zero does not prove accuracy.
+    The grid is one longer at each end: an accidental zero does not prove accuracy.
     """
     padded = np.pad(squares, 2, mode="edge")
     return np.lib.stride_tricks.sliding_window_view(padded, 3).max(axis=1)

@@ -109,7 +109,7 @@ class VarianceProblem:
     def noise_factor(self, theta: Array) -> float:
         """Return the smallest τ with c·S(τ)·c = 0.
 
-        Or where it comes closest.
+        Without a root it is where the form comes closest to zero.
         """
         c, _ = self.form.local(theta)
         if not np.isfinite(c).all():
