@@ -151,3 +151,9 @@ def test_the_lyapunov_coefficient_of_a_state_far_smaller_than_one():
     (hopf,) = rest.of("Hopf")
     assert hopf.value == pytest.approx(2.3380401774, abs=1e-7)
     assert hopf.criticality == "supercritical"
+
+
+def test_a_state_of_an_autonomous_model_is_refused_with_both_cures():
+    model = kz.Model.from_equations("x' = p - x**2", parameters={"p": 1.0})
+    with pytest.raises(kz.KapitzaError, match=r"equilibrium=True, or give the approximate period"):
+        kz.follow(model, {"x": 1.0}, "p", (0.5, 2.0))
