@@ -85,7 +85,7 @@ class _Round:
 
 @dataclass
 class _Progress:
-    """Where each member stands."""
+    """Current state of each member."""
 
     now: Array
     offset: Array

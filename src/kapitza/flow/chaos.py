@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 CHUNK = 20
-"""Excitation periods computed between two looks at whether the motion is still chaotic."""
+"""Excitation periods between two tests of whether the motion is still chaotic."""
 
 LOOK_BACK = 24
 """Periods over which a motion must repeat itself to count as settled."""
@@ -80,12 +80,15 @@ def chaotic_record(
     return _segments(model, pieces, period, samples_per_period)
 
 
-def _until_settled(flow: Flow, start, periods: int, samples: int, size: Array, cycle: int, tolerance: float) -> Array:
+def _until_settled(
+    flow: Flow, start: Array, periods: int, samples: int, size: Array, cycle: int, tolerance: float
+) -> Array:
     """Return continuous states (n, states) until the motion settles.
 
     The run ends there, or when the periods are through.
     """
-    blocks, state, turns, done = [], start, 0, 0
+    blocks: list[Array] = []
+    state, turns, done = start, np.zeros(start.size), 0
     while done < periods:
         chunk = min(CHUNK, periods - done)
         strobe = flow.strobe(state, chunk, samples)

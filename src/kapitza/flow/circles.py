@@ -15,14 +15,14 @@ import sympy as sp
 from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.flow.clock import PeriodLaw
-from kapitza.model import Model, Structure, compile_expressions
+from kapitza.model import Expression, Model, Structure, compile_expressions
 from kapitza.model import time as time_symbol
 
 LOOKS = 16
-"""Random states and times at which the equations are compared with those a turn or a period later."""
+"""Number of random states and times at which the equations are compared, here and a turn or a period later."""
 
 OTHER_VALUES = (1.137, 0.793)
-"""Factors on the timing parameters at which a model is compared once more, to see whether it repeats by structure."""
+"""Factors on the timing parameters. A model that repeats at these values too repeats by its structure."""
 
 REMEMBERED = 4096
 """Sets of values whose comparison is remembered."""
@@ -31,7 +31,7 @@ _proven: WeakKeyDictionary[Structure, set[tuple[tuple[bool, ...], sp.Expr | None
 """By structure: angles and law of the period with which it was found to repeat."""
 
 DIFFERENT = 1e-6
-"""Relative difference beyond which they are not the same; rounding stays far below."""
+"""Relative difference from which two values of a function differ; rounding is far smaller."""
 
 
 class Circles:
@@ -153,7 +153,7 @@ def _differ(here: Array, there: Array) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _names_inside_functions_of_time(expressions: tuple[sp.Expr, ...]) -> frozenset[str]:
+def _names_inside_functions_of_time(expressions: tuple[Expression, ...]) -> frozenset[str]:
     """Return the names of parameters that set the timing.
 
     They are the symbols in cos(ω t + ...) and those beside a bare t, as in d*t: with d = 0 the model repeats.

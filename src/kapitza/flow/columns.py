@@ -2,8 +2,8 @@
 
 All n (n + k) equations of the tangents in one program take minutes and gigabytes to compile for hundreds of states. A
 program of the states and a few columns V' = f_x V compiles quickly; run again for the next columns it gives the same
-numbers, as columns do not see each other. In a batch each lane carries columns of its own. Over short stretches columns
-far from each other share a run, see `kapitza.flow.sharing`.
+numbers, as columns do not depend on each other. In a batch each lane carries separate columns. Over short stretches
+columns far from each other share a run, see `kapitza.flow.sharing`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WIDTH = 16
 """Columns in a lane, without those of the parameters; with fewer the states cost more than the columns."""
 
 LEAST_SAVING = 0.7
-"""Share of the columns that may be left when some are integrated together, for this to be worth the trial."""
+"""Sharing is tried where at most this share of the columns remains to be integrated."""
 
 LEAK = 1e-12
 """Relative error of tangents taken apart, where the tolerance of the integration is not larger."""
@@ -124,7 +124,7 @@ class Columns:
     def share_some(self, blocks: Blocks) -> bool:
         """Return whether some columns may be integrated together.
 
-        The answer rests on what the runs so far have shown.
+        The answer depends on the runs so far.
         """
         while blocks.count and self._share(blocks.count) is None:
             self._take_more(blocks)
@@ -213,7 +213,7 @@ class Columns:
         values = integrator.pars
         values[:] = runtime[: values.shape[0]]
         if len(times) == 2:
-            # Without samples on the way the dense output is not needed.
+            # Without samples inside the stretch the dense output is not needed.
             integrator.propagate_until(times[1], max_steps=max_steps)
             found = np.stack([start, integrator.state])
         else:

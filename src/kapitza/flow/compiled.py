@@ -18,7 +18,7 @@ from kapitza.flow.engine import System
 from kapitza.model import symbolic, to_heyoka, top_slopes, translate_steps
 from kapitza.model import time as time_symbol
 
-# Its warnings about event cooldowns at equilibria are no news to users; what matters is raised as an error.
+# heyoka warns about event cooldowns at equilibria, which are harmless; failures are raised as errors.
 hy.set_logger_level_error()
 
 T = TypeVar("T")

@@ -32,7 +32,7 @@ from kapitza.model import Evaluator, Model, compile_expressions, symbol, symboli
 from kapitza.model import time as time_symbol
 
 PERIODS_PER_PIECE = 32
-"""Periods between two wrappings; tangents are chained at every period where the engine asks for it."""
+"""Periods between two wrappings; tangents are chained at every period where the engine needs it."""
 
 RADIANS_PER_PIECE = 64.0
 """Rotation of an autonomous model between two wrappings, estimated at the start of the run."""
@@ -42,13 +42,13 @@ OFF_BEAT = 0.6180339887
 wave at t = 0, T, 2T, would change no tangents."""
 
 SAMPLES_PER_PIECE = 4096
-"""Limits of steps apply to each piece, and monitors are asked after it."""
+"""Samples of a piece: limits of steps apply to each piece, and the monitor is called after it."""
 
 REMEMBERED = 4096
 """Sets of masses known to be definite that are kept."""
 
 ROUNDING = 4 * np.finfo(float).eps
-"""Of times, relative: a sample this close to a border lies on it."""
+"""Relative difference of times up to which a sample is on a border."""
 
 Filled = Callable[[Array, int], None]
 """Called after every piece of a long run with the array of states and how many of its rows are filled."""
@@ -167,7 +167,7 @@ class Core:
         self.circles.check(vector)
         self._check_mass(vector)
         absent = tuple(bool(vector[i] == 0.0) for i in self._removable)
-        # Integrators hold a state: each thread has engines of its own.
+        # Integrators hold a state: each thread has separate engines.
         key = threading.get_ident(), absent, observe
         found = self._engines.get(key)
         if found is None:

@@ -36,14 +36,14 @@ LARGEST = 1e100
 """Beyond this a state counts as blown up."""
 
 MOST_SEGMENTS = 4_000_000
-"""Segments of one stretch of a run: a minute."""
+"""Largest number of segments of one stretch: about a minute of work."""
 
 
 MOST_IN_ALL = 100_000_000
-"""Segments of a whole run: half an hour."""
+"""Largest number of segments of a whole run: about half an hour of work."""
 
 STRETCH = 4096
-"""Segments after which the past that is no longer needed is given up."""
+"""Segments after which the part of the past that is no longer needed is dropped."""
 
 _whole = hy.taylor_outcome.time_limit
 
@@ -179,7 +179,7 @@ class DelayFlow:
         """
         delays = self.delay_values(vector)
         if not t1 >= t0:
-            raise FlowError(f"Equations with delays run forwards only; t1 = {t1:g} lies before t0 = {t0:g}.")
+            raise FlowError(f"Equations with delays run forwards only; t1 = {t1:g} is before t0 = {t0:g}.")
         if isinstance(past, Past):
             known = self._continued(past, t0, t1, vector, delays)
         else:
@@ -230,21 +230,21 @@ class DelayFlow:
     def _continued(self, past: Past, t0: float, t1: float, vector: Array, delays: Array) -> Past:
         if past.states and past.states != self.model.states:
             raise FlowError(
-                f"The trajectory to go on from has the states {', '.join(past.states)}, the model has "
+                f"The trajectory to continue has the states {', '.join(past.states)}, the model has "
                 f"{', '.join(self.model.states)}: take one of this model."
             )
         if past.values != tuple(float(d) for d in delays):
             raise FlowError(
-                f"The trajectory to go on from was made with the delays {_listed(past.values)} s, not "
+                f"The trajectory to continue was made with the delays {_listed(past.values)} s, not "
                 f"{_listed(delays)} s: a past on another grid cannot be taken over. Start again."
             )
         if t0 > past.end + 1e-9 * past.step:
-            raise FlowError(f"The trajectory to go on from ends at t = {past.end:g}, before t0 = {t0:g}.")
+            raise FlowError(f"The trajectory to continue ends at t = {past.end:g}, before t0 = {t0:g}.")
         before = past.parameters
         changed = before is not None and not np.array_equal(before, vector)
         if changed and t0 < past.end - 1e-9 * past.step and t1 > t0:
             raise FlowError(
-                f"The trajectory to go on from reaches t = {past.end:.9g} (it is computed in whole segments of "
+                f"The trajectory to continue reaches t = {past.end:.9g} (it is computed in whole segments of "
                 f"{past.step:g} s) and was made with other parameters; from t0 = {t0:.9g} on it would still follow "
                 f"them. Change parameters at its end: t0 = past.end = {past.end:.9g}."
             )

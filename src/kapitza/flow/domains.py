@@ -27,10 +27,10 @@ from kapitza.model import time as time_symbol
 Condition = sp.logic.boolalg.Boolean
 
 NEAR_AN_END = 1e-6
-"""A motion that fails with a margin below this, relative to what the margin is made of, fails at that end."""
+"""A motion that fails with a margin below this, relative to its terms, fails at that end."""
 
 ROUNDING = 1e-13
-"""A margin this far below zero, relative to what it is made of, may be rounding."""
+"""Largest negative margin, relative to its terms, that may be rounding."""
 
 INSIDE = 1e-13
 """Seconds by which a term is entered: the order of a Taylor step times the logarithm of its inverse must not overflow.
@@ -41,13 +41,13 @@ SMALLEST = 1e-14
 states, its error would lead out again."""
 
 BEYOND = 1e-25
-"""A margin by which a motion rests beyond an end."""
+"""Margin by which a motion that stays at an end is put beyond it."""
 
 WEIGHT = sp.Float("1e-30")
-"""Of what is watched at an end: where it is singular there, as √b at a simple zero, it must not hold up the steps."""
+"""Weight of the function watched at an end. Where it is singular, as √b at a simple zero, it must not shorten steps."""
 
 LARGEST_DENOMINATOR = 64
-"""Up to here a decimal exponent stands for a fraction."""
+"""Largest denominator of a fraction that a decimal exponent is taken for."""
 
 
 def edges_of(
@@ -208,7 +208,7 @@ class Domain:
             k for k, e in enumerate(system.edges) if not e.pole and not moved.isdisjoint(e.margin.free_symbols)
         ]
 
-    def __deepcopy__(self, memo: dict) -> Domain:
+    def __deepcopy__(self, memo: dict[int, object]) -> Domain:
         # Integrators copy their callbacks; nothing here changes.
         return self
 
@@ -376,7 +376,10 @@ class Domain:
         return str(term)
 
     def refusal(self, edge: Edge, place: str) -> FlowError:
-        """place: time and state in words."""
+        """Return the error at the end of a term.
+
+        place: time and state.
+        """
         if edge.pole:
             return FlowError(
                 f"The trajectory reaches a pole of {self.named(edge)} at {place}: the rates grow without bound there, "

@@ -37,9 +37,9 @@ class Edge:
     """An end of a term of the rates.
 
     A root, logarithm or inverse function loses its real value there, or the term has a pole.
-    term: as it stands in the smooth rates. margin: positive where the term has a value and 0 at the end; 1 while the
+    term: as written in the smooth rates. margin: positive where the term has a value and 0 at the end; 1 while the
     modes of the switches `guards` (indices) leave the term out. watched: changes its sign where a Taylor series would
-    go on along another branch of the term; None where no series gets that far.
+    continue along another branch of the term; None where no series reaches that far.
     exponent: of a power whose exponent is not a number; at whole numbers it has no end.
     """
 
@@ -63,8 +63,8 @@ class System:
     constants: values of the last parameters as expressions in those before them; they occur in smooth_steps and
     smooth_rates only.
     steps, smooth_steps: named intermediate results, in order, in which the rates are written where a large mass matrix
-    is eliminated; elimination says what they are (None where the rates are written out or were changed since).
-    edges: ends of the terms of the smooth rates; a motion that meets one ends there, unless a switch says how to go on.
+    is eliminated; elimination describes them (None where the rates are written out or were changed since).
+    edges: ends of the terms of the smooth rates; a motion that meets one ends there, unless a switch continues it.
     flags: run-time numbers behind the modes that say which surfaces hold the motion, where one flow serves them all.
     """
 
@@ -119,7 +119,7 @@ def described(system: System, state: Array) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """Something located on the way.
+    """An event located during a run.
 
     kind: "cross" (a switch is passed), "stick", "release", "impact", "contact" (impacts have died out), "detach",
     "graze" (a surface is touched at no speed: derivatives are not to be trusted there), or "crossing" of an observed

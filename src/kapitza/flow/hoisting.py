@@ -2,7 +2,7 @@
 
 They are the parts that depend on parameters alone.
 A Taylor integrator treats ω²/l as one more series whose higher terms are zero, and multiplies series in every step.
-As a run-time parameter of its own it is a number.
+As a separate run-time parameter it is a number.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Hoist:
             moving = [self(a) for a in node.args if not self.symbols(a) <= self.constant]
             return node.func(self(node.func(*fixed)), *moving) if fixed else node.func(*moving)
         if isinstance(node, sp.Pow) and node.exp.is_number:
-            # The exponent says how the power is translated.
+            # The exponent decides how the power is translated: it must stay a number.
             return sp.Pow(self(node.base), node.exp)
         return node.func(*[self(a) for a in node.args])
 

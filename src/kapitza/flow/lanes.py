@@ -34,13 +34,13 @@ MOST_AT_ONCE = 20_000
 """Equations of tangents up to which short runs have them all in one program: the states are then integrated once."""
 
 WORTH_A_THREAD = 20_000
-"""Samples from which a second thread pays: the integrator runs without the interpreter's lock, its set-up does not."""
+"""Samples from which a second thread saves time: the integrator runs without the interpreter's lock, its set-up not."""
 
 MEMBERS_PER_STEP = 0.5
 """Steps of a batch from sample to sample that cost as much as a run of one member over all its samples."""
 
 BATCHES_PER_CHECK = 32
-"""How often a run looks whether it has come to nothing."""
+"""Batches between two tests of whether a run has failed."""
 
 
 def sample_lanes(
@@ -153,11 +153,11 @@ def _run(
         integrator.set_time(instants[0])
         if ends:
             integrator.reset_cooldowns()
-        # A grid that was left early ends in NaN; a state that ran out of steps stands somewhere on the way.
+        # A grid that was left early ends in NaN; a state that ran out of steps is at an earlier time.
         if samples > 2:
             out[:] = integrator.propagate_grid(instants, max_steps=limit)[1]
             return True
-        # Without samples on the way the dense output, three times the work of the step, is not needed.
+        # Without inner samples the dense output, three times the work of the step, is not needed.
         integrator.propagate_until(instants[1], max_steps=limit)
         out[1] = state
         return clock == instants[1]
@@ -167,7 +167,7 @@ def _run(
             values[:] = runtime[batch]
         arrived[batch] = go(start, instants, result[batch])
         if not refuse:
-            # A member that leaves the finite numbers stops the others as well: each in a batch of its own copies.
+            # A member that leaves the finite numbers stops the others as well: run each in a batch of copies.
             for lane in np.flatnonzero(~(np.isfinite(result[batch, -1]).all(axis=0) & arrived[batch])):
                 alone, copies = np.empty_like(result[batch]), np.full(LANES, lane)
                 if not alike:
@@ -287,7 +287,7 @@ def _step_by_step(
     tangents = np.empty((count, samples, n, 0 if bare else core.columns))
     reached[:, 0], tangents[:, 0] = states, core.unit[:, : tangents.shape[3]]
     if count * MEMBERS_PER_STEP < samples - 1:
-        # Few long runs, such as those of one length among many: each on its own, sampled on the way.
+        # Few long runs, such as those of one length among many, are sampled one by one.
         for i in range(count):
             try:
                 alone = core.sample(states[i], times[i], vectors[i], tangents=not bare)

@@ -24,10 +24,10 @@ ITERATIONS = 8
 """Newton steps onto the invariants: integrated states are so near that two or three suffice."""
 
 ROUNDING = 64 * np.finfo(float).eps
-"""Of the largest term of an invariant, below which its defect is rounding."""
+"""Defect of an invariant, relative to its largest term, that is rounding."""
 
 SAMPLES_PER_RESTART = 32
-"""Samples after which the integration goes on from the projected state."""
+"""Samples after which the integration restarts from the projected state."""
 LARGEST_POWER = 1e-10
 """dΘ/dt along the equations, relative to the sum of its terms' moduli, up to which Θ counts as conserved."""
 LARGEST_DRIFT = 1e-8
@@ -75,7 +75,7 @@ def _project(model: Model, rows: Array, values: Array, vector: Array) -> Array:
                 "so it has no nearest point. Start away from equilibria."
             )
         rows = rows - (slopes.transpose(0, 2, 1) @ np.linalg.solve(normal, defect[..., None]))[..., 0]
-        # The terms of an invariant cancel; what is left cannot be smaller than the rounding of the largest term.
+        # The terms of an invariant cancel; the defect cannot be smaller than the rounding of the largest term.
         if (np.abs(defect) <= ROUNDING * np.maximum(np.abs(values), sizes(columns, vector).T)).all():
             return rows + turns if turns.any() else rows
     raise FlowError(
@@ -157,7 +157,7 @@ def _refuse_unconserved(model: Model, samples: Array, times: Array, values: Arra
         power, size = np.split(_powers(model.structure)(np.vstack([columns, times]), vector), 2)
         ratio = np.sum(np.abs(power), axis=1) / np.maximum(np.sum(size, axis=1), 1e-300)
     drift = np.zeros(count)
-    if model.structure.signals or model.structure.impacts:  # else dΘ/dt says it all, in any units
+    if model.structure.signals or model.structure.impacts:  # else dΘ/dt is enough, in any units
         functions, _, sizes = _compiled(model.structure)
         drift = np.abs(functions(columns, vector) - values[:, None])
         drift = np.max(drift / np.maximum(np.maximum(np.abs(values)[:, None], sizes(columns, vector)), 1e-300), axis=1)

@@ -19,16 +19,17 @@ from kapitza.flow.engine import Event
 from kapitza.model import compile_expressions, parse_expression, symbol
 
 PERIODS_PER_LOOK = 3.7182
-"""Not a whole number: crossings in step with the excitation then never fall on the border of two looks."""
+"""Periods of the first search interval. Not a whole number, so that crossings in step with the excitation never fall on
+the border of two intervals."""
 
 LARGEST_LOOK = 8
-"""Looks ahead double up to this many times the first."""
+"""Search intervals double up to this many times the first."""
 
 DEFAULT_LIMIT = 1e5
-"""Without `max_time` the search ends after this many first looks."""
+"""Without `max_time` the search ends after this many times the first interval."""
 
 SAME_CROSSING = 1e-9
-"""Crossings closer than this, relative to the first look, are one, and one this close to the start is the start."""
+"""Crossings closer than this, relative to the first interval, are one; one this close to the start is the start."""
 
 
 @dataclass(frozen=True)

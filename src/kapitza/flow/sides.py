@@ -22,10 +22,10 @@ from kapitza.model import FLAT, Expression, to_heyoka
 from kapitza.model import time as time_symbol
 
 ON_SURFACE = 1e-13
-"""A switching function this close to zero, relative to what its terms can be, counts as on its surface."""
+"""A switching function this close to zero, relative to the size of its terms, is on its surface."""
 
 PERHAPS_ON_SURFACE = 1e-7
-"""Farther away than this, relative to the state, the terms need not be looked at."""
+"""Farther away than this, relative to the state, the slopes need not be evaluated."""
 
 TOUCH = 1e-7
 """At rates below this, relative to the state, a surface may be touched and not crossed."""
@@ -37,7 +37,7 @@ SHORT = 120
 """Operations up to which rates cost less in plain numbers than the call of a compiled function."""
 
 MOMENTS = (1e-5, 1e-3)
-"""How far ahead, in the time scale of the state, the side is looked up where the rate decides nothing."""
+"""Times ahead, in the time scale of the state, at which the side is evaluated where the rate does not decide it."""
 
 
 class Sides:
@@ -79,7 +79,7 @@ class Sides:
     def modes(self, states: Array, times: Array, runtime: Array, forward: Array | float) -> tuple[Array, Flags | None]:
         """Return the modes (switches, N) of a start.
 
-        Also where the motion rests on a surface; None where it rests on none.
+        Also where the motion stays on a surface; None where it stays on none.
         Resting means that the rate does not lead off the surface: it stays there, or leaves it by the curvature of the
         path, in the modes given. The modes that `runtime` brings along are not used.
         """
@@ -135,7 +135,7 @@ class Sides:
                 rate = self._in_numbers(*place, time, *runtime[: self.first + self.count].tolist())
                 return abs(rate[crossed]) > TOUCH * scale
             except (ArithmeticError, ValueError):
-                pass  # outside the domain of a term: as the compiled function has it
+                pass  # outside the domain of a term: the compiled function decides
         where = state[:, None], np.array([time])
         column = runtime[: self.first + self.count, None]
         return abs(float(self._evaluate(self._rates, *where, column)[crossed, 0])) > TOUCH * scale
@@ -144,7 +144,7 @@ class Sides:
         """Refuse a surface met repeatedly at one instant."""
         raise EventError(
             f"The surface {self.switches[switch].function} = 0 is met again and again at {self._described(state, time)}"
-            ", and the motion does not go on. Shift the start, or smooth the switches that meet there."
+            ", and the motion does not continue. Shift the start, or smooth the switches that meet there."
         )
 
     def _described(self, state: Array, time: float) -> str:
@@ -190,7 +190,7 @@ class Sides:
                 resting[level] = stopped[level]
                 held = stopped & still
             shown = np.where(near, leaving, values)
-            # What does not leave rests where the terms that end here are switched off.
+            # A state that does not leave its surface stays where the terms that end there are switched off.
             shown = np.where(held & quieted, runtime[self.first : self.first + self.count], shown)
             runtime[self.first + level] = np.where(shown[level] >= 0, 1.0, -1.0)
             for i, column in zip(*np.nonzero(near), strict=True):
@@ -228,7 +228,7 @@ class Sides:
         """Continue at the end of a term, if possible.
 
         The model must define the continuation. The modes are set in place.
-        A switch that leaves the term out is on its surface there: the motion rests on it, passes to the other side, or
+        A switch that leaves the term out is on its surface there: the motion stays on it, passes to the other side, or
         touches it and comes back.
         """
         if self._domain.passes(edge, state, time, runtime):

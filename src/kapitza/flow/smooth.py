@@ -42,14 +42,14 @@ Factorise = Callable[[Array], tuple[Array, NDArray[np.int32], int]]
 (_getrf,) = cast(Sequence[Factorise], get_lapack_funcs(("getrf",), dtype=np.float64))
 
 STEP_LIMIT = 100_000
-"""Taylor steps after which a run is given up; a smooth motion takes a few in each oscillation."""
+"""Largest number of Taylor steps of a run; a smooth motion takes a few in each oscillation."""
 
 LANES = 8
 """Members of a SIMD batch, twice the register width: with fewer there are more calls, with more the coefficients leave
 the fastest cache."""
 
 FIRST_STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.125)
-"""Parts of the way to the first time of interest after which a surface left at higher order may show its side."""
+"""Fractions of the time to the first sample after which a surface left at higher order may show its side."""
 
 BEYOND = 1e-15
 """How far beyond zero the function of a switch around others is met. One that is zero to rounding after an inner switch
@@ -59,7 +59,7 @@ EVENTS_AT_ONCE = 64
 """Surfaces met in steps of no length, one after another, after which the motion is refused."""
 
 RESTING_CHECKS = 17
-"""Instants at which a motion that starts at rest on a surface is looked at, to see whether it stays there."""
+"""Instants at which a motion that starts on a surface is tested for staying there."""
 
 _finished = hy.taylor_outcome.time_limit
 _crossings = threading.local()
@@ -235,13 +235,13 @@ class SmoothEngine:
         grid: Array | None,
     ) -> Run[float, Event]:
         given = np.empty(0) if grid is None else np.asarray(grid, float)
-        # Times of the run: the start, those of the grid behind it, the end; `places` says where those of the grid are.
+        # Times of the run: the start, those of the grid behind it, the end; `places` are the positions of the grid.
         times, places = np.unique(np.concatenate(([t0], given, [t1])), return_inverse=True)
         if t1 < t0:
             times, places = times[::-1].copy(), len(times) - 1 - places
         found = by_columns.one(state, times, parameters)
         if found is None:
-            # The motion by itself says what is wrong with it.
+            # The motion without tangents raises the error that names its cause.
             self.run(state, None, t0, t1, parameters)
             raise FlowError(
                 f"The tangents of the motion from {described(self.system, state)} at t = {t0:.6g} left the finite "
@@ -508,7 +508,7 @@ class SmoothEngine:
         times = np.concatenate(([integrator.time], grid[given:]))
         result = integrator.propagate_grid(times, max_steps=self.max_steps)
         samples = result[5]
-        # A run that ends at its first step gives no samples at all; the caller looks at its outcome.
+        # A run that ends at its first step gives no samples at all; the caller tests its outcome.
         if not given or not len(samples):
             return samples[1:], result[0]
         samples[0, : self.size] = state
@@ -597,7 +597,7 @@ class SmoothEngine:
             raise self._domain.refusal(reached, place)
         if outcome == hy.taylor_outcome.step_limit:
             raise FlowError(
-                f"The trajectory needs more than {self.max_steps} steps in one stretch; it stands at {place}. "
+                f"The trajectory needs more than {self.max_steps} steps in one stretch; it is at {place}. "
                 "It probably diverges; check the parameters and the start, or raise max_steps."
             )
         raise FlowError(

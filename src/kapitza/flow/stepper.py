@@ -30,7 +30,7 @@ from kapitza.model import time as time_symbol
 _whole = hy.taylor_outcome.time_limit
 
 Numbers: TypeAlias = "memoryview[Any]"
-"""Numbers of an array, each read and written without the cost of an array."""
+"""View of an array, quicker to read and write number by number than the array."""
 
 Looked = tuple[list[float], list[float]]
 """Values of the switching functions and margins at a state, and their rates."""
@@ -222,7 +222,7 @@ class Stepper:
         start, time = state.copy(), self._ta.time
         if near is not None and not self.system.walls:
             functions, rates = near(start, time, pars)
-            # What a mode changes in the functions around it, and in the margins, is seen at a second look.
+            # A mode changes the functions around it and the margins: evaluate them again at every level.
             inside = near.load(functions, pars)
             for _ in range(near.levels):
                 functions, rates = near(start, time, pars)
@@ -247,7 +247,7 @@ class Stepper:
         """
         outcome, done = self._taylor(length)
         if outcome == _whole:
-            return True  # a state that is not finite has an outcome of its own
+            return True  # a state that is not finite has another outcome
         whole = done == length
         if outcome == hy.taylor_outcome.success and not whole:
             whole = self._ta.propagate_for(length - done, max_steps=1000)[0] == _whole

@@ -34,7 +34,7 @@ class Unit:
 
     Parameters and start values by name, outputs that are recorded.
 
-    path: the file; name, description: as it says; outputs: recorded, all outputs of the unit or else its states;
+    path: the file; name, description: those of the file; outputs: recorded, all outputs of the unit or else its states;
     inputs: driven from outside; values: start values of what may be set; units: of all of these, "" for none.
 
     Examples

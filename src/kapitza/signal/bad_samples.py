@@ -43,7 +43,7 @@ NEAR, REACH, FILL, APART = 4, 5, 3, 3
 """Samples: around a spike that must be smooth; of the widest stencil; that fill a run; between spikes, at least."""
 
 STAND_OUT, MISSED = 2.0, 0.15
-"""Times the largest of what is left by which a spike stands out; spikes that may be left themselves, per spike."""
+"""A spike is this many times the largest residual; share of spikes that may be missed."""
 
 PAIRS = 0.2
 """Spikes of two samples per spike of one up to which they are faults."""

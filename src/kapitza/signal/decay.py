@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kapitza.base.arrays import Array
 
 FEWEST = 8
-"""Half cycles below which nothing is said."""
+"""Fewest half cycles that are evaluated."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Decay:
 def half_cycles(time: Array, values: Array, rest: float | None = None) -> Decay | None:
     """Return the half cycles of `values` (N,).
 
-    They lie between crossings of the rest position.
+    They are between crossings of the rest position.
     rest: by default the mean under a Hann window, in which whole oscillations cancel.
 
     Crossings count only after an excursion beyond a twentieth of the largest one that is left: noise at the crossing
-    makes none of its own. None where there are fewer than eight half cycles.
+    adds none. None where there are fewer than eight half cycles.
     """
     if rest is None:
         weight = np.hanning(values.size + 2)[1:-1]

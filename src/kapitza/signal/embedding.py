@@ -18,7 +18,7 @@ from kapitza.solve import orthogonal_factor
 
 Segments = Sequence[slice]
 
-LAGS_PER_CHECK = 32  # between two looks at whether the work was stopped
+LAGS_PER_CHECK = 32  # between two tests of whether the work was stopped
 LARGEST_SAMPLE = 200_000  # points of a histogram of mutual information: more change no digit that is used
 LONGEST_DIRECT = 256  # taps of a window that are summed directly; longer ones by transforms, whose import takes 1 s
 CENTRES = 4000  # points whose neighbours tell the dimension

@@ -55,7 +55,7 @@ def noise_level(values: Array, order: int = 6) -> Array:
     frequency, power = welch_density(differences, segment, HANN)
     upper = (frequency > 0.4) & (frequency < 0.5)
     gain = (2.0 * np.sin(np.pi * frequency[upper])) ** (2 * order)
-    # The median of χ² lies below its mean, by a third where there is one segment only.
+    # The median of χ² is below its mean, by a third where there is one segment only.
     freedom = 2.0 * _segments(len(differences), segment) / (1.0 + 2.0 * HANN_OVERLAP)
     middle = float(chdtri(max(freedom, 2.0), 0.5)) / max(freedom, 2.0)
     # Two-sided white density of unit variance is 1 per cycle/sample; Welch's one-sided estimate doubles it.

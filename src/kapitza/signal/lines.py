@@ -14,7 +14,7 @@ import numpy as np
 
 from kapitza.base.arrays import Array
 
-LONGEST = 8000  # samples that are looked at
+LONGEST = 8000  # samples that are used
 MOST = 16  # sinusoids
 PREDICTED = 0.05  # rms error of the second half, relative to its spread, that counts as predicted without noise
 LARGEST = 0.3  # the same with noise, at most: a signal that is mostly noise shows no lines

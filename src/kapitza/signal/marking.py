@@ -16,7 +16,7 @@ from kapitza.data import KEEP, KINDS, Record, marks_of, with_marks
 from kapitza.signal.bad_samples import LONGEST, bad_samples
 
 UNEVEN = 0.5
-"""Deviation of sampling steps, relative, from which neighbours do not foretell a sample."""
+"""Deviation of sampling steps, relative, from which neighbours do not predict a sample."""
 
 NAMED = 4
 """Times of bad samples that a sentence gives."""

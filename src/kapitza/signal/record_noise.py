@@ -13,12 +13,12 @@ from kapitza.base.arrays import Array
 from kapitza.signal.filters import noise_level
 
 FEWEST = 64
-"""Samples from which a spectrum says something about noise."""
+"""Fewest samples whose spectrum shows the noise."""
 
 PERIODS_SEEN = 3
 """Periods that must repeat before their differences count as noise."""
 
-NOT_SEEN, HIGH, REPEATED, ROUNDING = "unknown", "high-frequency scatter", "repeated periods", "rounding of the readings"
+NOT_SEEN, HIGH, REPEATED, ROUNDING = "unknown", "high-frequency scatter", "repeated periods", "rounding of the samples"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class AndersonMixing:
     The points are x_i, the steps taken there f_i. depth: how many differences of them count.
 
     The mixed step is f - Σ γ_i (Δx_i + Δf_i) with the γ that make |f - Σ γ_i Δf_i| least (D. G. Anderson, J. ACM 12
-    (1965) 547): on a linear iteration it leads to the fixed point once all directions have been seen.
+    (1965) 547): on a linear iteration it leads to the fixed point once all directions have occurred.
     """
 
     def __init__(self, depth: int = 3):

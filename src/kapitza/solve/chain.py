@@ -15,7 +15,7 @@ from kapitza.solve.bounded import nearest_within
 from kapitza.solve.structured import BorderedBand, fold, inverse_within, scatter_blocks
 
 UNDETERMINED = 1e-14
-"""Parameter directions whose relative curvature is below this are not moved: the data say nothing about them."""
+"""Parameter directions whose relative curvature is below this are not moved: the data do not determine them."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class ChainProgram:
 
     hessian H (J, n, n), gradient g (J, n), propagators G (J, n, n), gaps c (J, n), mixed M (J, n, k), influence B
     (J, n, k), parameter_hessian K (k, k), parameter_gradient h (k,). Link i joins node i to node i + 1, the last one to
-    node 0: `linked` (J,) says which links exist (all: a closed orbit; all but the last: a record; further gaps: several
-    segments or several orbits laid end to end).
+    node 0: `linked` (J,) marks the links that exist (all: a closed orbit; all but the last: a record; further gaps:
+    several segments or several orbits laid end to end).
     slack: None for links that must hold (e = 0), or the variances (n,) or (J, n) of e, which then cost ½ Σ e²/slack.
 
     States and multipliers are interleaved node by node in one band with pivoting and the parameters are its border.
@@ -155,7 +155,7 @@ class ChainProgram:
 
     def solve(self) -> ChainStep:
         """The minimiser."""
-        # Soft links are on the way only: their steps need not be refined.
+        # Soft links occur only before the final steps: their steps need not be refined.
         x, p = self.system.solve(self._right, self._pull, refine=self._rigid)
         return self._step(x, p, self.system.schur_inverse)
 

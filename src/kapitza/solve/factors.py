@@ -8,8 +8,8 @@ order of the eigenvalues of a general matrix. Processors with other kernels choo
 - vectors of equal eigenvalues (to within EQUAL) are the echelon basis of their space, see `basis_of`;
 - eigenvalues of general matrices: largest modulus first, then largest real part, then positive imaginary part.
 
-Code outside this module calls np.linalg.eig, eigh, svd and qr only where signs, order and basis cancel, and says why on
-the same line in a comment "any sign: ..." (tests/test_architecture.py).
+Code outside this module calls np.linalg.eig, eigh, svd and qr only where signs, order and basis cancel, with the reason
+on the same line in a comment "any sign: ..." (tests/test_architecture.py).
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def pivoted_columns(matrix: Array) -> tuple[NDArray[np.intp], Array]:
         lengths.append(float(sizes[pick]))
         if sizes[pick] > 0:
             unit = rest[:, pick] / sizes[pick]
-            # Twice: once leaves rounding of the first length in what is left of nearly dependent columns.
+            # Twice: once leaves rounding of the first length in the remainder of nearly dependent columns.
             for _ in range(2):
                 rest = rest - np.outer(unit, unit @ rest)
     return np.array(order, np.intp), np.array(lengths)

@@ -70,7 +70,7 @@ def gauss_newton(
     """Minimise ½|r(x)|² over lower ≤ x ≤ upper.
 
     evaluate(x) gives r (m,) and its Jacobian J (m, k); a FlowError there rejects the step. Each step solves
-    min |r + J d|² + μ |D d|² by a QR factorisation of the stacked matrix, where D holds the largest column norms seen
+    min |r + J d|² + μ |D d|² by a QR factorisation of the stacked matrix, where D holds the largest column norms so far
     (so the units of x do not matter) and μ follows the ratio of achieved to predicted decrease. Unknowns at a
     bound that push outwards are held; others are cut at the bound.
     """

@@ -77,8 +77,8 @@ class NewtonSettings:
     largest_step: longest step taken, as a multiple of the scale (infinite: no limit).
     update: "newton" (a fresh Jacobian at every iterate), "reuse" (as the flag), "chord" (the first one for good),
     "broyden" (rank-one updates of the first one).
-    noise_level: measured equations hold when the root mean square of residual/deviation is below this. 1.2 asks for
-    chance, 4 leaves errors of a per cent on a fold; 2 was right on the simulated rig.
+    noise_level: measured equations hold when the root mean square of residual/deviation is below this. Below
+    1.2 few points converge, 4 leaves errors of a per cent on a fold; 2 was right on the simulated rig.
     foresight: chord steps and Broyden's end as well when the last two promise that the next is below this many
     tolerances: the residual that would show it is not computed (0: it always is).
     """
@@ -206,7 +206,7 @@ def _largest(values: Array) -> float:
     if values.size > FEW:
         return float(np.maximum.reduce(np.abs(values)))
     listed = values.tolist()
-    # What is not a number gets lost among comparisons, and stays in a sum.
+    # Comparisons lose a NaN, a sum keeps it.
     if not isfinite(sum(listed)):
         return float(np.maximum.reduce(np.abs(values)))
     return max(max(listed), -min(listed))
@@ -272,7 +272,7 @@ def _iterate(
         found = _search(system, settings, run, here, step, start_damping)
         if found is None:
             if not fresh:
-                # The kept Jacobian may be the culprit: renew it once before giving up.
+                # The kept Jacobian may be too old: renew it once before failing.
                 here = system.linearise(run.x)
                 step, fresh = -here.solve(here.residual), True
                 continue

@@ -24,7 +24,7 @@ WIDE = 6
 """Columns of a block from which it is written as a whole; narrow ones go faster element by element."""
 
 MODERATE = 1e4
-"""Growth along a chain up to which it is marched along: what rounding leaves of a step is this many times larger."""
+"""Largest growth along a chain that is marched: rounding of a step grows by this factor."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def _factor_dense(first: Array, last: Array) -> tuple[Array, Array, Pivots]:
 
     Raises LinAlgError when the matrix is singular to working precision.
 
-    Rows are scaled by the sizes before the sum, so that a row which cancels to rounding is seen as empty.
+    Rows are scaled by the sizes before the sum, so that a row which cancels to rounding counts as empty.
     """
     matrix = first + last
     scale = np.maximum(np.abs(first), np.abs(last)).max(axis=1, initial=0.0)
@@ -390,11 +390,11 @@ def scatter_blocks(band: Array, upper: int, blocks: Array, rows: NDArray[np.intp
     if not len(blocks):
         return
     below, apart = rows - columns, np.diff(columns[:2], append=columns[0] + 1)[0]
-    # Blocks in even rows of their own, the usual case, are reached by slices: several times faster than by index.
+    # Blocks in separate, evenly spaced rows, the usual case, are reached by slices: several times faster than by index.
     regular = apart > 0 and (below == below[0]).all() and (np.diff(columns) == apart).all()
     place = upper + below[0]
     if regular and apart >= b >= WIDE and band.strides[0] == band.itemsize and b - 1 <= place <= band.shape[0] - a:
-        # No two share a column: element (i, j) of each lies at the same distance from its corner, all at once.
+        # No two share a column: element (i, j) of each is at the same distance from its corner, all at once.
         item, column = band.strides
         as_strided(band[place:, columns[0] :], blocks.shape, (apart * column, item, column - item))[...] += blocks
         return

@@ -58,7 +58,7 @@ class Halving:
 
 
 MOST_WANTED = 1000
-"""Iterations of a corrector that a step may be chosen for."""
+"""Largest number of iterations that a step may be chosen for."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class ByEffort:
         checks.whole("wanted", self.wanted, least=1, most=MOST_WANTED, error=KapitzaError)
         if not self.smallest <= self.first <= self.largest:
             raise KapitzaError(
-                f"first = {self.first:g} lies outside of smallest = {self.smallest:g} … largest = {self.largest:g}."
+                f"first = {self.first:g} is outside of smallest = {self.smallest:g} … largest = {self.largest:g}."
             )
 
     def following(self, step: float, effort: int | None) -> float:
@@ -189,4 +189,4 @@ def walk_to(
                 return last, 1.0, ""
     except StepCollapse as collapse:
         return last, reached, collapse.outcome.message
-    raise AssertionError("a walk has no end of its own")
+    raise AssertionError("the continuation does not end by itself")

@@ -182,7 +182,7 @@ class Card:
             options = self._core.ProgramOptions(std="c++17", arch=arch)
             try:
                 made = self._core.Program(source, code_type="c++", options=options).compile("cubin")
-            except Exception as problem:  # NVRTC reports by exceptions of its own
+            except Exception as problem:  # NVRTC has its own exceptions
                 raise DeviceError(f"The kernel could not be compiled for {self.name}: {problem}") from problem
             self._kernels[source] = made.get_kernel("kz_follow")
         return self._kernels[source]

@@ -116,7 +116,7 @@ class Task:
         )  # fmt: skip
         found = in_parts(card.cuda(), kernel_source(program), work)
         if self.system.edges:
-            # Where a term ends, only the processor knows whether the motion goes on.
+            # Where a term ends, only the processor can tell whether the motion continues.
             found.marks[0][found.marks[0] == DIVERGED] = HANDED_BACK
         return found
 

@@ -118,7 +118,10 @@ class Program:
 
 
 def refuse(system: System, equations: int, name: str) -> None:
-    """Refuse what a thread cannot follow, by name."""
+    """Refuse a model that a thread cannot follow.
+
+    The message names each reason.
+    """
     reasons = []
     if equations > MOST_EQUATIONS:
         reasons.append(f"{equations} equations, more than the {MOST_EQUATIONS} of one thread")

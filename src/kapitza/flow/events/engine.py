@@ -21,10 +21,10 @@ from kapitza.flow.kernel.tape import NoTapeError
 from kapitza.flow.smooth import SmoothEngine
 
 FEW_SAMPLES = 16
-"""Samples that are asked for at once in the first stretch."""
+"""Samples requested at once in the first stretch."""
 
 MORE_SAMPLES = 4
-"""Times as many as the last stretch had are asked for in the next."""
+"""The next stretch requests this many times the samples of the last one."""
 
 
 class EventEngine:
@@ -34,8 +34,8 @@ class EventEngine:
 
     Events are located to rounding; tangents pass through them by saltation. A switch whose field points to its surface
     from both sides sticks (Filippov), a wall whose rebounds are slower than contact_speed holds; both are left when the
-    equivalent control or the contact force says so. At parameter values that make every switch continuous (k1 = 0 in
-    k1 sign(v)) the smooth engine takes over.
+    equivalent control or the contact force reaches its limit. At parameter values that make every switch
+    continuous (k1 = 0 in k1 sign(v)) the smooth engine takes over.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ def travel(journey: Journey, t1: float, grid: Array) -> tuple[Array, Array, Arra
         if journey.t >= t1 and done == grid.size:
             return states, tangents, rates
         ending, samples = journey.advance(t1, grid[done : done + together])
-        # An integrator makes room for all samples it is asked for, and fills it up to the next event.
+        # An integrator allocates all requested samples, and fills them only up to the next event.
         taken = 0 if samples is None else len(samples)
         together = MORE_SAMPLES * (together if ending is None else max(FEW_SAMPLES, taken))
         if samples is not None:

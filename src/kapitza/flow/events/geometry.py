@@ -43,14 +43,14 @@ ROUNDING = 1e-13
 
 
 MOST_KEPT = 32
-"""Answers that are kept."""
+"""Largest number of results in a cache."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """The last few answers by what was asked."""
+    """Cache of the last few results."""
 
     def __init__(self):
         self.answers: dict[K, V] = {}

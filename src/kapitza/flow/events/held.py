@@ -53,7 +53,7 @@ def split_steps(
     Returns the steps, the mean f0 of each rate over both values of the modes, and half of its jump by each mode.
 
     Where the modes occur in the forces alone, as those of friction do, and linearly, the jumps are solved for with the
-    factors that are there, exact to rounding of their own size. Otherwise whole programs are subtracted.
+    existing factors, exact to rounding of their size. Otherwise whole programs are subtracted.
     """
     elimination = system.elimination
     assert elimination is not None

@@ -15,8 +15,11 @@ from kapitza.flow.events.geometry import Gradients
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
 from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
-from kapitza.flow.events.settle import CLEAR, FREE, HOLD, STICK, Question, complete, is_touched, motion, settle
+from kapitza.flow.events.settle import CLEAR, FREE, HOLD, STICK, Answer, Question, complete, is_touched, motion, settle
 from kapitza.flow.events.slipping import settle_joint, take
+
+Answers = dict[int, tuple[Answer, ...]]
+"""By switch or wall: the answers that an event leaves open."""
 
 LOST_FLIGHT = 1e-6
 """A flight of this speed, relative to that of a fall over the distance of the wall from the origin, is 1e-12 of that
@@ -94,13 +97,14 @@ def _pass_edge(journey: Journey, edge: Edge) -> None:
     decide(journey, {asked[0]: (-here, here)}, {}, trigger=asked[0])
 
 
-def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple]) -> Question:
+def question(journey: Journey, switches: Answers, walls: Answers) -> Question:
     """Return the reached switches and walls with their options.
 
     They are within rounding of their surfaces; the options are the answers to try for each.
     """
     geometry, point = journey.geometry, journey.point()
-    open_switches, open_walls = [], []
+    open_switches: list[tuple[int, tuple[Answer, ...]]] = []
+    open_walls: list[tuple[int, tuple[Answer, ...]]] = []
     place = journey.state, journey.t, journey.parameters
     if geometry.switches:
         gradients = geometry.of_switches(point)
@@ -110,7 +114,7 @@ def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tupl
                 # A function that vanishes altogether does so until a switch inside it changes.
                 near[i] = any(near[k] or k in switches for k in geometry.inner(i))
             if near[i] or i in switches or i in journey.regime.stuck:
-                options: tuple[object, ...] = (1, -1) if switch.continuous else (STICK, 1, -1)
+                options: tuple[Answer, ...] = (1, -1) if switch.continuous else (STICK, 1, -1)
                 if geometry.domain.quiet_side(i, journey.modes) < 0:
                     # Of two equal answers the one without terms that have no slope here.
                     options = (-1, 1) if switch.continuous else (STICK, -1, 1)
@@ -157,7 +161,7 @@ def resettle(journey: Journey) -> None:
     journey.enter_domains()
 
 
-def decide(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple], trigger: int | None = None) -> None:
+def decide(journey: Journey, switches: Answers, walls: Answers, trigger: int | None = None) -> None:
     """Modes and regime after a located event."""
     asked = question(journey, switches, walls)
     modes, regime = settle(journey.geometry, journey.place, journey.modes, asked)
@@ -177,7 +181,7 @@ def _go_on(journey: Journey, asked: list[int], modes: Array, regime: Regime, tri
         if i not in old.stuck and (i in regime.stuck or (modes[i] != old_modes[i] and modes[i] and old_modes[i]))
     ]
     # Continuous switches first, as they change no rates, and those that stick last: what is released at the instant
-    # goes with the last one, and a surface beside one that is held already may have no rate of its own any more.
+    # goes with the last one, and a surface beside one that is held already may have no separate rate any more.
     system = journey.geometry.system
     passed.sort(key=lambda i: (not system.switches[i].continuous, i in regime.stuck, i != trigger))
     rates = _carry(journey, passed, modes, regime)
@@ -227,7 +231,7 @@ def _carry(journey: Journey, passed: list[int], modes: Array, regime: Regime) ->
         journey.tangents, change = cross_switch(journey.tangents, gradients, passed[-1], field, after)
         journey.log_determinant += change
         return [float(rate) for rate in gradients.rates(field)[passed]]
-    rates = []
+    rates: list[float] = []
     for i in passed:
         rates.append(float(gradients.rates(field)[i]))
         if i == passed[-1] and journey.tangents is None:
@@ -400,7 +404,7 @@ def _require_any_order(journey: Journey, walls: list[int]) -> None:
 
     They are determined only when the resets give the same state in any order.
     """
-    ends = []
+    ends: list[Array] = []
     for order in (walls, walls[::-1]):
         state = journey.state
         for wall in order:

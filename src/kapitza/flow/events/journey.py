@@ -391,7 +391,7 @@ class Journey:
         if self._at_once > self.settings.max_events_at_once:
             raise EventError(
                 f"More than {self.settings.max_events_at_once} events at one instant, {self.described()}: the modes "
-                "find no rest. Two surfaces probably switch each other; smooth one of them."
+                "do not settle. Two surfaces probably switch each other; smooth one of them."
             )
         if self._count > self.settings.max_events:
             self.refuse_more_events()

@@ -313,7 +313,7 @@ def compiled_regime(
     # The system itself is a costly key: it is looked up once per geometry.
     near = (threading.get_ident(), regime, wrt, tolerance, observe)
     if near not in geometry.compiled:
-        # Without tangents free motion is one more regime; with them it has an equation of its own, the determinant.
+        # Without tangents free motion is one more regime; with them it has one more equation, the determinant.
         by_joints = is_by_joints(geometry, regime) and (regime.collapses or wrt is None)
         kind = "joints" if by_joints else regime
         key = ("events", geometry.system, kind, wrt, tolerance, observe)

@@ -22,7 +22,7 @@ from kapitza.flow.events.geometry import Geometry, Gradients
 from kapitza.flow.events.many import has_positive_minors, likely_modes
 
 TIE = 1e-10
-"""A rate this small against its terms decides nothing: the motion is looked at a moment later."""
+"""A rate this small against its terms is a tie: the motion is evaluated a moment later."""
 
 MOMENT = 1e-6
 """Length of that moment, relative to the time scale of the state."""
@@ -35,13 +35,13 @@ ROUNDING = 1e-14
 """Relative rounding of a located instant."""
 
 CLEAR = 1e-6
-"""Surfaces farther away than this need no second look."""
+"""Surfaces farther away than this need no further test."""
 
 PLAIN = 1e-6
-"""Rates at a surface below this share of their terms leave doubts."""
+"""Rates at a surface below this share of their terms do not decide a plain case."""
 
 FAR = 100.0
-"""Times the speed at which contacts begin: what is slower leaves doubts."""
+"""Multiple of the contact speed; slower rates do not decide a plain case."""
 
 MOVED = 1e-6
 """A function this far from zero at an instant at which its surface was in question has jumped off it."""
@@ -53,6 +53,9 @@ MOST_TOGETHER = 12
 """Switches on their surfaces at an instant that can be resolved at all; the proof of uniqueness takes 2^k minors."""
 
 STICK, HOLD, FREE = "stick", "hold", "free"
+
+Answer = int | str
+"""What a surface in question may do: a mode ±1 or STICK of a switch, HOLD or FREE of a wall."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def _motion(geometry: Geometry, place: Place, modes: Array, regime: Regime) -> M
     if not regime.collapses:
         nothing = np.zeros(0)
         return Motion(field, nothing, nothing, np.zeros((geometry.size, 0)), np.zeros((0, geometry.size)), nothing)
-    halves = []
+    halves: list[Array] = []
     for i in regime.stuck:
         point[point.size - geometry.switches + i] = -1.0
         halves.append((field - geometry.rates(point)) / 2)
@@ -138,8 +141,8 @@ class Question:
     They are switches and walls on their surfaces, with the answers still possible for each.
     """
 
-    switches: tuple[tuple[int, tuple[object, ...]], ...]
-    walls: tuple[tuple[int, tuple[object, ...]], ...]
+    switches: tuple[tuple[int, tuple[Answer, ...]], ...]
+    walls: tuple[tuple[int, tuple[Answer, ...]], ...]
 
 
 def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -> tuple[Array, Regime]:
@@ -286,7 +289,7 @@ def _moves_others(geometry: Geometry, place: Place, modes: Array, regime: Regime
 
     The other one goes from side to side: no control between its modes is determined.
     """
-    sides = []
+    sides: list[Array] = []
     for side in (1.0, -1.0):
         trial = modes.copy()
         trial[list(regime.stuck)] = side
@@ -295,14 +298,14 @@ def _moves_others(geometry: Geometry, place: Place, modes: Array, regime: Regime
     return not np.array_equal(sides[0][others], sides[1][others])
 
 
-def _apply(modes: Array, question: Question, answer: tuple[object, ...]) -> tuple[Array, Regime]:
+def _apply(modes: Array, question: Question, answer: tuple[Answer, ...]) -> tuple[Array, Regime]:
     trial = modes.copy()
-    stuck = []
+    stuck: list[int] = []
     for (i, _), choice in zip(question.switches, answer, strict=False):
         if choice == STICK:
             stuck.append(i)
         else:
-            trial[i] = float(str(choice))
+            trial[i] = float(choice)
     held = answer[len(question.switches) :]
     contact = tuple(j for (j, _), choice in zip(question.walls, held, strict=True) if choice == HOLD)
     return trial, Regime(tuple(stuck), contact)
@@ -314,7 +317,7 @@ def _holds(
     modes: Array,
     regime: Regime,
     question: Question,
-    answer: tuple[object, ...],
+    answer: tuple[Answer, ...],
     now: Motion,
 ) -> bool:
     """Return whether all surfaces in question confirm the answer.
@@ -357,7 +360,7 @@ def _margins(
     modes: Array,
     regime: Regime,
     question: Question,
-    answer: tuple[object, ...],
+    answer: tuple[Answer, ...],
     now: Motion,
 ) -> tuple[Array, Array]:
     """Return how clearly each surface confirms the answer.
@@ -365,7 +368,8 @@ def _margins(
     A positive margin confirms it. Also returned are the sizes of the terms.
     """
     point = geometry.point(place.state, place.t, place.parameters, modes)
-    margins, sizes = [], []
+    margins: list[float] = []
+    sizes: list[float] = []
     field = np.abs(now.field)
     if question.switches:
         switches = geometry.of_switches(point)
@@ -417,5 +421,5 @@ def _refuse(geometry: Geometry, place: Place, question: Question, reason: str) -
     raise EventError(
         f"At t = {place.t:.9g} with {state} the surfaces {'; '.join(n + ' = 0' for n in names)} are reached and "
         f"{reason}. "
-        "The model does not say how the motion goes on there: smooth one of the switches, or start elsewhere."
+        "The model does not define how the motion continues there: smooth one of the switches, or start elsewhere."
     )

@@ -206,7 +206,7 @@ class _Writer:
             return self.literal(constant)
         if constant == 0.0 and len(kept) == 1 and kept[0][0] == 1.0:
             return kept[0][1]
-        # A product with something that does not move is a term of its own: one node less.
+        # A product with a constant is a scaled term of the sum: one node less.
         parts = [(f, None, n) if n.op is not Op.SCALE else (f, *n.operands) for f, n in kept]
         operands, factors = [n for _, _, n in parts], [f for f, _, _ in parts]
         node = self.make(Op.LINEAR, operands, constant, factors, [scale for _, scale, _ in parts])
