@@ -49,7 +49,7 @@ def state_vector(model: Model, x: Anything) -> Array:
 
 
 def state_rows(model: Model, states: Reals) -> Array:
-    """States as (B, n) floats."""
+    """Return states as (B, n) floats."""
     rows = numbers("States", states)
     if rows.ndim != 2 or rows.shape[1] != len(model.states):
         raise ArgumentError(
@@ -112,7 +112,7 @@ def parameter_rows(model: Model, parameters: Parameters, count: int) -> Array:
 
 
 def instant(name: str, value: float) -> float:
-    """A finite time."""
+    """Return a finite time."""
     number = checks.number(name, value, finite=False)
     if not math.isfinite(number):
         raise ArgumentError(f"{name} = {value}; give a finite time.")
@@ -141,7 +141,7 @@ def numbers(what: str, values: Reals) -> Array:
 
 
 def increasing_times(times: Reals) -> Array:
-    """Times (N,), finite, strictly increasing."""
+    """Return times (N,), finite and strictly increasing."""
     grid = numbers("times", times)
     if grid.ndim != 1 or grid.size == 0:
         raise ArgumentError(f"times has shape {grid.shape}; give one or more times in a row.")
@@ -159,7 +159,7 @@ def increasing_times(times: Reals) -> Array:
 
 
 def whole(name: str, value: int, least: int) -> int:
-    """A whole number that is large enough."""
+    """Return a whole number that is large enough."""
     return checks.whole(name, value, least=least)
 
 

@@ -31,7 +31,10 @@ def advance_many(
     tangents: bool,
     processes: int | Executor | None = None,
 ) -> Many:
-    """`Core.advance` for every row; rows that fail are NaN."""
+    """Propagate every row as `Core.advance` does.
+
+    Rows that fail are NaN.
+    """
     if isinstance(processes, (int, float)):
         processes = checks.whole("processes", processes, least=1)
     if processes is None or processes == 1 or len(states) < 2:

@@ -194,7 +194,10 @@ class PeriodLaw:
         return period
 
     def many(self, vectors: Array) -> Array | None:
-        """The periods (B,) at rows of parameters (B, npar)."""
+        """Return the periods (B,) at rows of parameters.
+
+        vectors: (B, npar).
+        """
         if self.expression is None:
             return None
         periods = self._evaluate(np.empty((0, len(vectors))), np.ascontiguousarray(vectors.T))[0]

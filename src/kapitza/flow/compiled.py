@@ -49,7 +49,10 @@ _cache = threading.local()
 
 
 def count_builds() -> int:
-    """How many integrators this process has compiled so far."""
+    """Return the number of integrators compiled so far.
+
+    Those of this process are counted.
+    """
     return _builds
 
 
@@ -128,7 +131,7 @@ Equations = list[tuple[hy.expression, hy.expression]]
 
 
 def equations(system: System) -> Equations:
-    """x' = f of the system, in heyoka's terms."""
+    """Return x' = f of the system for heyoka."""
     table = full_table(system)
     return [(table[s], to_heyoka(f, table)) for s, f in zip(system.states, system.smooth_rates, strict=True)]
 
@@ -210,7 +213,10 @@ def _selects(system: System) -> bool:
 
 
 def divergence(system: System) -> hy.expression:
-    """Σ ∂f_i/∂x_i, the rate of log|det| of the tangents."""
+    """Return Σ ∂f_i/∂x_i.
+
+    It is the rate of log|det| of the tangents.
+    """
     if system.elimination is None and not _selects(system):
         return hy.sum([hy.diff(rate, variable) for variable, rate in equations(system)])
     table = full_table(system)

@@ -152,7 +152,10 @@ class Core:
         return np.unique(vectors[:, self._removable] == 0.0, axis=0, return_inverse=True)[1].reshape(-1)
 
     def periods(self, vectors: Array) -> Array | None:
-        """Excitation period of each row of parameters."""
+        """Return the excitation period of each row.
+
+        vectors: parameters (B, npar).
+        """
         if self.period_law.expression is None:
             return None
         if len(vectors) and (vectors == vectors[0]).all():
@@ -219,7 +222,7 @@ class Core:
         return cached(key, lambda: EventEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
 
     def clock(self, vector: Array) -> Clock:
-        """How time is cut at these values."""
+        """Return how time is cut at these values."""
         period = self.period_law(vector)
         if period is None and not self._lasting:
             return Clock(None, self.model.structure.is_autonomous)

@@ -97,7 +97,7 @@ class Past:
         return result[0] if np.ndim(times) == 0 else result
 
     def halved(self) -> Past:
-        """The same trajectory on a grid twice as fine."""
+        """Return the trajectory on a grid twice as fine."""
         half = self.step / 2
         shifted = _shifted(self.coefficients, half)
         both = np.stack([self.coefficients, shifted], axis=1).reshape(-1, *self.coefficients.shape[1:])
@@ -119,7 +119,10 @@ Start = Mapping[str, float | str | Expression] | Reals | Dense | Past
 
 
 def _shifted(coefficients: Array, by: float) -> Array:
-    """Taylor coefficients about a point `by` further on."""
+    """Return Taylor coefficients about a later point.
+
+    The point is `by` further on.
+    """
     order = coefficients.shape[2] - 1
     result = np.zeros_like(coefficients)
     for k in range(order + 1):
@@ -217,7 +220,7 @@ class DelayFlow:
         return states
 
     def delay_values(self, vector: Array) -> Array:
-        """(K,) the delays at these parameters, s."""
+        """Return the delays (K,) at these parameters, s."""
         delays = self._delay_values(np.empty((0, 1)), vector)[:, 0]
         for delayed, delay in zip(self.delays, delays, strict=True):
             if not (math.isfinite(delay) and delay > 0):

@@ -103,7 +103,10 @@ class Flow:
         return count_builds()
 
     def period(self, parameters: Parameters = None) -> float | None:
-        """Excitation period at these parameters, None for autonomous models."""
+        """Return the excitation period at these parameters.
+
+        None for autonomous models.
+        """
         law = PeriodLaw(self.model, ()) if self._core is None else self._core.period_law
         return law(arguments.parameter_vector(self.model, parameters))
 

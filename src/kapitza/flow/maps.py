@@ -88,11 +88,14 @@ class Map:
         return result
 
     def jacobian(self, x: State, steps: int = 1, parameters: Parameters = None) -> Array:
-        """∂x_steps/∂x_0, (n, n)."""
+        """Return ∂x_steps/∂x_0, (n, n)."""
         return self._tangents(x, steps, parameters)[:, : self.size]
 
     def sensitivity(self, x: State, steps: int = 1, parameters: Parameters = None) -> Array:
-        """∂x_steps/∂θ for the names in `wrt`, (n, k)."""
+        """Return ∂x_steps/∂θ, (n, k).
+
+        θ are the parameters named in `wrt`.
+        """
         return self._tangents(x, steps, parameters)[:, self.size :]
 
     def _tangents(self, x: State, steps: int, parameters: Parameters) -> Array:

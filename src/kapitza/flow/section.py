@@ -58,7 +58,7 @@ def find_crossings(
     vector: Array,
     max_time: float | None,
 ) -> Crossings:
-    """See `Flow.section`."""
+    """Locate crossings of a surface; see `Flow.section`."""
     state = arguments.state_vector(core.model, x)
     wanted, t0 = arguments.whole("crossings", crossings, 1), arguments.instant("t0", t0)
     if direction not in (-1, 0, 1):

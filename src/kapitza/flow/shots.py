@@ -50,7 +50,7 @@ class Shots:
         return self._engine.arrive(start, begin, end, self._runtime)
 
     def carry(self, start: Array, values: Array) -> tuple[Array, Array]:
-        """The same with its tangents (n, n + k)."""
+        """Return x(t1) with its tangents (n, n + k)."""
         self._runtime[self._places] = values if values.size > 1 else values[0]
         state, offset, total = start, None, None
         for begin, end in self._pieces:

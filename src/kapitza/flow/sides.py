@@ -71,7 +71,7 @@ class Sides:
         self.has_entries = self._domain.is_entered
 
     def functions(self, states: Array, times: Array, runtime: Array) -> Array:
-        """Values of the switching functions, (switches, N)."""
+        """Return the switching functions, (switches, N)."""
         if self._direct:
             return states[self._rows]
         return self._evaluate(self._functions, states, times, runtime)

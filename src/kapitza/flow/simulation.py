@@ -170,7 +170,7 @@ def _with_delays(
 
 
 def start_of(model: Model) -> Array:
-    """The initial state that the model recommends."""
+    """Return the initial state that the model recommends."""
     missing = [name for name in model.states if name not in model.start]
     if missing:
         raise ArgumentError(

@@ -706,7 +706,10 @@ def _direction(t0: float, t1: float) -> float:
 
 
 def log_determinant(matrix: Array) -> float:
-    """log|det| of a square matrix; -inf when singular."""
+    """Return log|det| of a square matrix.
+
+    -inf when the matrix is singular.
+    """
     if matrix.shape[0] == 2:
         value = abs(matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0])
         return math.log(value) if value > 0 else -math.inf

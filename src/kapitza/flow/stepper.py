@@ -91,7 +91,7 @@ class Stepper:
         return hy.taylor_adaptive(written, [0.0] * self.size, tol=self.tolerance, compact_mode=compact)
 
     def load(self, vector: Array) -> None:
-        """All parameters, in the order of `model.names`."""
+        """Load all parameters, in the order of `model.names`."""
         values = np.asarray(vector, float)
         constants = self._constants(np.empty((0, 1)), values)[:, 0] if self.system.constants else np.empty(0)
         self._runtime[:] = np.concatenate((values, constants))
@@ -234,7 +234,7 @@ class Stepper:
         self._located(start, time, values, length)
 
     def _located(self, start: Array, time: float, values: Array | Numbers, length: float) -> None:
-        """The step by the engine that locates events."""
+        """Make the step by the engine that locates events."""
         assert self._engine is not None
         self._runtime[self._first : self._last] = values
         self._state[:] = self._engine.run(start, None, time, time + length, self._runtime).state
@@ -385,7 +385,7 @@ class _Planes:
         self.count = count
 
     def at(self, x: list[float]) -> Looked:
-        """Functions and rates at a state."""
+        """Return functions and rates at a state."""
         values = []
         for value, row in self.rows:
             for i, slope in row:

@@ -208,7 +208,10 @@ def open_unit(path: str | os.PathLike[str], trusted: bool = False) -> Unit:
 
 
 def even_step(times: Array) -> float:
-    """Interval of an even grid; other times are refused."""
+    """Return the interval of an even grid.
+
+    Other times are refused.
+    """
     if times.size < 2:
         raise ArgumentError("A unit needs two or more times.")
     step = float(times[-1] - times[0]) / (times.size - 1)

@@ -239,7 +239,10 @@ def _take_off(values: Array, peaks: Indices, weights: Array, scale: float, side:
 
 
 def _peaks(values: Array, weights: Array, scale: float) -> Indices:
-    """Candidates: where |e| is large, and the largest around."""
+    """Return the candidates.
+
+    There |e| is large, and the largest around.
+    """
     from scipy.ndimage import maximum_filter1d
 
     rough = np.abs(_rough(values, weights))
@@ -394,7 +397,7 @@ class _Runs:
         return self.stop - self.start
 
     def marked(self, chosen: Flags) -> Flags:
-        """Samples (N,) of the chosen runs."""
+        """Return the samples (N,) of the chosen runs."""
         mark = np.zeros(self.size + 1, int)
         np.add.at(mark, self.start[chosen], 1)
         np.add.at(mark, self.stop[chosen], -1)

@@ -196,7 +196,7 @@ def _apart(frequency: float, stronger: float) -> bool:
 
 
 def _crossing_times(time: Array, x: Array, index: NDArray[np.intp]) -> Array:
-    """Times of the crossings before these samples, interpolated."""
+    """Interpolate the times of crossings before these samples."""
     before, after = x[index - 1], x[index]
     share = np.where(after != before, before / np.where(after != before, before - after, 1.0), 0.0)
     return time[index - 1] + np.clip(share, 0.0, 1.0) * (time[index] - time[index - 1])

@@ -48,7 +48,7 @@ class _Blocks:
     seats: NDArray[np.intp] | slice
 
     def product(self, x: Array) -> Array:
-        """The band times x (N, q)."""
+        """Multiply the band with x (N, q)."""
         count, n = self.hessian.shape[:2]
         shape, chained = (count, 2 * n), self.chained
         following, result = (chained + 1) % count, np.empty_like(x)
@@ -154,7 +154,7 @@ class ChainProgram:
         return -self.system.reached.reshape(count, width, -1)[self._seats][:, : width // 2]
 
     def solve(self) -> ChainStep:
-        """The minimiser."""
+        """Return the minimiser."""
         # Soft links occur only before the final steps: their steps need not be refined.
         x, p = self.system.solve(self._right, self._pull, refine=self._rigid)
         return self._step(x, p, self.system.schur_inverse)

@@ -327,7 +327,7 @@ class BorderedBand:
 
 
 def _by_diagonals(band: Array, lower: int, upper: int, x: Array) -> Array:
-    """A x for x (N, q)."""
+    """Return A x for x (N, q)."""
     total, count = np.zeros_like(x), band.shape[1]
     for offset in range(-lower, upper + 1):
         start, stop = max(0, -offset), min(count, count - offset)

@@ -96,12 +96,12 @@ class Found:
 
     @classmethod
     def room(cls, work: Work) -> Found:
-        """Arrays for the results of a work, not filled."""
+        """Allocate the results of a work."""
         marks, turns = (np.empty((*shape, work.count), np.int32) for shape in ((3,), work.turns))
         return cls(np.empty((*work.out, work.count)), marks, turns)
 
     def part(self, rows: slice) -> Found:
-        """Views of the results of some trajectories."""
+        """Return views of the results of some trajectories."""
         return Found(self.out[..., rows], self.marks[..., rows], self.turns[..., rows])
 
 
@@ -128,7 +128,7 @@ def rows_per_launch(stretches: int, out: tuple[int, ...]) -> int:
 
 
 def in_parts(backend: Backend, source: str, work: Work) -> Found:
-    """The whole work in launches of bounded length."""
+    """Do the whole work in launches of bounded length."""
     rows = rows_per_launch(int(work.wholes.max(initial=1)), work.out)
     found = Found.room(work)
     for first in range(0, work.count, rows):
@@ -176,7 +176,7 @@ class Card:
         self._lock = threading.Lock()
 
     def kernel(self, source: str) -> Any:
-        """The compiled kernel of a text."""
+        """Return the compiled kernel of a text."""
         if source not in self._kernels:
             arch = "sm_" + "".join(str(n) for n in self._device.compute_capability)
             options = self._core.ProgramOptions(std="c++17", arch=arch)

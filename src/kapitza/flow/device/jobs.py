@@ -122,7 +122,7 @@ class Task:
 
 
 def _one_or_each(values: Array) -> Array:
-    """(1,) where all are equal."""
+    """Return one value (1,) where all are equal."""
     return values[:1] if (values == values[0]).all() else values
 
 
@@ -188,7 +188,7 @@ def propagate_on_device(
 
 
 def strobe_on_device(core: Core, model: Model, starts: Array, periods: int, vectors: Array, phase: float) -> Strobe:
-    """`strobe_many` on the device."""
+    """Do the work of `strobe_many` on the device."""
     lengths = core.periods(vectors)
     assert lengths is not None
     task, (count, n) = Task.of_flow(core, vectors, model), starts.shape

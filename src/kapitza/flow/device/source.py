@@ -143,7 +143,7 @@ def refuse(system: System, equations: int, name: str) -> None:
 
 @lru_cache(maxsize=64)
 def kernel_source(program: Program) -> str:
-    """The whole text of a kernel."""
+    """Return the whole text of a kernel."""
     system = program.system
     n, base = len(system.states), len(system.parameters) - len(system.constants)
     table: dict[sp.Basic, sp.Symbol] = {s: sp.Symbol(f"y[{i}]", real=True) for i, s in enumerate(system.states)}
@@ -230,7 +230,7 @@ def _rates(program: Program, table: Mapping[sp.Basic, sp.Basic]) -> str:
 def _total_slopes(
     expression: sp.Basic, states: list[sp.Basic], slopes: dict[sp.Basic, list[sp.Basic]]
 ) -> list[sp.Basic]:
-    """Derivatives by the states, through the named steps before."""
+    """Return derivatives by the states, through named steps."""
     inner = [(s, sp.diff(expression, s)) for s in slopes if expression.has(s)]
     return [sp.diff(expression, x) + sp.Add(*[d * slopes[s][j] for s, d in inner]) for j, x in enumerate(states)]
 

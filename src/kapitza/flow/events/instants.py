@@ -162,7 +162,7 @@ def resettle(journey: Journey) -> None:
 
 
 def decide(journey: Journey, switches: Answers, walls: Answers, trigger: int | None = None) -> None:
-    """Modes and regime after a located event."""
+    """Set modes and regime after a located event."""
     asked = question(journey, switches, walls)
     modes, regime = settle(journey.geometry, journey.place, journey.modes, asked)
     _go_on(journey, [i for i, _ in asked.switches], modes, regime, trigger)
@@ -202,7 +202,7 @@ def _go_on(journey: Journey, asked: list[int], modes: Array, regime: Regime, tri
 
 
 def note_changes(journey: Journey, old: Regime, before: Array) -> None:
-    """Releases, contacts and detachments between two regimes."""
+    """Note releases, contacts and detachments between two regimes."""
     for i in old.stuck:
         if i not in journey.regime.stuck:
             journey.note("release", i, journey.modes[i], before)

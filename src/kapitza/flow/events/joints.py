@@ -135,7 +135,7 @@ class RelativeSystem:
 
 
 def relative_system(system: System, form: JointForm) -> RelativeSystem:
-    """The equations in the speeds of the joints."""
+    """Write the equations in the speeds of the joints."""
     elimination = system.elimination
     assert elimination is not None
     gone = {system.switches[i].mode: sp.Integer(0) for i in form.switches}
@@ -322,9 +322,9 @@ class Joints:
         )
 
     def speeds(self, state: Array) -> list[float]:
-        """s (k) of a state."""
+        """Return s (k) of a state."""
         return (self.slopes @ state[self.size :]).tolist()
 
     def size_of(self, joint: int, values: list[float]) -> float:
-        """|J| times values (n), for one joint."""
+        """Return |J| times values (n), for one joint."""
         return sum([w * values[a] for a, w in self._terms[joint]])

@@ -63,7 +63,7 @@ class Ending:
 
 
 def offset_table(geometry: Geometry) -> dict[sp.Symbol, hy.expression]:
-    """Where the offsets live in compiled code."""
+    """Map the offsets to compiled code."""
     first = len(geometry.system.parameters) + geometry.switches + len(geometry.flags)
     return {offset(k): hy.par[first + k] for k in range(geometry.switches + geometry.walls)}
 

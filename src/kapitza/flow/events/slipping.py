@@ -72,7 +72,10 @@ def _others_are_clear(journey: Journey, motion: JointMotion, joint: int) -> bool
 
 
 def _is_slow(journey: Journey, i: int, rate: float, motion: JointMotion) -> bool:
-    """May the surface be touched and not crossed?"""
+    """Return whether the surface may be only touched.
+
+    It is not crossed then.
+    """
     joints = journey.geometry.joints
     assert joints is not None
     sizes = list(map(abs, journey.state.tolist()))

@@ -305,7 +305,7 @@ class Trip:
         self._take_over(journey)
 
     def _on_the_way(self) -> Journey:
-        """The journey, where the stepper is now."""
+        """Return the journey at the state of the stepper."""
         run, kernel = self.run, self.kernel
         first = self.runtime.size - kernel.geometry.switches
         if self._journey is None:

@@ -417,7 +417,10 @@ def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...],
 
 
 def _divergence(writer: _Writer, flow: System) -> _Node:
-    """Σ ∂f_i/∂x_i, through the steps by the chain rule."""
+    """Return the node of Σ ∂f_i/∂x_i.
+
+    The derivatives go through the steps by the chain rule.
+    """
     steps = dict(flow.smooth_steps)
     known: dict[tuple[sp.Basic, sp.Symbol], _Node] = {}
 
@@ -435,7 +438,7 @@ def _divergence(writer: _Writer, flow: System) -> _Node:
 
 
 def switch_flags(geometry: Geometry) -> list[int]:
-    """What the stepper must know of each switch."""
+    """Return the flags of each switch for the stepper."""
     system = geometry.system
     delicate = {i for edge in system.edges for i in edge.guards}
     flags = []
