@@ -43,6 +43,7 @@ def state_vector(model: Model, x: Anything) -> Array:
             f'A state of "{model.name}" has {len(model.states)} entries ({_listed(model.states)}), '
             f"not shape {state.shape}."
         )
+    # A finite sum proves every entry finite; the slower test runs only where the sum is not finite.
     if not math.isfinite(float(state.sum())) and not np.isfinite(state).all():
         raise ArgumentError(f"{_first_bad(model.states, state)} in the state; give finite numbers.")
     return state
@@ -83,6 +84,7 @@ def parameter_vector(model: Model, parameters: Parameters) -> Array:
             f'"{model.name}" has {len(model.names)} parameters ({_listed(model.names)}), not shape {vector.shape}; '
             "pass a mapping to change only some."
         )
+    # As for states: the sum is the quick test.
     if not math.isfinite(float(vector.sum())) and not np.isfinite(vector).all():
         raise ArgumentError(f"{_first_bad(model.names, vector)} among the parameters; give finite values.")
     return vector

@@ -112,6 +112,7 @@ def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Arra
         {},
     )
     for all_together in _rounds(core, states, t0, t1, vectors, tangents):
+        # A member that has failed stays NaN and takes no further pieces.
         alive = np.isfinite(progress.now[all_together.members]).all(axis=1)
         for kind in np.unique(kinds[all_together.members[alive]]):
             part = all_together.pick(alive & (kinds[all_together.members] == kind))
@@ -163,6 +164,7 @@ def _rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tan
     while members.size:
         start, origin = local[members], turns[members] * periods[members]
         left = t1[members] - (start + origin)
+        # The margin keeps rounding from leaving a last piece of no length.
         last = np.abs(left) <= step[members] * (1 + 1e-9)
         end = start + np.where(last, left, forward[members] * step[members])
         yield _Round(members, start, end, origin, turns[members].copy())

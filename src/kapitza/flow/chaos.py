@@ -60,6 +60,7 @@ def chaotic_record(
     half = np.array(
         [(spread or {}).get(n, np.pi if a else 1.0) for n, a in zip(model.states, model.angles, strict=True)]
     )
+    # A state whose spread is zero still needs a positive tolerance.
     size = np.where(model.angles, 2 * np.pi, np.maximum(half, 1e-12))
     pieces: list[Array] = []
     missing, tries = periods, 0
@@ -100,6 +101,7 @@ def _until_settled(
         if len(recent) >= LOOK_BACK + cycle and _repeats(
             recent[-LOOK_BACK - cycle :], flow.model, size, cycle, tolerance
         ):
+            # The motion settles before the test shows it: cut the look-back and twice as much before it.
             keep = max(0, done - 3 * LOOK_BACK) * samples
             return np.concatenate(blocks)[:keep]
     return np.concatenate(blocks)

@@ -94,7 +94,9 @@ class Circles:
         Each timing parameter is changed by another factor.
         """
         other = vector.copy()
+        # Different factors change the ratios of frequencies too: multiples at these values alone are found.
         factors = factor ** np.linspace(1.0, 2.0, max(len(self._timing), 1))[: len(self._timing)]
+        # A factor alone would not move a parameter that is zero.
         other[self._timing] = np.where(other[self._timing] == 0, 1.0, other[self._timing]) * factors
         try:
             return not self._compare(other)

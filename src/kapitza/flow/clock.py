@@ -65,6 +65,7 @@ class Clock:
             origin = t0 if self.timeless else 0.0
             yield Piece(t0 - origin, t1 - origin, origin, 0)
             return
+        # sin(ωt) has the accuracy of t: a period started at period 2^20 without wrapping is off by 1.7e-9.
         turns = floor(t0 / self.period)
         local, left = t0 - turns * self.period, t1 - t0
         if self.knots is not None:
@@ -141,11 +142,13 @@ def merge_signals(signals: tuple[Signal, ...], begin: float, end: float) -> tupl
     repeated = []
     for signal in signals:
         every = signal.period or 0.0
+        # Without the margin rounding would repeat a signal once too often.
         turns = range(floor(begin / every), ceil(end / every - 1e-9)) if every else (0,)
         repeated += [signal.knots + turn * every for turn in turns]
     knots = np.unique(np.clip(np.concatenate([*repeated, [begin, end]]), begin, end))
     knots = knots[np.append(np.diff(knots) > SAME_INSTANT * (end - begin), True)]
     knots[0], knots[-1] = begin, end
+    # A middle is inside one polynomial of every signal; a knot is on the border of two.
     middles = (knots[:-1] + knots[1:]) / 2
     columns = []
     for signal in signals:

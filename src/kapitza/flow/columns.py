@@ -80,6 +80,7 @@ class Columns:
         fails. The lanes share the motion and divide the columns among them.
         """
         n, together = self.size, self.width * LANES
+        # Zero columns fill the last batch.
         units = np.eye(n, -(-n // together) * together)
         tangents = np.empty((len(times), n, n + self.further))
         states = np.empty((len(times), n))
@@ -106,6 +107,7 @@ class Columns:
         (m, n (1 + n + k), lanes); None where a member fails.
         """
         n, count = self.size, len(times)
+        # Zero columns fill the last block.
         units = np.eye(n, -(-n // self.width) * self.width)
         result = np.empty((count, n * (1 + n + self.further), LANES))
         tangents = result[:, n:].reshape(count, n, n + self.further, LANES)

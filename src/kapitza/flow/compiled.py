@@ -69,6 +69,7 @@ def cached(key: Hashable, build: Callable[[], T]) -> T:
         objects[key] = built
         while len(objects) > MOST_CACHED:
             objects.popitem(last=False)
+    # The object used last is the last to be dropped.
     objects.move_to_end(key)
     return objects[key]
 
@@ -149,6 +150,7 @@ def with_tangents(system: System, wrt: tuple[int, ...]) -> Equations:
     tangents = [[hy.expression(f"tangent:{i}:{c}") for c in range(columns)] for i in range(n)]
     result = equations(system)
     for own, slopes in zip(tangents, _jacobian(system, table, arguments), strict=True):
+        # Entries that vanish identically would only lengthen the compiled code.
         present = [k for k in range(n) if slopes[k] != _NOTHING]
         for c in range(columns):
             direct = [slopes[c]] if c >= n else []

@@ -337,6 +337,7 @@ class Core:
         if not (self._turns and self.model.structure.is_autonomous):
             return np.ones(len(states), np.intp)
         rates = np.abs(self.rates(states, np.zeros(len(states)), vectors))
+        # A start at rest has no speed: the root of the largest rate, of an acceleration for instance, replaces it.
         speed = np.maximum(rates[:, self.angles].max(axis=1), np.sqrt(rates.max(axis=1)))
         turns = np.nan_to_num(np.ceil(np.abs(t1 - t0) * speed / RADIANS_PER_PIECE), nan=1.0)
         return np.clip(turns, 1, 1_000_000).astype(np.intp)
@@ -363,6 +364,7 @@ class Core:
         for piece in self.pieces(start, t0, t1, vector, tangents):
             if runtime is None or piece.coefficients is not None:
                 runtime = self.runtime(engine, vector, piece.coefficients)
+            # The error of a step is relative to the largest state: an angle that winds up would loosen the tolerance.
             if self._turns and self._beyond_a_turn(state):
                 whole = self.whole_turns(state)
                 state, offset = state - whole, offset + whole
@@ -373,6 +375,7 @@ class Core:
                 assert total is not None
                 self.shift_origin(change, state, run.state, piece.start, piece.end, piece.turns, runtime, run.rates)
                 total = change if total is unit else self.chain(change, total)
+                # Logarithms are summed: the determinant of the product of all periods loses its digits.
                 determinant += run.log_determinant
             if len(run.events):
                 met.append((run.events, piece.origin, offset))

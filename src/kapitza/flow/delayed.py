@@ -158,6 +158,7 @@ class DelayFlow:
 
     def _build(self) -> hy.taylor_adaptive_dbl:
         system = system_of(self.model)
+        # The order depends on the tolerance alone: a small integrator shows it before the equations are written.
         probe = hy.taylor_adaptive([(hy.expression("x"), hy.expression("x"))], [0.0], tol=self.tolerance)
         count = probe.order + 1
         table = {s: hy.expression(f"s{i}") for i, s in enumerate(system.states)}
@@ -168,6 +169,7 @@ class DelayFlow:
             first = names + 1 + k * count
             factors = range(delayed.order, count)
             terms = [math.perm(j, delayed.order) * hy.par[first + j] for j in factors]
+            # Horner's rule in the time since the begin of the segment; j!/(j - m)! takes the m-th derivative.
             value = terms[-1]
             for term in reversed(terms[:-1]):
                 value = term + hy.time * value
@@ -355,6 +357,7 @@ class DelayFlow:
                 first = names + 1 + k * width
                 pars[first : first + width] = table[offset + i - lag, row]
             ta.pars[:] = pars[: ta.pars.size]
+            # The polynomials of the past count time from the begin of their segment.
             ta.time, ta.state[:] = 0.0, state
             outcome, taken = ta.step(past.step, write_tc=True)
             if outcome == hy.taylor_outcome.success and taken < past.step:
@@ -384,6 +387,7 @@ def _misses(table: Array, starts: Array, step: float, exact: Callable[[Array], A
 
     The result is the begin of the first segment (N, n, P + 1) whose polynomial is not accurate.
     """
+    # Two inner points, and the far end where a truncated series is least accurate.
     for share in (0.31, 0.62, 1.0 - 1e-9):
         wanted = exact(starts + share * step).T
         found = table @ (share * step) ** np.arange(table.shape[2])

@@ -355,6 +355,7 @@ class Domain:
             margins, slopes = self._table(self._point(state, time, runtime))
             sizes = 1.0 + np.abs(slopes) @ np.append(np.abs(state), abs(time))
             poles = np.array([e.pole for e in self.system.edges])
+            # A pole is reached from both sides, the end of a domain from inside only.
             lacking = np.where(poles, np.abs(margins), np.maximum(margins, 0.0))
             share = lacking / np.where(np.isfinite(sizes), sizes, 1.0)
         share = np.where(np.isfinite(share), share, np.inf)

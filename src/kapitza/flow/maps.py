@@ -110,6 +110,7 @@ class Map:
         matrices = np.tile(np.eye(n + k), (max(steps, 1), 1, 1))
         if steps:
             matrices[:, :n] = self._derivatives(np.ascontiguousarray(states.T), vector).T.reshape(-1, n, n + k)
+        # Pairwise products take log2(steps) array operations instead of a Python loop over the steps.
         while len(matrices) > 1:
             if len(matrices) % 2:
                 matrices = np.concatenate((matrices, np.eye(n + k)[None]))

@@ -69,6 +69,7 @@ def _project(model: Model, rows: Array, values: Array, vector: Array) -> Array:
         defect = functions(columns, vector).T - values
         slopes = gradients(columns, vector).T.reshape(-1, count, n)
         normal = slopes @ slopes.transpose(0, 2, 1)
+        # With a condition number above 1e14 hardly a digit of the step is left.
         if not np.isfinite(normal).all() or (np.linalg.cond(normal) > 1e14).any():
             raise FlowError(
                 f'Projection: the gradients of the invariants of "{model.name}" vanish or are dependent at a state, '

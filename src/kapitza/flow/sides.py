@@ -87,6 +87,7 @@ class Sides:
         runtime[self.first :] = 1.0
         values = self._by_sign(states, times, runtime)
         size = np.maximum(1.0, np.abs(states).max(axis=0))
+        # The usual case: far from every surface no slopes are needed.
         if (np.abs(values) > PERHAPS_ON_SURFACE * size).all():
             return runtime[self.first :], None
         near = self._near(values, states, times, runtime)
@@ -278,6 +279,7 @@ class Sides:
 
         The time is a part of the time scale of the state; one step of fourth order is made.
         """
+        # The classical Runge-Kutta method.
         first = self._evaluate(self._field, states, times, runtime)
         moment = part * (1.0 + np.abs(states).max(axis=0)) / (1.0 + np.abs(first).max(axis=0))
         half = times + moment / 2

@@ -81,6 +81,7 @@ class _SetMode:
         if _standing.events > EVENTS_AT_ONCE:
             self.sides.refuse_repetition(self.switch, integrator.state[: self.sides.size], integrator.time)
         forward = 1.0 if step >= 0 else -1.0
+        # A step of no length has no direction: the motion itself then decides the side.
         side = sign * forward if step else 0.0
         state = integrator.state[: self.sides.size]
         self.sides.cross(state, integrator.time, integrator.pars, self.switch, side, forward)
@@ -263,6 +264,7 @@ class SmoothEngine:
         now[:] = state
         integrator.time = t0
         runtime[:] = parameters[: runtime.size]
+        # Without a limit of steps a diverging guess of a solver would run for minutes.
         outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
         if outcome != _finished:
             self._require_finish(integrator, outcome, state, t0, t1, parameters)

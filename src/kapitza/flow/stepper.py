@@ -186,6 +186,7 @@ class Stepper:
             return False
         first, last = known[0][index], after[0][index]
         instant = length * first / (first - last)
+        # Newton's method for the instant: the function is linear in the states, so a few iterations reach rounding.
         for _ in range(8):
             self._restart(start, time)
             if self._taylor(instant)[1] != instant:

@@ -77,6 +77,7 @@ def instants(phase: float, period: float, per_period: int, periods: int) -> Arra
     They are (periods · per_period + 1,); whole periods are exact multiples.
     """
     times = np.arange(periods * per_period + 1, dtype=np.float64)
+    # Divided first, the whole periods are exact multiples of the period.
     times /= per_period
     times *= period
     times += phase

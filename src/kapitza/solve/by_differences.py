@@ -80,6 +80,7 @@ def minimise_by_differences(
             x, value = reached
         own = np.diag(curvature)
         wanted = np.where(own > 0, 1 / np.sqrt(np.where(own > 0, own, 1.0)), 3 * reach)
+        # One bad difference must not move the width of the next ones by orders of magnitude.
         reach = np.clip(wanted, reach / 10, 10 * reach)
         if reached is None or (convex and size < SETTLED):
             status = Status.CONVERGED if convex and size < 5 * SETTLED else Status.STALLED
@@ -95,6 +96,7 @@ def _derivatives(
     They are those of the parabola through the neighbours, all within the limits.
     """
     m = x.size
+    # At a limit the parabola is shifted inside, and its gradient carried back to x.
     centre = np.maximum(np.minimum(x, high - width), low + width)
     here = value if (centre == x).all() else function(centre)
     shifts = width[:, None] * np.eye(m)

@@ -81,6 +81,7 @@ class DenseSolver:
     """
 
     def __init__(self, matrix: Array):
+        # Rows in different units would mislead the choice of pivots.
         self._size = np.maximum.reduce(np.abs(matrix), axis=1)
         sizes = self._size.tolist()
         if not (isfinite(sum(sizes)) and min(sizes) > 0):

@@ -102,6 +102,7 @@ def gauss_newton(
             x, (residual, jacobian) = trial, new
             weights = np.maximum(weights, _column_sizes(jacobian, scale))
             history.append(LeastSquaresRow(cost, size, damping))
+            # Nielsen's rule (1999): the damping changes smoothly with the gain, without jumps at thresholds.
             damping, growth = max(damping * max(1 / 3, 1 - (2 * gain - 1) ** 3), 1e-15), 2.0
             if size <= settings.step_tolerance or decrease <= settings.cost_tolerance * cost:
                 status, message = Status.CONVERGED, "the steps no longer matter"

@@ -276,6 +276,7 @@ def _iterate(
                 here = system.linearise(run.x)
                 step, fresh = -here.solve(here.residual), True
                 continue
+            # Steps this small that no longer shrink are rounding of the residual.
             if size <= 1e3 * settings.tolerance:
                 return Status.CONVERGED, "The steps stopped shrinking at rounding level.", here
             return Status.STALLED, f"No damped step shortens the next one (step {size:.2e}).", here

@@ -150,6 +150,7 @@ def walk(
                 raise StepCollapse(length, outcome)
             continue
         following = rule.following(length, outcome.effort)
+        # A predictor uses at most three points.
         known = [*known[-2:], outcome.point]
         yield Stride(outcome.point, length, outcome.effort, following)
         length = following

@@ -223,12 +223,14 @@ class Card:
 
     def _zeros(self, size: int) -> Any:
         buffer = self._device.allocate(max(size, 8), stream=self._stream)
+        # The allocation is ordered in the stream, the call below is not.
         self._stream.sync()
         self._check(self._driver.cuMemsetD8(int(buffer.handle), 0, max(size, 8)))
         return buffer
 
     def _up(self, array: NDArray[np.generic]) -> Any:
         buffer = self._device.allocate(max(array.nbytes, 8), stream=self._stream)
+        # The allocation is ordered in the stream, the copy is not.
         self._stream.sync()
         if array.nbytes:
             self._check(self._driver.cuMemcpyHtoD(int(buffer.handle), array.ctypes.data, array.nbytes))

@@ -66,6 +66,7 @@ class Printer(C99CodePrinter):
         super().__init__({"precision": 17})
 
     def _print_Integer(self, expr: sp.Integer) -> str:
+        # In C 1/2 is 0: whole numbers must be doubles.
         return f"{int(expr)}.0"
 
     def _print_Rational(self, expr: sp.Rational) -> str:
@@ -79,6 +80,7 @@ class Printer(C99CodePrinter):
 
     def _print_Pow(self, expr: sp.Pow) -> str:
         base, exponent = expr.args
+        # pow() of a whole exponent is slower than the product.
         if exponent.is_Integer and 1 < abs(int(exponent)) <= 8:
             inside = self.parenthesize(base, 1000)
             product = "(" + "*".join([inside] * abs(int(exponent))) + ")"
@@ -269,6 +271,7 @@ def _rotated(expression: sp.Basic, lines: list[str], rotations: dict[sp.Basic, i
         if term.args[0].has(sp.sin, sp.cos):
             continue
         if term.args[0] not in rotations:
+            # One call gives sine and cosine of an argument.
             rotations[term.args[0]] = number = len(rotations)
             lines.append(
                 f"    double r{number}s, r{number}c; KZ_SINCOS({_code(term.args[0])}, r{number}s, r{number}c);"

@@ -288,6 +288,7 @@ def hold(journey: Journey, old: Regime) -> None:
             _require_rest(journey, j)
     if journey.tangents is not None:
         journey.tangents = project(journey.tangents, geometry, journey.place, journey.modes, regime, held)
+        # The tangent map onto a surface is singular.
         journey.log_determinant = -np.inf
 
 
@@ -338,6 +339,7 @@ def strike(journey: Journey) -> None:
         walls = struck_walls(journey)
         if not walls:
             return
+        # Two resets at one instant give a unique state only if they commute.
         if len(walls) > 1:
             _require_any_order(journey, walls)
         _bounce(journey, walls[0])
@@ -363,6 +365,7 @@ def _bounce(journey: Journey, wall: int) -> None:
             f"At {journey.described()} the reset of the wall {geometry.system.walls[wall].surface} >= 0 leaves the "
             f"speed {rebound:.6g} towards the wall: it must not be negative after the impact."
         )
+    # Modes and regime before the impact need not hold after it.
     resettle(journey)
     if journey.tangents is not None:
         kept = Regime(journey.regime.stuck, tuple(j for j in journey.regime.contact if j in old.contact))
@@ -370,6 +373,7 @@ def _bounce(journey: Journey, wall: int) -> None:
         journey.tangents, change = pass_impact(journey.tangents, surfaces, wall, reset, field, after)
         journey.log_determinant += change
     journey.note("impact", wall, -1, before)
+    # Derivatives are not reliable at an impact this slow, so it is noted as a graze too.
     if abs(speed) <= slow and wall not in journey.regime.contact:
         journey.note("graze", wall, -1, before)
     hold(journey, old)

@@ -184,6 +184,7 @@ class Journey:
             self.unpack(reached, t)
         ending = self.ending_of(compiled.endings, result[0])
         self._read_notes(compiled)
+        # A lost event gives wrong numbers without an error: test the modes after every stretch.
         self.guard()
         if ending is not None:
             self.limit_events()
@@ -385,6 +386,7 @@ class Journey:
     def limit_events(self) -> None:
         """Stop motions whose events never end."""
         self._count += 1
+        # Times that differ by rounding are one instant.
         same = self.t - self._last <= 1e-13 * (1.0 + abs(self.t))
         self._at_once = self._at_once + 1 if same else 0
         self._last = self.t

@@ -49,6 +49,7 @@ def likely_modes(
 
     size = len(chosen)
     above = field(np.ones(size))
+    # The field is linear in the modes: half of its jump by each mode is its slope.
     halves = np.array([(above - field(1.0 - 2.0 * np.eye(size)[k])) / 2 for k in range(size)])
     mean = above - halves.sum(axis=0)
     table = geometry.of_switches(geometry.point(state, t, parameters, modes))
@@ -89,6 +90,7 @@ def complementary(gain: Array, free: Array) -> Array | None:
         control = answer.copy()
         if stuck.any():
             inner = gain[np.ix_(stuck, stuck)]
+            # Surfaces that depend on each other have no unique control.
             if np.linalg.matrix_rank(inner) < stuck.sum():
                 return None
             control[stuck] = np.linalg.solve(inner, -(free + gain @ answer)[stuck])

@@ -180,6 +180,7 @@ def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Exp
     for row, d in zip(rows, drift, strict=True):
         place = _bare_state(row, d)
         if place is not None:
+            # The surface is this state itself: its rate is exactly zero, which the balance gives only to rounding.
             rates[place] = sp.Integer(0)
     named = tuple(held.steps) if system.elimination is not None else system.smooth_steps
     return replace(system, smooth_steps=named, smooth_rates=tuple(rates), elimination=None), balance

@@ -28,6 +28,7 @@ def cross_switch(tangents: Array, switches: Gradients, index: int, before: Array
     """
     size = before.size
     gradient, rate = switches.by_state[index], float(switches.rates(before)[index])
+    # A field that does not jump needs no saltation; at zero rate the instant has no derivative.
     if rate == 0.0 or np.array_equal(before, after):
         return tangents, 0.0
     reached = gradient @ tangents

@@ -179,6 +179,7 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
             confirmed.append((trial, regime, now.field))
     if not confirmed:
         _refuse(geometry, place, question, "no combination of modes continues the motion")
+    # Answers with the same field describe the same motion: only different fields are ambiguous.
     scale = 1e-8 * (1.0 + np.abs(confirmed[0][2]).max())
     if any(np.abs(field - confirmed[0][2]).max() > scale for _, _, field in confirmed[1:]):
         _refuse(geometry, place, question, f"{len(confirmed)} different motions leave this state")

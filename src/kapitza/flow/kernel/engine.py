@@ -248,6 +248,7 @@ class Trip:
         run, kernel = self.run, self.kernel
         if run.regime < 0:
             return self._arrive()
+        # Local references keep both alive in C while another thread replaces them.
         handles, table, before = kernel.handles, kernel.next_regime, run.handled
         run.next_regime = address(table)
         status = kernel.library.kz_travel(handles, len(handles), ctypes.byref(run), kernel.space.handle)

@@ -75,6 +75,7 @@ def library() -> ctypes.CDLL | None:
     try:
         loaded = ctypes.CDLL(str(path))
         loaded.kz_version.restype = _int
+        # A library built from other sources may lay out a run differently.
         if loaded.kz_version() != source_version(Path(__file__).with_name("hybrid.c")):
             return None
     except (OSError, AttributeError):

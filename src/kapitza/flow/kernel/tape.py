@@ -222,6 +222,7 @@ class _Writer:
                 factor *= _number(part)
                 continue
             base, exponent = part.as_base_exp()
+            # Negative powers go below one fraction line: one division instead of several.
             if exponent.is_number and exponent.is_negative:
                 below.append(self._power(base, -exponent))
             else:
@@ -262,6 +263,7 @@ class _Writer:
     def _power(self, base: sp.Expr, exponent: sp.Expr) -> _Node:
         if base is sp.E:
             return self._exp(sp.exp(exponent, evaluate=False))
+        # The recurrence of a general power fails at zero: half-integer powers become products and one root.
         twice = 2 * exponent
         if isinstance(twice, (sp.Integer, sp.Float)) and twice == int(twice) and abs(twice) <= 2 * LARGEST_PRODUCT:
             whole, half = divmod(abs(int(twice)), 2)
@@ -527,6 +529,7 @@ class _Numbering:
         return [node]
 
     def _literal(self, value: float) -> int:
+        # Equal bits, not equal values: 0.0 and -0.0 differ, and NaN is found again.
         key = float.hex(value)
         found = self._literal_at.get(key)
         if found is None:
