@@ -151,6 +151,7 @@ KZ_INLINE int kz_pass(int j, double *y, double t, const double *p, const double 
 /* Orthonormal columns; ln of their lengths is added to logs. */
 KZ_INLINE void kz_orthonormal(double *v, double *logs) {
     for (int j = 0; j < K; j++) {
+        /* Gram-Schmidt twice: after one pass nearly parallel columns are not orthogonal to rounding. */
         for (int pass = 0; pass < 2; pass++)
             for (int k = 0; k < j; k++) {
                 double inside = 0.0;
@@ -216,6 +217,7 @@ KZ_KERNEL void kz_follow(
     kz_rates(y, t, p, c, m, f);
 #endif
     int step = 0;
+    /* One flat loop over the steps of all stretches: the threads of a warp meet at each step, not at each stretch. */
     while (status == DONE && stretch < stretches) {
         if (++step > max_steps) { status = STEPS_OUT; break; }
 #if MAP
@@ -228,6 +230,7 @@ KZ_KERNEL void kz_follow(
 #else
         double now = h;
         int last = 0;
+        /* Steps end on the stretch: half a step is lost in 10 to 30, dense output would cost more. */
         if (t + h * 1.0000001 >= end) { now = end - t; last = 1; }
 #if SURFACES
         if (locating >= 0) { now = trial; last = 0; }
@@ -238,13 +241,16 @@ KZ_KERNEL void kz_follow(
         for (int i = 0; i < N; i++) size = kz_max(size, kz_max(fabs(y[i]), fabs(z[i])));
         for (int i = N; i < N + N * K; i++) wide = kz_max(wide, kz_max(fabs(y[i]), fabs(z[i])));
         for (int i = 0; i < N + N * K; i++) {
+            /* States and tangents have separate scales: large tangents must not loosen the error of the states. */
             const double scale = 1.0 / (tolerance * (i < N ? size : wide));
             double a = 0.0, b = 0.0;
             KZ_ERRORS
             e5 += a * a * scale * scale;
             e3 += b * b * scale * scale;
         }
+        /* The error estimates of orders 5 and 3 of DOP853, combined (Hairer, Norsett, Wanner, Solving ODEs I, II.10). */
         const double error = now * e5 / sqrt((e5 + 0.01 * e3) * (N + N * K) + 1e-300);
+        /* A diverging thread would hold its warp. */
         if (!(size < 1e100)) { status = DIVERGED; break; }
 #if SURFACES
         if (locating < 0)
@@ -313,6 +319,7 @@ KZ_KERNEL void kz_follow(
             for (int j = 0; j < SURFACES; j++) if (j != hit && !(g[j] > 1e-11)) status = GIVEN_BACK;
             if (status != DONE || !kz_pass(hit, y, t, p, c, m, f)) { status = GIVEN_BACK; break; }
             kz_sides(y, t, p, m, f, g, dg);
+            /* The zero just passed is known: the next step divides it out. */
             g[hit] = 0.0;
             left[hit] = 1;
             h = kz_max(h, 1e-3 * (end - begin));
@@ -332,7 +339,7 @@ KZ_KERNEL void kz_follow(
         }
 #endif
 #if JOB == JOB_ENDS
-        /* Turns are given back as a number of the state. */
+        /* Turns are returned as a number per state. */
         for (int i = 0; i < N; i++) if ((ANGLES >> i) & 1) turns[i * count + thread] += (int)rint(y[i] / TURN);
 #endif
         kz_wrap(y);
