@@ -46,8 +46,8 @@ def chaotic_record(
 
     The motion starts from a random state; `transient` periods are dropped. When the strobed states repeat after
     q <= longest_cycle periods, within `tolerance` of their spread (angles of 2π), throughout the last 24 periods, the
-    motion has settled: what settled is cut off, twice the look-back before it too, and a new start is drawn. Segments
-    shorter than `shortest` periods are thrown away. Every segment begins at phase zero of the excitation.
+    motion has settled: the settled part is cut off, with twice the look-back before it, and a new start is drawn.
+    Segments shorter than `shortest` periods are dropped. Every segment begins at phase zero of the excitation.
     spread: half range of the random start, by state (default: π for angles, 1 for others), around the model's start.
     """
     model.needs_repetition("excitation periods to count")

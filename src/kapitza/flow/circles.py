@@ -55,7 +55,7 @@ class Circles:
         self._timing = [i for i, name in enumerate(model.names) if name in timing]
         self._wraps = any(model.angles) or law.expression is not None
         self._seen: set[bytes] = set()
-        # What repeats by its structure does so for every model that shares it, whatever the values.
+        # A structure that repeats does so for every model that shares it, at all values.
         self._proven = _proven.setdefault(structure, set())
         self._kind = model.angles, law.expression
         self._by_structure = not self._signals and self._kind in self._proven

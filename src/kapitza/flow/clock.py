@@ -225,7 +225,7 @@ class PeriodLaw:
         return self._evaluate(np.empty((0, len(vectors))), np.ascontiguousarray(vectors.T))[1:].T
 
     def _values(self, vector: Array) -> Array:
-        # Runs at the same period follow each other by the thousand, whatever else changes between them.
+        # Thousands of runs in a row have the same period, while other parameters change.
         key = vector[self._used].tobytes()
         known, result = self._last  # read at once: another thread may put its own here
         if known != key:

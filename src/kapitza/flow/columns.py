@@ -41,7 +41,7 @@ class Blocks:
     """Number of blocks of shared columns in recent runs.
 
     The next runs begin with this number; 0 means that sharing saves nothing.
-    Each flow has its own: what others did before must not change its numbers, not even by rounding.
+    Each flow has a separate count: earlier runs of other flows must not change its numbers, not even by rounding.
     """
 
     count: int = 1

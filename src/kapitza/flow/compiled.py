@@ -110,8 +110,8 @@ def code_of(compact: bool) -> CodeOptions:
 def symbol_table(system: System) -> dict[sp.Symbol, hy.expression]:
     """Map each symbol of the system to compiled code.
 
-    States are variables, time is heyoka's; parameters, the modes of the switches and then what holds the motion are
-    run-time parameters.
+    States are variables, time is heyoka's; parameters, the modes of the switches and then the flags of surfaces that
+    hold the motion are run-time parameters.
     """
     table = {symbol: hy.expression(symbol.name) for symbol in system.states}
     table[time_symbol] = hy.time

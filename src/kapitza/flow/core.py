@@ -131,7 +131,7 @@ class Core:
 
     @property
     def settings(self) -> CoreSettings:
-        """What another process needs to make the same core."""
+        """Arguments with which another process makes the same core."""
         return self._pattern, self.wrt, self.tolerance, self.max_steps
 
     @property
@@ -323,7 +323,7 @@ class Core:
         """
         if not tangents or self.has_knots:
             return PERIODS_PER_PIECE
-        # What an engine can do depends on which parameters are zero.
+        # Zero parameters decide which engine serves a row, and what it can span.
         rows = vectors[np.unique(vectors == 0.0, axis=0, return_index=True)[1]] if len(vectors) > 1 else vectors
         engines = ((self.engine(row), row) for row in rows)
         spans = all(engine.spans_periods(self.runtime(engine, row, None)) for engine, row in engines)

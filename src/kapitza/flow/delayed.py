@@ -348,7 +348,7 @@ class DelayFlow:
         )
         offset, width = max(lags), self.order + 1
         state = table[offset - 1] @ past.step ** np.arange(width) if past.last is None else past.last
-        # The integrator has no places at the end for what the equations do not hold.
+        # The integrator has no places for the last parameters where the equations do not hold them.
         pars = np.concatenate((vector[:names], np.zeros(1 + len(lags) * width)))
         for i in range(wanted):
             start = past.end + i * past.step

@@ -34,7 +34,7 @@ ROUNDING = 1e-13
 
 INSIDE = 1e-13
 """Seconds by which a term is entered: the order of a Taylor step times the logarithm of its inverse must not overflow.
-What it shifts is of the size of rounding."""
+The shift is of the size of rounding."""
 
 SMALLEST = 1e-14
 """A margin at which a term is entered at no speed. Below the tolerance of the integrator, which is absolute for small
@@ -330,7 +330,7 @@ class Domain:
         """Move a state just beyond a term's end.
 
         The state is on the end, and its modes leave the term out.
-        An event function that is zero for a while would be met for ever, and one on the wrong side never.
+        An event function that is zero for a while would be met without end, and one on the wrong side never.
         """
         first = len(self.system.parameters)
         for i in self.system.edges[k].guards:

@@ -1,4 +1,4 @@
-"""Flow: what a model does in time."""
+"""Flow: the motion of a model in time."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Flow:
 
     @property
     def core(self) -> Core:
-        """What the verbs share; models with delays have none."""
+        """Core of the flow; models with delays have none."""
         if self._core is None:
             raise self._no_state("tangents, sections, strobing and periodic orbits")
         return self._core
@@ -205,8 +205,8 @@ class Flow:
         """Return states (N, n) at increasing times (N,).
 
         The motion starts with x at times[0]; angles are continuous.
-        For models with delays x is the past: a state (it was constant before), expressions in t by name, or what
-        `dense` returned.
+        For models with delays x is the past: a state (it was constant before), expressions in t by name, or a
+        result of `dense`.
         project: bring every sample back onto the invariants of the model, with the values they have at x.
         """
         if self._delayed is not None:

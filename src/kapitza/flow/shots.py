@@ -21,7 +21,7 @@ class Shots:
     """x(t1) from x(t0) of a forced smooth model.
 
     The run is made with tangents or without, at moving values of `wrt`.
-    What stays the same from one shot to the next (pieces of time, constants, which checks hold) is settled once:
+    Pieces of time, constants and checks are the same for all shots and are settled once:
     a shot then costs little beside the steps of the integrator. Made by `Core.shots`.
     """
 

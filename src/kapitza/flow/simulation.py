@@ -54,7 +54,7 @@ def simulate(
     x0 : optional
         Start, by name or as an array (n,), at t[0] or at the start of the excitation; the model's own by default. A
         model with delays takes it as its whole past (constant), or takes the past as expressions in t by name, or goes
-        on from what `Flow(model).dense(...)` returned.
+        on from a result of `Flow(model).dense(...)`.
     t : array (N,), optional
         Times [s] of the samples, increasing.
     periods : int, optional

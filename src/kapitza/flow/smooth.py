@@ -53,7 +53,7 @@ FIRST_STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.125)
 
 BEYOND = 1e-15
 """How far beyond zero the function of a switch around others is met. One that is zero to rounding after an inner switch
-has passed, as x - sin(x) is near 0, would be met there again and again. Below what the tolerance leaves of a state."""
+has passed, as x - sin(x) is near 0, would be met there again and again. It is below the error of a state."""
 
 EVENTS_AT_ONCE = 64
 """Surfaces met in steps of no length, one after another, after which the motion is refused."""
@@ -461,7 +461,7 @@ class SmoothEngine:
 
         ahead: the first time of interest.
         Where a surface holds the motion (an equilibrium, a symmetric motion) its crossing is not located, as it
-        would be met at once and for ever. Otherwise the surface is left at higher order: a first short step is taken
+        would be met at once and without end. Otherwise the surface is left at higher order: a first short step is taken
         without locating it, in the mode that it ends in.
         """
         sides = self._sides

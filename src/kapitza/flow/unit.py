@@ -35,7 +35,7 @@ class Unit:
     Parameters and start values by name, outputs that are recorded.
 
     path: the file; name, description: those of the file; outputs: recorded, all outputs of the unit or else its states;
-    inputs: driven from outside; values: start values of what may be set; units: of all of these, "" for none.
+    inputs: driven from outside; values: start values of settable variables; units: of all of these, "" for none.
 
     Examples
     --------

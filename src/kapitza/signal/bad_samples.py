@@ -25,10 +25,10 @@ FEWEST_LEVELS = 8
 """Different values of a channel that are not rounded, at least."""
 
 CANDIDATE, OFFSET, SMOOTH = 8.0, 4.8, 4.0
-"""In robust deviations of e: what makes a candidate, the least offset of a spike, what counts as smooth."""
+"""In robust deviations of e: limit of a candidate, least offset of a spike, limit of smoothness."""
 
 RESTORED = 6.0
-"""Roughness around a spike may also be this many times less than what was taken off."""
+"""Roughness around a spike may also be this many times less than the spike."""
 
 LONGEST = 2
 """Samples of the longest spike; longer faults must be exactly constant. Motions have pulses of three."""
@@ -143,7 +143,7 @@ def _stencil(values: Array, step: float) -> tuple[Array, float, bool]:
 
     Returns its weights, that scatter, and whether it is noise.
     """
-    # A block in the middle would miss what changes along the record: take several.
+    # A block in the middle would miss changes along the record: take several.
     blocks = [values] if values.size <= SCALE_SAMPLES else np.array_split(values, values.size // 1000)
     chosen = blocks[:: max(1, len(blocks) * 1000 // SCALE_SAMPLES)] if len(blocks) > 1 else blocks
     best, least, levels = np.zeros(3), np.inf, []
@@ -197,7 +197,7 @@ def _spikes(values: Array, lost: Flags, weights: Array, scale: float) -> tuple[F
         spikes |= taken
         clean = _bridged(values, spikes)
         peaks = _peaks(clean, weights, scale)
-    # A motion with sharp events, or noise with long tails: what is little larger than they are may be one of them.
+    # A motion with sharp events, or noise with long tails: a value little larger than those may be one of them.
     rough, beside = np.abs(_rough(clean, weights)), ~(spikes | lost)
     left = np.sort(rough[beside & (rough == maximum_filter1d(rough, 2 * NEAR + 1))])[::-1]
     spikes &= np.abs(values - clean) > STAND_OUT * left[min(int(MISSED * spikes.sum()), left.size - 1)]

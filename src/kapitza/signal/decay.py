@@ -159,7 +159,7 @@ def decay_modes(time: Array, values: Array) -> list[Mode]:
     count = values.size // every
     if count < 4 * MOST_MODES or np.ptp(values) == 0:
         return []
-    # Means of blocks: what is faster than half their rate is damped, and would alias otherwise.
+    # Means of blocks damp frequencies above half their rate, which would alias otherwise.
     x = values[: count * every].reshape(count, every).mean(axis=1)
     step = float(np.median(np.diff(time))) * every
     hankel = np.lib.stride_tricks.sliding_window_view(x, count // 3)

@@ -85,7 +85,7 @@ def signal_band(values: Array, noise: Array, contrast: float = 4.0) -> Array:
 
     values: (N, c); noise: (c,) standard deviations. The spectrum is that of second differences, so that drifting and
     rotating signals do not leak into it; it is compared with the noise raised by the same differences. Few segments
-    scatter widely: the contrast is at least what the highest of all bins reaches once in a hundred records of noise.
+    scatter widely: the contrast is at least the level that the highest bin reaches once in a hundred records of noise.
     """
     values = np.asarray(values, float)
     differences = np.diff(values, n=2, axis=0)

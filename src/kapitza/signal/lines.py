@@ -18,7 +18,7 @@ LONGEST = 8000  # samples that are used
 MOST = 16  # sinusoids
 PREDICTED = 0.05  # rms error of the second half, relative to its spread, that counts as predicted without noise
 LARGEST = 0.3  # the same with noise, at most: a signal that is mostly noise shows no lines
-HOPELESS = 0.7  # what four sinusoids leave of a signal that is not a sum of few
+HOPELESS = 0.7  # share that four sinusoids leave of a signal that is not a sum of few
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ def phase_randomised(
 
     In each segment the phase of every frequency is turned by a random angle.
 
-    All channels are turned alike, so that their cross-spectra stay (Prichard and Theiler 1994): what a linear process
-    driven by noise would give. An angle that keeps turning (`angles`, continuous) is randomised by its rate.
+    All channels are turned alike, so that their cross-spectra stay (Prichard and Theiler 1994), as those of a linear
+    process driven by noise do. An angle that keeps turning (`angles`, continuous) is randomised by its rate.
 
     Examples
     --------

@@ -25,7 +25,7 @@ from kapitza.base.arrays import Array, Complex, Numbers
 from kapitza.solve.lapack import metric_eigenvectors
 
 TIE = 1e-6
-"""Relative difference below which two sizes count as equal: far above rounding, far below what matters."""
+"""Relative difference below which two sizes count as equal: far above rounding, far below differences that matter."""
 
 SAME_ORDER = 1e-8
 """Relative difference of moduli or real parts of eigenvalues that does not decide their order: conservative orbits have

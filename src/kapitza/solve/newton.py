@@ -175,7 +175,7 @@ class DenseSystem:
 
 @dataclass
 class _Iteration:
-    """What changes while the corrector runs."""
+    """State of a running corrector."""
 
     x: Array
     scale: Array
@@ -232,8 +232,8 @@ def newton(
     With "chord" and "broyden" no Jacobian is computed after the first (or `begin`, a linearisation from a point
     nearby); steps are not damped, and the iteration gives up when they grow.
 
-    scale: (m,) sizes of the unknowns. Errors of kind FlowError at a trial point shorten the step; whatever else a
-    trial point raises, singular matrices included, ends in the status of the result.
+    scale: (m,) sizes of the unknowns. Errors of kind FlowError at a trial point shorten the step; other errors
+    at a trial point, singular matrices included, end in the status of the result.
     """
     settings = settings or NewtonSettings()
     x = np.array(start, float)

@@ -39,8 +39,8 @@ class Work:
     Arrays by trajectory have that axis last, (..., count).
 
     starts: (N, count). shared: (P,) parameters; own: (k, count) those that differ. begins, lengths, wholes, rests: (1,)
-    or (count,) first time, length of a stretch, number of whole stretches and length of a last one. setup, nets: what
-    the job needs. out, turns: shapes of the results without the last axis.
+    or (count,) first time, length of a stretch, number of whole stretches and length of a last one. setup, nets:
+    inputs of the job. out, turns: shapes of the results without the last axis.
     """
 
     starts: NDArray[np.float64]

@@ -1,8 +1,8 @@
 """Kernels for an accelerator, written from the equations.
 
 They are plain C, with one thread per trajectory.
-The text has three parts: a shim that makes it a CUDA kernel or a C function, what is generated here from the model (its
-sizes and functions), and `loop.c`, which is the same for all models.
+The text has three parts: a shim that makes it a CUDA kernel or a C function, the sizes and functions of the model,
+which are written here, and `loop.c`, which is the same for all models.
 """
 
 from __future__ import annotations

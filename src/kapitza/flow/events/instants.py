@@ -50,7 +50,7 @@ def begin(journey: Journey) -> None:
 
 
 def meet(journey: Journey, ending: Ending) -> None:
-    """Settle what one located event changes."""
+    """Settle the changes of one located event."""
     i = ending.index
     settled = settle_joint(journey, ending)
     if settled is not None:
@@ -180,7 +180,7 @@ def _go_on(journey: Journey, asked: list[int], modes: Array, regime: Regime, tri
         for i in asked
         if i not in old.stuck and (i in regime.stuck or (modes[i] != old_modes[i] and modes[i] and old_modes[i]))
     ]
-    # Continuous switches first, as they change no rates, and those that stick last: what is released at the instant
+    # Continuous switches first, as they change no rates, and those that stick last: a release at the instant
     # goes with the last one, and a surface beside one that is held already may have no separate rate any more.
     system = journey.geometry.system
     passed.sort(key=lambda i: (not system.switches[i].continuous, i in regime.stuck, i != trigger))

@@ -236,7 +236,7 @@ class Journey:
         return np.concatenate(parts), np.concatenate((self.parameters, self.modes, flags, self._offsets()))
 
     def unpack(self, values: Array, t: float) -> None:
-        """Take over what an integrator has reached."""
+        """Take over the state that an integrator has reached."""
         n = self.geometry.size
         if not (math.isfinite(t) and is_finite(values[:n])):
             raise FlowError(
@@ -255,7 +255,7 @@ class Journey:
     def _offsets(self) -> Array:
         """Return the offsets of all surfaces.
 
-        Each is a few roundings of what its function can reach in the time of the last stretch.
+        Each is a few roundings of the largest value of its function in the time of the last stretch.
         """
         geometry, reach = self.geometry, np.abs(self.state)
         known = self._known_motion()

@@ -67,7 +67,7 @@ def has_positive_minors(matrix: Array) -> bool:
         return False
     if len(matrix) == 1:
         return True
-    # With ones on the diagonal, minors have no units: what is above rounding is positive. Surfaces that depend on each
+    # With ones on the diagonal, minors have no units: a value above rounding is positive. Surfaces that depend on each
     # other, as x', y' and x' - y', have a minor of zero.
     roots = np.sqrt(np.diag(matrix))
     scaled = matrix / np.outer(roots, roots)

@@ -99,7 +99,7 @@ class Kernel:
 
     @property
     def space(self) -> Space:
-        """What the runs of this thread compute in."""
+        """Workspace of the runs of this thread."""
         return self._spaces.own
 
     def place(self, regime: Regime) -> int | None:
