@@ -317,8 +317,8 @@ def orbit_family(
         required_symmetry(model)
     if model.period is None and period is None and isinstance(start, (Mapping, np.ndarray, list, tuple)):
         raise KapitzaError(
-            f'"{model.name}" is autonomous: follow the rest state near the start with {Give(equilibrium=True)}, or give '
-            f"the approximate period of an orbit in seconds, such as {Give(period=1.5)}."
+            f'"{model.name}" is autonomous: follow the rest state near the start with {Give(equilibrium=True)}, or '
+            f"give the approximate period of an orbit in seconds, such as {Give(period=1.5)}."
         )
     orbit = _solved(model, start, period, method)
     if method is not None and not isinstance(method, (Shooting, MultipleShooting)):
