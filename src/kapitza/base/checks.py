@@ -21,7 +21,7 @@ import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
 import sympy as sp
@@ -376,7 +376,7 @@ def table(what: str, value: Any, *, most: int = MOST_ITEMS, error: Kind = Argume
     return result
 
 
-def expression(what: str, value: Any, *, error: Kind = ArgumentError) -> Any:
+def expression(what: str, value: Any, *, error: Kind = ArgumentError) -> sp.Expr:
     """A SymPy expression or a number as SymPy has it; everything else, text above all, is refused.
 
     SymPy's own conversion evaluates text that it meets inside tuples, dictionaries and sets as Python code, so it is
@@ -385,14 +385,15 @@ def expression(what: str, value: Any, *, error: Kind = ArgumentError) -> Any:
     if isinstance(value, (sp.Expr, sp.Equality)) and not isinstance(value, sp.MatrixExpr):
         if value.has(sp.zoo, sp.nan, sp.oo, -sp.oo, sp.I):
             raise error(f"{what}: {shown(value)} holds a constant that is not a finite real number.")
-        return value
+        # An equation passes: its residual is formed, or it is refused, where its sides are known.
+        return cast("sp.Expr", value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
         raise error(f"{what} is {shown(value)}; give an expression as text or SymPy, or a number.")
     if isinstance(value, numbers.Integral):
         number(what, value, error=error)
         return sp.Integer(int(value))
     if isinstance(value, numbers.Rational):
-        return sp.Rational(value.numerator, value.denominator)
+        return sp.Rational(int(value.numerator), int(value.denominator))
     return sp.Float(number(what, value, error=error))
 
 

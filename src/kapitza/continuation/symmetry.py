@@ -1,4 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 """Symmetries of a model as matrices.
 
 Half maps close with them, and they distinguish copies of an orbit.

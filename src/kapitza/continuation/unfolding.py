@@ -1,4 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 """Models without force, with an unfolding damping.
 
 The damping unfolds their families of free vibrations.
@@ -8,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 import sympy as sp
 
@@ -69,7 +67,7 @@ def _unfolded(
             f'"{model.name}" has equations of first order: what is conserved must be known to unfold the family, '
             'Model.from_equations(..., invariants={"energy": "..."}).'
         )
-    period = cast(sp.Expr, 2 * sp.pi / symbol(frequency))
+    period = 2 * sp.pi / symbol(frequency)
     extended = replace(
         model,
         equations=tuple(e.xreplace(damped) for e in model.equations),

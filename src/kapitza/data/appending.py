@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ def _atomic_store(path: Path) -> Any:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path) -> Generator[None]:
     """Hold the lock of a recording: two loggers take turns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path, wait=PATIENCE):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -66,12 +66,35 @@ def check_table(table: TimeTable) -> None:
         raise DataError(f"The phase of the first sample is {phase} s: give a finite number, or none.")
 
 
+def is_text(given: object) -> bool:
+    """Return whether a value is text."""
+    return isinstance(given, str)
+
+
+def is_table(given: object) -> bool:
+    """Return whether a value is a mapping."""
+    return isinstance(given, Mapping)
+
+
+def named_by_text(given: object) -> bool:
+    """Return whether a value is a mapping whose keys are texts."""
+    return isinstance(given, Mapping) and all(isinstance(key, str) for key in cast("Mapping[object, object]", given))
+
+
+def is_table_of_texts(given: object) -> bool:
+    """Return whether a value is a mapping whose values are texts."""
+    values = cast("Mapping[object, object]", given).values() if isinstance(given, Mapping) else [None]
+    return all(isinstance(value, str) for value in values)
+
+
 def samples(what: str, values: Any) -> Array:
     """Numbers of a channel; truth values of a digital one count as 0 and 1. Plain arrays are taken without a copy."""
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
-    if isinstance(values, np.ndarray) and values.dtype.kind == "b":
-        return values.astype(np.float64)
+    if isinstance(values, np.ndarray):
+        array = cast("NDArray[Any]", values)
+        if array.dtype.kind == "b":
+            return array.astype(np.float64)
     return checks.array(what, values, error=DataError)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,15 @@ EPOCH = 1e11
 """Seconds beyond which a number is not a time in seconds: 3000 years. Computers count ms, µs or ns from 1970."""
 SEGMENT_NAMES = ("segment", "trial")
 
+Facts = Mapping[str, object]
+"""What a file says of a column: "unit", "angle", "noise"."""
+
+Channels = Key | Sequence[Key] | Mapping[Key, str]
+"""Columns to read: one, several, or {column: name of the channel}."""
+
+NameRow = Callable[[int], str]
+"""Names a row in messages, given its number."""
+
 
 RECORDED = "recorded_unit"
 """Attribute of a channel: the unit of the file, where it is not that of the record."""
@@ -52,8 +61,8 @@ class Columns:
     names: tuple[str, ...]
     values: tuple[NDArray[Any], ...]
     sections: NDArray[np.int32] | None = None
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     own: bool = False
 
     def name(self, key: Key) -> str:
@@ -94,9 +103,9 @@ class Metadata:
     """
 
     names: tuple[str, ...] = ()
-    stored: Mapping[str, str] = field(default_factory=dict)
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    stored: Mapping[str, str] = field(default_factory=dict[str, str])
+    facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def found(self) -> bool:
@@ -109,16 +118,18 @@ def parse_metadata(text: str) -> Metadata:
     The file may come from anywhere, so only the keys and types that `write` uses are taken over.
     """
     try:
-        found = json.loads(text) if text else {}
+        found: object = json.loads(text) if text else {}
     except (ValueError, RecursionError):
         return Metadata()
     if not isinstance(found, dict):
         return Metadata()
+    parts = cast("dict[str, object]", found)
 
-    def part(key: str) -> dict[str, Any]:
-        return found[key] if isinstance(found.get(key), dict) else {}
+    def part(key: str) -> dict[str, object]:
+        held = parts.get(key)
+        return cast("dict[str, object]", held) if isinstance(held, dict) else {}
 
-    facts = {name: facts for name, facts in part("channels").items() if isinstance(facts, dict)}
+    facts = {name: cast("Facts", facts) for name, facts in part("channels").items() if isinstance(facts, dict)}
     attributes = {k: v for k, v in part("attributes").items() if isinstance(v, str | float | int)}
     for name in ("period", "phase"):
         if not isinstance(attributes.get(name, 0.0), float | int):
@@ -135,7 +146,7 @@ class Wanted:
     """What the caller of `read` asked for; see there."""
 
     time: Key | None = None
-    channels: Key | Sequence[Key] | Mapping[Key, str] | None = None
+    channels: Channels | None = None
     segment: Key | None = None
     interval: float | None = None
     units: Mapping[str, str] | None = None
@@ -145,14 +156,14 @@ class Wanted:
     missing: str = "refuse"
 
 
-def make_record(columns: Columns, wanted: Wanted, source: str, line: Any = None) -> Record:
+def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | None = None) -> Record:
     """The record asked for. `line`: names a row in messages, given its number (None: "row 7")."""
     time_name = time_column(columns, wanted)
     segment_name = columns.guess(SEGMENT_NAMES) if wanted.segment is None else columns.name(wanted.segment)
     chosen = channel_names(columns, wanted, {time_name, segment_name})
     units = stated_units(columns, wanted, chosen, time_name)
     numbers = {name: as_numbers(columns.column(name)) for name in chosen}
-    attributes = {"source": source, **columns.attributes}
+    attributes: dict[str, Any] = {"source": source, **columns.attributes}
     by_name = [f"{old} is in {units[old]}, by its name" for old in units if _decided(columns, wanted, old, units[old])]
     if by_name:
         attributes["read_as"] = "; ".join([*filter(None, [attributes.get("read_as")]), *by_name])
@@ -164,7 +175,7 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: Any = None)
         attributes |= begins
     if segment_name is not None:
         numbers[segment_name] = as_labels(columns.column(segment_name))
-    keep = usable_rows(numbers, wanted.missing, source, line or (lambda row: f"row {row}"))
+    keep = usable_rows(numbers, wanted.missing, source, line or _row)
     if not keep.any():
         raise DataError(f"{source} holds no rows of numbers: check the file and the columns asked for.")
     rows = np.flatnonzero(keep)
@@ -181,11 +192,15 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: Any = None)
         units={new: units[old] for old, new in chosen.items()},
         angles=angles,
         segment=cut_segments(label, dropped),
-        noise={n: facts[n]["noise"] for n in facts if isinstance(facts[n].get("noise"), float | int)},
+        noise={n: noise for n, own in facts.items() if isinstance(noise := own.get("noise"), float | int)},
         **attributes,
     )
     # What Kapitza wrote comes back as it was; what others wrote comes in SI.
     return record if columns.own else _in_si(record, {new: units[old] for old, new in chosen.items()})
+
+
+def _row(number: int) -> str:
+    return f"row {number}"
 
 
 def _in_si(record: Record, stated: Mapping[str, str]) -> Record:
@@ -199,18 +214,23 @@ def _in_si(record: Record, stated: Mapping[str, str]) -> Record:
     return record.from_content(table.with_channels(changed))
 
 
+def _not_text(values: Iterable[object]) -> object:
+    """Return the first value that is not text, None where all are."""
+    return next((value for value in values if not isinstance(value, str)), None)
+
+
 def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], time_name: str | None) -> dict[str, str]:
     """Unit of every chosen column and of the time, from the caller or from the file; each is known, or "".
 
     The caller names a column as in the file or as the channel will be called.
     """
     given = dict(wanted.units or {})
-    wrong = next((text for text in given.values() if not isinstance(text, str)), None)
+    wrong = _not_text(given.values())
     if wrong is not None:
         raise DataError(f"Units are text, such as {Give(units={'phi': 'deg'})}, not {wrong!r}.")
     names = {**{old: {old, new} for old, new in chosen.items()}, **({time_name: {time_name}} if time_name else {})}
     declared_names(given, [*chosen.values(), *chosen, *([time_name] if time_name else [])])
-    units = {}
+    units: dict[str, str] = {}
     for old, known_as in names.items():
         what = f'Column "{old}"'
         by_caller = [given[name] for name in known_as if name in given]
@@ -401,7 +421,7 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
     if not pairs:
         raise DataError(f"No channels: apart from the time the file has no numeric columns ({listed(columns.names)}).")
     for old, new in pairs:
-        if not isinstance(new, str) or new in RESERVED:
+        if _not_text([new]) is not None or new in RESERVED:
             raise DataError(f'Column "{old}" cannot become a channel called {new!r}: give it another name, as text.')
         if columns.column(old).dtype.kind == "M":
             raise DataError(f'Column "{old}" holds dates: it can be the time, but not a channel.')
@@ -429,9 +449,10 @@ def index_column(columns: Columns) -> str | None:
     return None
 
 
-def declared_names(names: Iterable[str] | Mapping[str, str] | None, channels: Iterable[str]) -> set[str]:
+def declared_names(names: Iterable[str] | None, channels: Iterable[str]) -> set[str]:
     """Names that the caller gave angles or units for; each must be a channel."""
-    given = set(checks.texts("names", names or [], error=DataError)) if not isinstance(names, Mapping) else set(names)
+    by_name = cast("Mapping[str, object]", names) if isinstance(names, Mapping) else None
+    given = set(by_name if by_name is not None else checks.texts("names", names or [], error=DataError))
     known = list(dict.fromkeys(channels))
     for name in sorted(map(str, given - set(known))):
         raise DataError(
@@ -474,7 +495,7 @@ def as_labels(values: NDArray[Any]) -> Array:
     return pd.factorize(values)[0].astype(np.float64)
 
 
-def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: Any) -> NDArray[np.bool_]:
+def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: NameRow) -> NDArray[np.bool_]:
     """Rows in which every chosen column is a finite number; refused or dropped otherwise."""
     if missing not in ("refuse", "drop"):
         raise DataError(f'missing is "refuse" or "drop", not "{missing}".')

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,9 @@ from kapitza.data.columns import (
     RATE_NAMES,
     SEGMENT_NAMES,
     TIME_NAMES,
+    Channels,
     Columns,
+    Facts,
     Key,
     Wanted,
     listed,
@@ -36,6 +38,8 @@ from kapitza.data.contents import Contents, Variable, stored_text, unit_text, un
 from kapitza.data.formats.hdf5 import hdf5_contents
 from kapitza.data.formats.matlab5 import check_structure
 from kapitza.errors import DataError, KapitzaError, nearest_name
+
+Found = TypeVar("Found")
 
 
 def read_variables(path: str | Path) -> dict[str, Variable]:
@@ -54,7 +58,7 @@ def read_contents(path: Path) -> Contents:
     return found
 
 
-def guarded(path: Path, suffix: str, reading: Callable[[], Any]) -> Any:
+def guarded(path: Path, suffix: str, reading: Callable[[], Found]) -> Found:
     """The result of a reading. The libraries raise whatever they please on damaged files: any of it is one message."""
     try:
         return reading()
@@ -113,14 +117,17 @@ def matlab_contents(path: Path) -> Contents:
 
     found = Contents()
 
-    def collect(name: str, value: Any) -> None:
-        if not isinstance(value, np.ndarray):
+    def collect(name: str, given: object) -> None:
+        if not isinstance(given, np.ndarray):
             return
+        value = cast("NDArray[Any]", given)
         if value.dtype.names and value.size == 1:
             for member in value.dtype.names:
                 collect(f"{name}.{member}" if name else member, value[member].ravel()[0])
         elif value.dtype == object:
-            pieces = [piece for piece in value.ravel(order="F") if isinstance(piece, np.ndarray) and numeric(piece)]
+            cells: list[object] = list(value.ravel(order="F"))
+            pieces = [cast("NDArray[Any]", cell) for cell in cells if isinstance(cell, np.ndarray)]
+            pieces = [piece for piece in pieces if numeric(piece)]
             if pieces:
                 found.add(name, pieces, path)
         elif value.dtype.kind == "U" and value.size == 1:
@@ -158,11 +165,14 @@ def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
     if time is not None and wanted.interval is not None:
         raise DataError("Give the time column or the sampling interval, not both.")
     lengths = piece_lengths(variables, time_name, channels, path)
-    chosen: dict[str, Any] = dict.fromkeys(variables)
+    chosen = dict.fromkeys(variables, cast("object", None))
     if channels is not None:
         chosen = chosen_variables(variables, channels, path)
     helpers = {name: None for name in (time_name, segment_name) if name is not None and name not in chosen}
-    names, values, asked, facts = [], [], {}, {}
+    names: list[str] = []
+    values: list[NDArray[Any]] = []
+    asked: dict[Key, str] = {}
+    facts: dict[str, Facts] = {}
     for name, new in {**chosen, **helpers}.items():
         required = name == time_name or (channels is not None and name in chosen)
         stacked = stack(name, variables[name], lengths, path, required)
@@ -179,8 +189,7 @@ def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
         raise DataError(f"{path.name}: two columns would have the same name among {listed(sorted(names))}.")
     sections = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     columns = Columns(tuple(names), tuple(values), sections, facts, about.attributes, about.found)
-    asked = None if channels is None else asked
-    return columns, replace(wanted, channels=asked, time=time_name, segment=segment_name)
+    return columns, replace(wanted, channels=None if channels is None else asked, time=time_name, segment=segment_name)
 
 
 def original_names(contents: Contents) -> dict[str, Variable]:
@@ -239,14 +248,17 @@ def known_variable(variables: Mapping[str, Variable], key: Key, path: Path) -> s
     return key
 
 
-def chosen_variables(variables: Mapping[str, Variable], channels: Any, path: Path) -> dict[str, Any]:
-    if isinstance(channels, str):
+def chosen_variables(variables: Mapping[str, Variable], channels: Channels, path: Path) -> dict[str, object]:
+    if isinstance(channels, str | int):
         raise DataError(f"channels is a list of names: {Give(channels=[channels])}.")
-    pairs = channels.items() if isinstance(channels, Mapping) else [(key, None) for key in channels]
-    return {known_variable(variables, key, path): new for key, new in pairs}
+    if isinstance(channels, Mapping):
+        return {known_variable(variables, key, path): new for key, new in channels.items()}
+    return {known_variable(variables, key, path): None for key in channels}
 
 
-def piece_lengths(variables: Mapping[str, Variable], time_name: str | None, channels: Any, path: Path) -> list[int]:
+def piece_lengths(
+    variables: Mapping[str, Variable], time_name: str | None, channels: Channels | None, path: Path
+) -> list[int]:
     """Number of samples of each piece: from the time, else from the (first) variable asked for or the longest."""
     if time_name is not None:
         times = variables[time_name]
@@ -279,10 +291,11 @@ def stack(name: str, value: Variable, lengths: Sequence[int], path: Path, requir
     )
 
 
-def column_names(name: str, count: int, new: Any) -> list[str]:
+def column_names(name: str, count: int, new: object) -> list[str]:
     if new is None:
         return [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
-    given = [new] if isinstance(new, str) else list(new) if isinstance(new, list | tuple) else []
-    if len(given) != count or not all(isinstance(name, str) for name in given):
-        raise DataError(f'"{name}" has {count} columns: give {count} names for it, not {len(given)}.')
+    entries = [new] if isinstance(new, str) else cast("Sequence[object]", new) if isinstance(new, list | tuple) else []
+    given = [entry for entry in entries if isinstance(entry, str)]
+    if len(given) != count or len(given) != len(entries):
+        raise DataError(f'"{name}" has {count} columns: give {count} names for it, not {len(entries)}.')
     return given

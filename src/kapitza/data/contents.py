@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ Variable = NDArray[Any] | list[NDArray[Any]]
 class Contents:
     """What a container holds: arrays by name, units that it states, what `write` left."""
 
-    arrays: dict[str, Variable] = field(default_factory=dict)
-    units: dict[str, str] = field(default_factory=dict)
+    arrays: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    units: dict[str, str] = field(default_factory=dict[str, str])
     metadata: Metadata = field(default_factory=Metadata)
 
     def add(self, name: str, value: Variable, path: Path) -> None:
@@ -31,7 +31,7 @@ class Contents:
         self.arrays[name] = value
 
 
-def stored_text(value: Any) -> str:
+def stored_text(value: object) -> str:
     """Metadata as text: from bytes, or from text itself."""
     array = np.asarray(value)
     if array.dtype == np.uint8:
@@ -39,16 +39,18 @@ def stored_text(value: Any) -> str:
     return str(array.ravel()[0]) if array.size == 1 else ""
 
 
-def unit_text(value: Any) -> str:
+def unit_text(value: object) -> str:
     """A unit stored as an attribute; "seconds since 2020-01-01" is in seconds."""
-    value = value.ravel()[0] if isinstance(value, np.ndarray) and value.size == 1 else value
+    if isinstance(value, np.ndarray):
+        array = cast("NDArray[Any]", value)
+        return unit_text(array.ravel()[0]) if array.size == 1 else ""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     return str(text).partition(" since ")[0].strip() if isinstance(text, str) else ""
 
 
-def units_among(texts: Mapping[str, str], arrays: Mapping[str, Any]) -> dict[str, str]:
+def units_among(texts: Mapping[str, str], arrays: Mapping[str, object]) -> dict[str, str]:
     """Units from fields of text: units.t beside t, run.units.t beside run.t."""
-    units = {}
+    units: dict[str, str] = {}
     for name in arrays:
         group, _, own = name.rpartition(".")
         places = [f"{group}.{key}.{own}".lstrip(".") for key in ("units", "unit")]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kapitza.data.columns import Columns, Key, Wanted, make_record
+from kapitza.data.columns import Channels, Columns, Facts, Key, Wanted, make_record
 from kapitza.data.contents import unit_text
 from kapitza.data.formats.text import name_and_unit
 from kapitza.data.record import Record
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def from_frame(
     frame: pd.DataFrame | xr.Dataset,
     time: Key | None = None,
-    channels: Key | Sequence[Key] | Mapping[Any, Any] | None = None,
+    channels: Channels | None = None,
     *,
     segment: Key | None = None,
     interval: float | None = None,
@@ -42,21 +43,33 @@ def from_frame(
     >>> kz.Record.from_frame(frame)["phi"].round(4)
     array([0.    , 1.5708, 3.1416])
     """
+    import xarray as xr
+
+    if isinstance(frame, xr.Dataset) and _is_record(frame):
+        record = Record(frame)
+        record.check()
+        return record
+    columns, source = _columns(frame)
+    wanted = Wanted(time, channels, segment, interval, units, angles, period, phase, missing)
+    return make_record(columns, wanted, source)
+
+
+def _is_record(dataset: xr.Dataset) -> bool:
+    """Return whether a dataset is that of a record."""
+    labelled = "segment" in dataset.coords and "time" in dataset.coords
+    return labelled and all(_own(v) for v in dataset.data_vars.values())
+
+
+def _columns(frame: object) -> tuple[Columns, str]:
+    """Return the columns of a table or dataset, and what messages call it."""
     import pandas as pd
     import xarray as xr
 
     if isinstance(frame, xr.Dataset):
-        if "segment" in frame.coords and "time" in frame.coords and all(_own(v) for v in frame.data_vars.values()):
-            record = Record(frame)
-            record.check()
-            return record
-        columns, source = _of_dataset(frame), "the dataset"
-    elif isinstance(frame, pd.DataFrame):
-        columns, source = _of_table(frame), "the table"
-    else:
-        raise DataError(f"A DataFrame or a Dataset is needed, not {type(frame).__name__}.")
-    wanted = Wanted(time, channels, segment, interval, units, angles, period, phase, missing)
-    return make_record(columns, wanted, source)
+        return _of_dataset(frame), "the dataset"
+    if isinstance(frame, pd.DataFrame):
+        return _of_table(frame), "the table"
+    raise DataError(f"A DataFrame or a Dataset is needed, not {type(frame).__name__}.")
 
 
 def _own(variable: xr.DataArray) -> bool:
@@ -70,7 +83,9 @@ def _of_table(frame: pd.DataFrame) -> Columns:
     if frame.columns.nlevels > 1:
         raise DataError("The table has columns of several levels: join their names first.")
     stated = frame.attrs.get("units", {})
-    names, values, facts = [], [], {}
+    names: list[str] = []
+    values: list[NDArray[Any]] = []
+    facts: dict[str, Facts] = {}
     if frame.index.name is not None or not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index(names=frame.index.name if frame.index.name is not None else "time")
     for title in frame.columns:
@@ -86,7 +101,9 @@ def _of_table(frame: pd.DataFrame) -> Columns:
 
 
 def _of_dataset(dataset: xr.Dataset) -> Columns:
-    names, values, facts = [], [], {}
+    names: list[str] = []
+    values: list[NDArray[Any]] = []
+    facts: dict[str, Facts] = {}
     for name, variable in {**dataset.coords, **dataset.data_vars}.items():
         if variable.ndim != 1:
             raise DataError(
@@ -105,7 +122,7 @@ def _of_dataset(dataset: xr.Dataset) -> Columns:
     return Columns(tuple(names), tuple(values), facts=facts, attributes=known)
 
 
-def is_frame(data: Any) -> bool:
+def is_frame(data: object) -> bool:
     """Return whether the data are a DataFrame or a Dataset."""
     import pandas as pd
     import xarray as xr

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Integers
 from kapitza.data.sampling import GAP, between_samples, cut_segments, phase_times
+from kapitza.data.time_table import Column, TimeTable
 from kapitza.errors import DataError
 
 if TYPE_CHECKING:
     from kapitza.data.record import Record
-
 
 WIDE = 5.0
 """Intervals of a gap in a record whose sampling is irregular anyway."""
@@ -39,7 +39,8 @@ def on_grid(record: Record, origins: Sequence[float], step: float) -> Record:
             f"A grid of {step:.3g} s would have {count:.3g} points for {record.size} samples: the step is too short."
         )
     grids = [
-        phase_times(record.time[p][0], record.time[p][-1], origins[k], step) for p, k in zip(pieces, owner, strict=True)
+        phase_times(record.time[p][0], record.time[p][-1], origins[int(k)], step)
+        for p, k in zip(pieces, owner, strict=True)
     ]
     time = np.concatenate(grids)
     if not time.size:
@@ -53,8 +54,30 @@ def on_grid(record: Record, origins: Sequence[float], step: float) -> Record:
     else:
         smooth = unbroken.unwrapped().values()
         blocks = [between_samples(record.time[p], smooth[p], g) for p, g in zip(pieces, grids, strict=True)]
-        result = record._rebuilt(time, labels, np.concatenate(blocks))
-    return result._with_phase(float(time[0]) - float(record.time[0]))
+        result = rebuilt(record, time, labels, np.concatenate(blocks))
+    return with_phase_shifted(result, float(time[0]) - float(record.time[0]))
+
+
+def rebuilt(record: Record, time: Array, segment: Integers, values: Array) -> Record:
+    """Return a record of the same channels with other samples.
+
+    values: (N, channels). Attributes stay.
+    """
+    table = record.content
+    columns = {name: Column(values[:, i], c.attrs) for i, (name, c) in enumerate(table.channels.items())}
+    coords = {"time": Column(time, {}), "segment": Column(segment.astype(np.int32), {})}
+    made = record.from_content(TimeTable(columns, coords, table.attrs))
+    made.check()
+    return made
+
+
+def with_phase_shifted(record: Record, shift: float) -> Record:
+    """Return the record with its phase moved by `shift` seconds.
+
+    A record without a stated phase stays as it is.
+    """
+    given = record.content.attrs.get("phase")
+    return record if given is None or shift == 0.0 else record.with_attributes(phase=float(given) + shift)
 
 
 def nearest_index(time: Array, wanted: Array) -> NDArray[np.intp]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import TypeGuard, cast
 
 import numpy as np
 
@@ -14,9 +14,9 @@ Noise = float | Mapping[str, float] | None
 """One standard deviation for all channels, some by channel, or none."""
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a finite real number (and no truth value)."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
         return bool(np.isfinite(float(value)))
@@ -24,9 +24,10 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def check_noise(noise: Any) -> None:
+def check_noise(noise: object) -> None:
     """Refuse what is not a standard deviation."""
-    stated = noise if isinstance(noise, Mapping) else {} if noise is None else {"every channel": noise}
+    by_name: object = {} if noise is None else {"every channel": noise}
+    stated = cast("Mapping[str, object]", noise if isinstance(noise, Mapping) else by_name)
     for name, value in stated.items():
         if not is_number(value) or value < 0:
             raise DataError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 from kapitza.base import checks
 from kapitza.base.cures import Do
@@ -41,8 +41,8 @@ class Part:
     """
 
     source: Source
-    values: Mapping[str, float] = field(default_factory=dict)
-    noise: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict[str, float])
+    noise: Mapping[str, float] = field(default_factory=dict[str, float])
     number: int = 0
 
     @property
@@ -108,7 +108,7 @@ def _flat(data: Any, values: Mapping[str, float], who: str) -> Iterator[Part]:
             yield Part(data, values)
     elif isinstance(data, StoredRecord | PeriodicOrbit | MeasuredBranch):
         yield Part(data, values)
-    elif isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Mapping):
+    elif _is_pair(data):
         yield from _flat(data[0], {**values, **data[1]}, who)
     elif isinstance(data, Mapping):
         raise DataError("The data are a table: pass its values, list(runs.values()), or pairs (run, {name: value}).")
@@ -122,6 +122,14 @@ def _flat(data: Any, values: Mapping[str, float], who: str) -> Iterator[Part]:
     else:
         for item in checks.items("The data", data, most=MOST_DATA, error=DataError):
             yield from _flat(item, values, who)
+
+
+def _is_pair(data: object) -> TypeGuard[tuple[object, Mapping[str, float]]]:
+    """Return whether the data are a pair (data, {parameter: value})."""
+    if not isinstance(data, tuple):
+        return False
+    entries = cast("tuple[object, ...]", data)
+    return len(entries) == 2 and isinstance(entries[1], Mapping)
 
 
 def one_part(data: Any, who: str) -> Part:

@@ -10,6 +10,7 @@ from kapitza.base.argument_checks import Anything
 from kapitza.base.cures import Give
 from kapitza.base.files import reading
 from kapitza.base.suffixes import ADVICE, FOLDERS, LAB, SUFFIXES, TEXT
+from kapitza.data.channels import is_table
 from kapitza.data.columns import Key, Wanted, make_record
 from kapitza.data.containers import guarded, read_container
 from kapitza.data.formats import chosen_columns, read_groups
@@ -94,7 +95,7 @@ def read(
         channels = checks.items("channels", channels, error=DataError)
     names = None if names is None else checks.texts("names", names, error=DataError)
     angles = None if angles is None else checks.texts("angles", angles, error=DataError)
-    if units is not None and not isinstance(units, Mapping):
+    if units is not None and not is_table(units):
         raise DataError(f"units is {checks.shown(units)}; give a table such as {Give(units={'t': 'ms'})}.")
     for what, given, longest in (("separator", separator, 10), ("decimal", decimal, 10), ("group", group, 1000)):
         if given is not None:
@@ -120,7 +121,7 @@ def _read(
     if suffix in TEXT:
         columns = read_text(path, names, separator, decimal)
         return make_record(
-            columns, wanted, path.name, lambda row: line_of(path, read_layout(path, separator, decimal), row)
+            columns, wanted, path.name, lambda number: line_of(path, read_layout(path, separator, decimal), number)
         )
     if folder:
         stored = open_record(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,22 @@ from numpy.typing import NDArray
 from kapitza.base import checks
 from kapitza.base.angles import unwrap, wrap
 from kapitza.base.argument_checks import Anything
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Integers
 from kapitza.base.cures import RESAMPLE, SPLIT, Set
 from kapitza.base.display import Shown
 from kapitza.base.lazy_fields import as_given, deferrable
 from kapitza.base.units import conversion, is_unit, to_si
-from kapitza.data.channels import RESERVED, channel, check_table, converted, samples
-from kapitza.data.grid import on_grid
+from kapitza.data.channels import (
+    RESERVED,
+    channel,
+    check_table,
+    converted,
+    is_table_of_texts,
+    is_text,
+    named_by_text,
+    samples,
+)
+from kapitza.data.grid import on_grid, rebuilt, with_phase_shifted
 from kapitza.data.marks import mark_name
 from kapitza.data.noise import is_number
 from kapitza.data.sampling import (
@@ -41,6 +50,16 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Channels that the printed record names."""
+
+
+class _Chunked(Protocol):
+    """A dataset whose arrays may be lazy."""
+
+    def compute(self) -> xr.Dataset: ...
+
+
+def _computed(dataset: _Chunked) -> xr.Dataset:
+    return dataset.compute()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +98,7 @@ class Record(Shown):
                 " named by texts."
             )
         if self.dataset.chunks:
-            object.__setattr__(self, "dataset", self.dataset.compute())
+            object.__setattr__(self, "dataset", _computed(self.dataset))
 
     @property
     def content(self) -> TimeTable:
@@ -104,7 +123,7 @@ class Record(Shown):
         *,
         units: Mapping[str, str] | None = None,
         angles: Iterable[str] = (),
-        segment: NDArray[np.integer] | None = None,
+        segment: Integers | None = None,
         noise: Mapping[str, float] | None = None,
         period: float | None = None,
         **attributes: Anything,
@@ -116,7 +135,7 @@ class Record(Shown):
         time = samples("Time", time)
         angles = set(checks.texts("angles", angles, error=DataError))
         for what, given in (("channels", channels), ("units", units or {}), ("noise", noise or {})):
-            if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+            if not named_by_text(given):
                 raise DataError(f"{what} is {checks.shown(given)}; give a table {{name: ...}} with the names as text.")
         if not channels:
             raise DataError("The record has no channels: give at least one array of samples.")
@@ -135,7 +154,7 @@ class Record(Shown):
             odd = labels[labels != np.round(labels)][0]
             raise DataError(f"segment holds the label {odd:g}: give a whole number per time.")
         segment = labels.astype(np.int32) if np.abs(labels).max(initial=0) < 2**31 else cut_segments(labels, [])
-        variables = {}
+        variables: dict[str, Column] = {}
         for name, values in channels.items():
             values = samples(f'Channel "{name}"', values)
             if values.shape != time.shape:
@@ -232,8 +251,8 @@ class Record(Shown):
 
     def __getitem__(self, channel: str) -> Array:
         columns = self.content.channels
-        if not isinstance(channel, str) or channel not in columns:
-            channel = channel if isinstance(channel, str) else checks.shown(channel)
+        if not is_text(channel) or channel not in columns:
+            channel = channel if is_text(channel) else checks.shown(channel)
             known = ", ".join(self.channels)
             raise DataError(f'No channel "{channel}"; the record has {known}.{nearest_name(channel, self.channels)}')
         return columns[channel].values
@@ -269,7 +288,8 @@ class Record(Shown):
         return self.size
 
     def __repr__(self) -> str:
-        marks, columns = [], self.content.channels
+        marks: list[str] = []
+        columns = self.content.channels
         for name in self.channels[:SHOWN]:
             attrs = columns[name].attrs
             marks.append(
@@ -318,7 +338,7 @@ class Record(Shown):
         labels = cut_segments(chosen.segment, skipped)
         record = self.from_content(chosen.with_coords({"segment": labels}))
         record.check()
-        return record._with_phase(float(record.time[0]) - float(self.time[0]))
+        return with_phase_shifted(record, float(record.time[0]) - float(self.time[0]))
 
     def between(self, start: float = -np.inf, stop: float = np.inf) -> Record:
         """The samples with start <= t < stop [s]."""
@@ -333,11 +353,6 @@ class Record(Shown):
     def pieces(self) -> list[Record]:
         """Each segment as a record of its own."""
         return [self.samples(piece) for piece in self.segments()]
-
-    def _with_phase(self, shift: float) -> Record:
-        """The same samples, a phase that was given moved on by `shift` seconds."""
-        given = self.content.attrs.get("phase")
-        return self if given is None or shift == 0.0 else self.with_attributes(phase=float(given) + shift)
 
     # -- changing ------------------------------------------------------------------------------------------------
 
@@ -360,7 +375,7 @@ class Record(Shown):
 
     def renamed(self, names: Mapping[str, str]) -> Record:
         """Channels under new names, old → new."""
-        if not isinstance(names, Mapping) or not all(isinstance(new, str) for new in names.values()):
+        if not is_table_of_texts(names):
             raise DataError(f"{checks.shown(names)} renames no channels: give a table {{old: new}}.")
         for name in names:
             self[name]
@@ -377,9 +392,9 @@ class Record(Shown):
 
         A channel whose unit is not stated takes the one given without a change of its values. Angles stay in rad.
         """
-        if not isinstance(units, Mapping) or not all(isinstance(unit, str) for unit in units.values()):
+        if not is_table_of_texts(units):
             raise DataError(f'{checks.shown(units)} gives no units: give a table such as {{"x": "mm"}}.')
-        changed = {}
+        changed: dict[str, Column] = {}
         for name, unit in units.items():
             values, attrs = self[name], dict(self.content.channels[name].attrs)
             change = conversion(attrs.get("unit", ""), unit, f'Channel "{name}"')
@@ -417,7 +432,8 @@ class Record(Shown):
         """
         if not records:
             raise DataError("Nothing to join: give at least one record.")
-        first, joined, labels = records[0], [], 0
+        first, labels = records[0], 0
+        joined: list[tuple[Array, Integers, Array]] = []
         for number, record in enumerate(records):
             if set(record.channels) != set(first.channels):
                 raise DataError(
@@ -437,17 +453,8 @@ class Record(Shown):
             own = cut_segments(record.content.segment, [])
             joined.append((record.time + shift, own + labels, record.values(first.channels)))
             labels += int(own[-1]) + 1
-        time, segment, values = (np.concatenate(parts) for parts in zip(*joined, strict=True))
-        return first._rebuilt(time, segment, values)
-
-    def _rebuilt(self, time: Array, segment: NDArray[np.integer], values: Array) -> Record:
-        """The same channels and attributes with other samples: values (N, channels)."""
-        table = self.content
-        columns = {name: Column(values[:, i], c.attrs) for i, (name, c) in enumerate(table.channels.items())}
-        coords = {"time": Column(time, {}), "segment": Column(segment.astype(np.int32), {})}
-        record = self.from_content(TimeTable(columns, coords, table.attrs))
-        record.check()
-        return record
+        times, segments, values = zip(*joined, strict=True)
+        return rebuilt(first, np.concatenate(times), np.concatenate(segments), np.concatenate(values))
 
     # -- sampling ------------------------------------------------------------------------------------------------
 

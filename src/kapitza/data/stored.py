@@ -7,7 +7,7 @@ where they belong (`find_orbits`, `identify`, `inspect`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -60,7 +60,8 @@ class ParquetFiles:
     @cached_property
     def groups(self) -> tuple[tuple[ParquetColumns, int, int, int], ...]:
         """File, row group, first row and the row after its last, of every row group."""
-        found, first, named = [], 0, None
+        found: list[tuple[ParquetColumns, int, int, int]] = []
+        first, named = 0, None
         for file in self.columns:
             facts, path = file.metadata, file.path
             about = _channels_of(facts.metadata)
@@ -78,8 +79,7 @@ class ParquetFiles:
 
     @property
     def about(self) -> str:
-        stored = (self.columns[0].metadata.metadata or {}).get(METADATA.encode(), b"") if self.files else b""
-        return stored.decode("utf-8", "replace")
+        return _stored_text(self.columns[0].metadata.metadata) if self.files else ""
 
     @property
     def size(self) -> int:
@@ -90,7 +90,7 @@ class ParquetFiles:
         return self.columns[0].names if self.files else ()
 
     def read(self, name: str, first: int, last: int) -> NDArray[Any]:
-        pieces = []
+        pieces: list[NDArray[Any]] = []
         for file, number, begin, end in self.groups:
             if begin >= last or end <= first:
                 continue
@@ -104,9 +104,14 @@ def parts_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
 
 
-def _channels_of(metadata: Any) -> list[tuple[str, Any, Any]]:
+def _stored_text(metadata: Mapping[bytes, bytes] | None) -> str:
+    stored = b"" if metadata is None else metadata.get(METADATA.encode(), b"")
+    return stored.decode("utf-8", "replace")
+
+
+def _channels_of(metadata: Mapping[bytes, bytes] | None) -> list[tuple[str, object, object]]:
     """Names, units and angles of the channels as a part of a Parquet folder has them."""
-    about = parse_metadata((metadata or {}).get(METADATA.encode(), b"").decode("utf-8", "replace"))
+    about = parse_metadata(_stored_text(metadata))
     return [(name, facts.get("unit"), facts.get("angle")) for name, facts in about.facts.items()]
 
 

@@ -9,9 +9,10 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.csv_tables import harmless, harmless_json
@@ -22,6 +23,9 @@ from kapitza.data.columns import METADATA
 from kapitza.data.formats import write_uff
 from kapitza.data.record import Record
 from kapitza.errors import DataError
+
+if TYPE_CHECKING:
+    from h5py import File
 
 
 def write(record: Record, path: str | Path, matlab: str = "5", append: bool = False) -> Path:
@@ -91,11 +95,11 @@ def write(record: Record, path: str | Path, matlab: str = "5", append: bool = Fa
     return path
 
 
-def metadata(record: Record, **more: Any) -> str:
+def metadata(record: Record, **more: Mapping[str, str]) -> str:
     """Units, angles, noise, period and further attributes as JSON; the channels in their order."""
 
-    def plain(value: Any) -> Any:
-        value = value.item() if isinstance(value, np.generic) else value
+    def plain(value: object) -> str | float:
+        value = cast("np.generic[Any]", value).item() if isinstance(value, np.generic) else value
         return value if isinstance(value, str | int | float | bool) else str(value)
 
     channels = {
@@ -105,15 +109,16 @@ def metadata(record: Record, **more: Any) -> str:
     return json.dumps({"channels": channels, "attributes": attributes, **more}, ensure_ascii=True)
 
 
-def arrays(record: Record, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+def arrays(record: Record, names: Mapping[str, str] | None = None) -> dict[str, NDArray[Any]]:
     """Time, segment and channels, under their own names or those given."""
-    columns = {"time": record.time, "segment": record.content.segment}
+    columns: dict[str, NDArray[Any]] = {"time": record.time, "segment": record.content.segment}
     return columns | {(names or {}).get(name, name): record[name] for name in record.channels}
 
 
 def stored_names(record: Record) -> dict[str, str]:
     """Channel → name in the file, which is another one where containers would trip over it (slashes, #, "file")."""
-    taken, names = {"time", "segment", METADATA}, {}
+    taken = {"time", "segment", METADATA}
+    names: dict[str, str] = {}
     for number, name in enumerate(record.channels):
         harmless = re.fullmatch(r"[^\W\d][\w' .()\[\]-]{0,80}", name) and name.rstrip(" .") == name
         stored = name if harmless and name not in ("file", "allow_pickle") else f"channel_{number}"
@@ -161,7 +166,7 @@ def write_hdf5(record: Record, path: Path) -> None:
             file[names.get(name, name)].attrs["unit"] = printable(unit)
 
 
-def write_hdf5_text(file: Any, about: str) -> None:
+def write_hdf5_text(file: File, about: str) -> None:
     """The metadata as a dataset of bytes: an attribute holds 64 KB at most."""
     file.create_dataset(METADATA, data=np.frombuffer(about.encode("ascii"), np.uint8))
 
@@ -179,7 +184,8 @@ def write_npz(record: Record, path: Path) -> None:
 
 def matlab_names(record: Record) -> dict[str, str]:
     """Channel → MATLAB identifier: phi'' becomes phi_rate_rate, anything else outside [A-Za-z0-9_] an underscore."""
-    taken, names = {"time", "segment", METADATA}, {}
+    taken = {"time", "segment", METADATA}
+    names: dict[str, str] = {}
     for name in record.channels:
         clean = re.sub(r"[^A-Za-z0-9_]", "_", name.replace("'", "_rate"))[:50]
         clean = clean if clean[:1].isalpha() else f"x{clean}"
@@ -193,7 +199,7 @@ def matlab_names(record: Record) -> dict[str, str]:
     return names
 
 
-def matlab_arrays(record: Record) -> tuple[dict[str, Any], str]:
+def matlab_arrays(record: Record) -> tuple[dict[str, NDArray[Any]], str]:
     names = matlab_names(record)
     columns = {name: np.asarray(values).reshape(-1, 1) for name, values in arrays(record, names).items()}
     return columns, metadata(record, variables=names)

@@ -147,7 +147,10 @@ def with_sensors(model: Model, parts: tuple[Part, ...], free: list[str] | None, 
         outputs[channel], new = _with_errors(kept, sensor, channel, model)
         parameters += new
         if "delay" in sensor.unknown or sensor.delay:
-            late[channel] = sensor.gain * kept, next((p.name for p in new if p.name.endswith("_delay")), sensor.delay)
+            late[channel] = (
+                _value(sensor.gain) * kept,
+                next((p.name for p in new if p.name.endswith("_delay")), sensor.delay),
+            )
         # Limits are marked in the records after all outputs are known.
         if sensor.limits is not None:
             limits[channel] = sensor.limits

@@ -655,7 +655,7 @@ class SmoothEngine:
         These events come after the switches.
         """
         table = full_table(self.system)
-        return [to_heyoka(edge.watched, table) for edge in self._domain.watched]
+        return [to_heyoka(edge.watched, table) for edge in self._domain.watched if edge.watched is not None]
 
     def _build(self, tangents: bool, selective: bool) -> hy.taylor_adaptive_dbl:
         table = symbol_table(self.system)

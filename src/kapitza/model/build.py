@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
@@ -21,18 +21,21 @@ from kapitza.model.symbols import Expression, derivative, rate, symbol, time
 Written = str | sp.Basic | float
 """An expression as users write it: plain notation, SymPy, or a number."""
 
+Parameters = Mapping[str, Written | Parameter] | Iterable[Parameter | str | sp.Basic] | None
+"""{name: value | "expression" | Parameter}, or a list of Parameters and bare names."""
 
-PARTS = ("parameters", "signals", "period", "outputs", "invariants", "impacts", "symmetries", "partition")
-PARTS += ("letters", "start", "name", "description", "source")
+
+TEXTS = ("letters", "start", "name", "description", "source")
+PARTS = ("parameters", "signals", "period", "outputs", "invariants", "impacts", "symmetries", "partition", *TEXTS)
 
 
 MOST_PARTS = 10_000
 """Equations, parameters, outputs, ... of one model."""
 
 
-def to_symbols(given: Any, what: str = "An expression") -> Any:
+def to_symbols(given: object, what: str = "An expression") -> Expression:
     """Rewrite SymPy input in our real symbols: f(t) -> f, f(t).diff(t, 2) -> f'', and symbols by their names."""
-    expression: Any = checks.expression(what, given, error=ModelError)
+    expression = checks.expression(what, given, error=ModelError)
     if isinstance(expression, sp.Equality):
         left, right = (checks.expression(what, side, error=ModelError) for side in expression.args)
         expression = left - right
@@ -52,7 +55,7 @@ def to_symbols(given: Any, what: str = "An expression") -> Any:
     return expression.xreplace({s: ours for s, ours in canonical.items() if s != ours})
 
 
-def read_expression(written: Written, names: Iterable[str], what: str, *place: str | int) -> Any:
+def read_expression(written: Written, names: Iterable[str], what: str, *place: str | int) -> Expression:
     """An expression from text (in the known names) or SymPy; place: keys of the model file that lead to it."""
     if isinstance(written, str):
         try:
@@ -62,15 +65,18 @@ def read_expression(written: Written, names: Iterable[str], what: str, *place: s
     return to_symbols(written, what)
 
 
-def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None) -> tuple[Parameter, ...]:
+def make_parameters(given: Parameters) -> tuple[Parameter, ...]:
     """Parameters from {name: value | "expression" | Parameter}, or from a list of Parameters and bare names."""
     if given is None:
         return ()
     if not isinstance(given, Mapping):
         listed = checks.items("parameters", given, most=MOST_PARTS, error=ModelError)
-        return tuple(p if isinstance(p, Parameter) else Parameter(_word(p)) for p in listed)
+        return tuple(
+            p if isinstance(p, Parameter) else Parameter(checks.name("A parameter", _word(p), error=ModelError))
+            for p in listed
+        )
     named = checks.table("parameters", given, most=MOST_PARTS, error=ModelError)
-    made = []
+    made: list[Parameter] = []
     for name, value in named.items():
         if isinstance(value, Parameter):
             made.append(replace(value, name=name))
@@ -83,14 +89,14 @@ def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str | sp.Bas
     return tuple(made)
 
 
-def _word(given: Any) -> Any:
+def _word(given: object) -> object:
     """The name of a SymPy symbol or of a function x(t); text stays as it is."""
     if isinstance(given, AppliedUndef):
         return given.func.__name__
     return given.name if isinstance(given, sp.Symbol) else given
 
 
-def _expressions(given: Mapping[str, Written] | None, names: Sequence[str], what: str) -> dict[str, Any]:
+def _expressions(given: Mapping[str, Written] | None, names: Sequence[str], what: str) -> dict[str, Expression]:
     if given is None:
         return {}
     content = checks.table(what, given, most=MOST_PARTS, error=ModelError)
@@ -109,7 +115,7 @@ def _listed(parts: dict[str, Any], key: str) -> list[Any]:
     return [] if given is None else checks.items(key, given, most=MOST_PARTS, error=ModelError)
 
 
-def signals_of(parts: Mapping[str, Any]) -> list[Signal]:
+def signals_of(parts: Mapping[str, object]) -> list[Signal]:
     given = parts.get("signals")
     listed = [] if given is None else checks.items("signals", given, most=MOST_PARTS, error=ModelError)
     for entry in listed:
@@ -129,8 +135,9 @@ def assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, .
     constants = [p.name for p in parameters]
     tops = [] if is_map else [rate(c.name, c.order).name for c in coordinates]
     names = [*states, *constants, *tops, *(s.name for s in signals)]
-    if period is None and signals and all(s.period is not None for s in signals):
-        period = sp.Float(signals[0].period)
+    repeats = [s.period for s in signals if s.period is not None]
+    if period is None and signals and len(repeats) == len(signals):
+        period = sp.Float(repeats[0])
     law = None if period is None else read_expression(period, constants, "The period", "excitation", "period")
     excitation = None if law is None and not signals else Excitation(law, signals)
     return Model(
@@ -153,13 +160,13 @@ def assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, .
     )
 
 
-def _no_more(parts: dict[str, Any]) -> dict[str, Any]:
+def _no_more(parts: dict[str, Any]) -> dict[str, NoReturn]:
     for name in parts:
         raise ModelError(f'A model has no part "{name}".{nearest_name(name, PARTS)} It has: {", ".join(PARTS)}.')
     return {}
 
 
-def _impact(given: Any, names: Sequence[str]) -> Impact:
+def _impact(given: object, names: Sequence[str]) -> Impact:
     if isinstance(given, Impact):
         content: Mapping[str, Any] = {"surface": given.surface, "reset": given.reset, "name": given.name}
     else:
@@ -168,7 +175,7 @@ def _impact(given: Any, names: Sequence[str]) -> Impact:
     return Impact(surface, _expressions(content["reset"], names, "Impact reset"), content.get("name", ""))
 
 
-def _fields(what: str, given: Any, required: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+def _fields(what: str, given: object, required: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
     content = checks.table(what, given, error=ModelError)
     for key in content:
         if key not in known:
@@ -179,7 +186,7 @@ def _fields(what: str, given: Any, required: Sequence[str], known: Sequence[str]
     return content
 
 
-def _symmetry(given: Any, names: Sequence[str]) -> Symmetry:
+def _symmetry(given: object, names: Sequence[str]) -> Symmetry:
     if isinstance(given, Symmetry):
         content: Mapping[str, Any] = {"map": given.map, "shift": given.shift}
     else:
@@ -196,11 +203,13 @@ def make_coordinates(
     if isinstance(given, str):
         given = [given]
     entries = list(orders) if given is None else checks.items("coordinates", given, most=MOST_PARTS, error=ModelError)
-    made = []
+    made: list[Coordinate] = []
     for entry in map(_word, entries):
-        if not isinstance(entry, Coordinate):
+        if isinstance(entry, Coordinate):
+            coordinate = entry
+        else:
             name = checks.name("A coordinate", entry, error=ModelError)
-        coordinate = entry if isinstance(entry, Coordinate) else Coordinate(name, orders.get(name, 2))
+            coordinate = Coordinate(name, orders.get(name, 2))
         made.append(replace(coordinate, angle=coordinate.angle or coordinate.name in angles))
     unknown = sorted(angles - {c.name for c in made})
     if unknown:
@@ -226,7 +235,7 @@ def from_equations(
     equations: str | sp.Basic | Iterable[str | sp.Basic],
     coordinates: Iterable[str | sp.Basic | Coordinate] | None = None,
     angles: Iterable[str] = (),
-    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
+    parameters: Parameters = None,
     **parts: Any,
 ) -> Model:
     """See `Model.from_equations`."""
@@ -244,7 +253,7 @@ def from_equations(
     found = make_coordinates(coordinates, orders, angles)
     names = [c.name + "'" * k for c in found for k in range(c.order + 1)]
     names += [p.name for p in constants] + [s.name for s in signals_of(parts)]
-    residuals = []
+    residuals: list[Expression] = []
     for number, equation in enumerate(given, start=1):
         if isinstance(equation, str):
             try:
@@ -260,7 +269,7 @@ def from_lagrangian(
     lagrangian: str | sp.Basic,
     coordinates: Iterable[str | sp.Basic | Coordinate],
     angles: Iterable[str] = (),
-    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
+    parameters: Parameters = None,
     forces: Mapping[str, Written] | None = None,
     dissipation: Written = 0,
     **parts: Any,
@@ -276,7 +285,7 @@ def from_lagrangian(
     lost = read_expression(dissipation, names, "The dissipation function")
     applied = _expressions(forces, names, "Force on")
     check_keys("A force acts on", applied, [c.name for c in found])
-    equations = []
+    equations: list[Expression] = []
     for c in found:
         position, velocity = symbol(c.name), rate(c.name)
         momentum = derivative(energy, velocity)
@@ -294,13 +303,13 @@ def _total_derivative(expression: Expression, coordinates: tuple[Coordinate, ...
     return result
 
 
-def check_keys(what: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+def check_keys(what: str, given: Mapping[str, object], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
             raise ModelError(f'{what} "{name}", which is none of {", ".join(known)}.{nearest_name(name, known)}')
 
 
-def _names(what: str, given: Any) -> list[Any]:
+def _names(what: str, given: object) -> list[object]:
     listed = [given] if isinstance(given, str) else checks.items(what, given, most=MOST_PARTS, error=ModelError)
     return [_word(entry) for entry in listed]
 
@@ -310,7 +319,7 @@ def from_hamiltonian(
     positions: Sequence[str | sp.Basic],
     momenta: Sequence[str | sp.Basic],
     angles: Iterable[str] = (),
-    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
+    parameters: Parameters = None,
     forces: Mapping[str, Written] | None = None,
     **parts: Any,
 ) -> Model:
@@ -338,7 +347,7 @@ def from_hamiltonian(
 def from_map(
     equations: Mapping[str, Written],
     angles: Iterable[str] = (),
-    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
+    parameters: Parameters = None,
     **parts: Any,
 ) -> Model:
     """See `Model.from_map`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import sympy as sp
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kapitza.model.model import Model
 
 RESERVED = ("t", "pi")
+
+_Part = TypeVar("_Part")
 
 
 def check_model(model: Model) -> None:
@@ -60,8 +62,7 @@ def _admit(model: Model) -> None:
         ("symmetries", Symmetry),
     ):
         put(field, _all_of(field, getattr(model, field), kind))
-    if not isinstance(model.excitation, Excitation | None):
-        raise ModelError(f"The excitation is {checks.shown(model.excitation)}; give Excitation(period, signals).")
+    _check_excitation(model.excitation)
     if model.excitation:
         _all_of("signals", model.excitation.signals, Signal)
     for field in ("equations", "partition"):
@@ -78,7 +79,12 @@ def _admit(model: Model) -> None:
     put("symmetries", tuple(Symmetry(_expressions("A symmetry", s.map), s.shift) for s in model.symmetries))
 
 
-def _all_of(field: str, values: object, kind: type) -> tuple:
+def _check_excitation(given: object) -> None:
+    if not isinstance(given, Excitation | None):
+        raise ModelError(f"The excitation is {checks.shown(given)}; give Excitation(period, signals).")
+
+
+def _all_of(field: str, values: object, kind: type[_Part]) -> tuple[_Part, ...]:
     found = tuple(checks.items(field, values, error=ModelError))
     for entry in found:
         if not isinstance(entry, kind):
@@ -152,7 +158,7 @@ def _check_symbols(model: Model) -> None:
     signals = {symbol(s.name) for s in model.signals}
     states = {symbol(s) for s in model.states}
     time = symbol("t")
-    tops = set() if model.is_map else {rate(c.name, c.order) for c in model.coordinates}
+    tops: set[sp.Symbol] = set() if model.is_map else {rate(c.name, c.order) for c in model.coordinates}
     everything = parameters | signals | states | tops | {time}
 
     known_past = {s.name for s in states | tops}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import heyoka as hy
 import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike, NDArray
+from sympy.logic.boolalg import Boolean
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array
@@ -31,7 +31,7 @@ LARGEST_UNROLLED = 20_000
 CHUNK = 8192
 """Evaluations per compiled call: the inputs of one chunk stay in cache."""
 
-FUNCTIONS: dict[type, Callable] = {
+FUNCTIONS: dict[type[sp.Basic], Callable[..., hy.expression]] = {
     sp.sin: hy.sin,
     sp.cos: hy.cos,
     sp.tan: hy.tan,
@@ -50,7 +50,7 @@ FUNCTIONS: dict[type, Callable] = {
     sp.erf: hy.erf,
 }
 
-COMPARISONS: dict[type, Callable] = {
+COMPARISONS: dict[type[sp.Basic], Callable[..., hy.expression]] = {
     sp.StrictGreaterThan: hy.gt,
     sp.GreaterThan: hy.gte,
     sp.StrictLessThan: hy.lt,
@@ -67,10 +67,10 @@ def to_heyoka(expression: Expression, mapping: Mapping[sp.Symbol, hy.expression]
     Piecewise become comparisons with `select`; for integration replace them by mode symbols first
     (`structure.smooth_rates`).
     """
-    return _Translation(dict(mapping or {}))(_as_sympy(expression))
+    return _Translation({} if mapping is None else {**mapping})(_as_sympy(expression))
 
 
-def _as_sympy(expression: Expression) -> Expression:
+def _as_sympy(expression: Expression | float) -> Expression:
     return expression if isinstance(expression, sp.Basic) else checks.expression("An expression", expression)
 
 
@@ -78,28 +78,32 @@ def translate_steps(
     steps: Iterable[tuple[sp.Symbol, Expression]], table: Mapping[sp.Symbol, hy.expression]
 ) -> dict[sp.Symbol, hy.expression]:
     """The table with every named step added, each translated once and shared by those that use it."""
-    translate = _Translation(dict(table))
+    translate = _Translation({**table})
     for name, expression in steps:
         translate.known[name] = translate(expression)
-    return {s: e for s, e in translate.known.items() if isinstance(s, sp.Symbol)}
+    return translate.symbols()
 
 
 class _Translation:
     """One translation with its memory, so that a shared subexpression is translated once."""
 
-    def __init__(self, known: dict):
+    def __init__(self, known: dict[sp.Basic, hy.expression]):
         self.known = known
 
-    def __call__(self, node: Expression) -> hy.expression:
+    def symbols(self) -> dict[sp.Symbol, hy.expression]:
+        """Return the translations of the symbols alone."""
+        return {s: e for s, e in self.known.items() if isinstance(s, sp.Symbol)}
+
+    def __call__(self, node: sp.Basic) -> hy.expression:
         found = self.known.get(node)
         if found is None:
             found = self.known[node] = self.translate(node)
         return found
 
-    def translate(self, node: Expression) -> hy.expression:
+    def translate(self, node: sp.Basic) -> hy.expression:
         if isinstance(node, sp.Symbol):
             return hy.expression(node.name)
-        if node.is_number and not node.has(sp.Symbol):
+        if isinstance(node, sp.Expr) and node.is_number and not node.has(sp.Symbol):
             return hy.expression(_number(node))
         if isinstance(node, sp.Add):
             return hy.sum([self(a) for a in node.args])
@@ -109,12 +113,13 @@ class _Translation:
             return self.power(node.base, node.exp)
         if type(node) in FUNCTIONS:
             return FUNCTIONS[type(node)](*[self(a) for a in node.args])
-        if isinstance(node, (sp.Rel, sp.logic.boolalg.Boolean)):
+        if isinstance(node, (sp.Rel, Boolean)):
             return self.condition(node)
         return self.nonsmooth(node)
 
     def product(self, node: sp.Mul) -> hy.expression:
-        above, below = [], []
+        above: list[hy.expression] = []
+        below: list[hy.expression] = []
         for factor in node.args:
             base, exponent = factor.as_base_exp()
             negative = exponent.is_number and exponent.is_negative
@@ -135,7 +140,7 @@ class _Translation:
         result = _product_power(self(base), whole, root)
         return 1.0 / result if int(twice) < 0 else result
 
-    def condition(self, node: Expression) -> hy.expression:
+    def condition(self, node: sp.Basic) -> hy.expression:
         if node in (sp.true, sp.false):
             return hy.expression(1.0 if node == sp.true else 0.0)
         if type(node) in COMPARISONS:
@@ -150,13 +155,13 @@ class _Translation:
             return hy.select(*[self(a) for a in node.args])
         raise ModelError(f"The condition {node} cannot be compiled; write it with <, <=, >, >=, and, or.")
 
-    def nonsmooth(self, node: Expression) -> hy.expression:
+    def nonsmooth(self, node: sp.Basic) -> hy.expression:
         one, zero = hy.expression(1.0), hy.expression(0.0)
         if isinstance(node, sp.Piecewise):
             result = hy.expression(np.nan)
-            cases: list[Expression] = list(node.args)
-            for value, condition in reversed(cases):
-                result = self(value) if condition == sp.true else hy.select(self(condition), self(value), result)
+            for case in reversed(node.args):
+                value, condition = self(case.expr), case.cond
+                result = value if condition == sp.true else hy.select(self(condition), value, result)
             return result
         arguments = [self(a) for a in node.args]
         first = arguments[0] if arguments else zero
@@ -282,15 +287,15 @@ def _translation(
 ) -> tuple[_Translation, list[hy.expression]]:
     """A translation that knows the steps, and the variables that stand for the inputs."""
     every = (*expressions, *(e for _, e in steps))
-    unknown = set().union(*(e.free_symbols for e in every)) - set(inputs) - {s for s, _ in steps} if every else set()
+    unknown = {s for e in every for s in e.free_symbols} - set(inputs) - {s for s, _ in steps}
     if unknown:
         names = ", ".join(sorted(str(s) for s in unknown))
         raise ModelError(f"The expressions contain {names}, neither a variable nor a parameter; add them to one list.")
     handles = [hy.expression(f"x{i}") for i in range(len(inputs))]
-    return _Translation(translate_steps(steps, dict(zip(inputs, handles, strict=True)))), handles
+    return _Translation({**translate_steps(steps, dict(zip(inputs, handles, strict=True)))}), handles
 
 
-def _built(outputs: list[hy.expression], handles: list[hy.expression]) -> Any:
+def _built(outputs: list[hy.expression], handles: list[hy.expression]) -> hy.cfunc_dbl | None:
     # Code without loops is faster to run, and takes minutes to compile where it is long.
     compact = sum(map(len, outputs)) > LARGEST_UNROLLED
     return hy.cfunc(outputs, vars=handles, compact_mode=compact) if outputs else None
@@ -300,10 +305,11 @@ def _implicit_slopes(
     expressions: tuple[Expression, ...], by: tuple[sp.Symbol, ...], translate: _Translation, elimination: Elimination
 ) -> dict[int, hy.expression]:
     """The same by the chain rule: directly, and through the highest derivatives an expression holds."""
-    table: Any = translate.known
-    through = dict(zip(elimination.tops, top_slopes(elimination, table, [translate(s) for s in by]), strict=True))
+    through = dict(
+        zip(elimination.tops, top_slopes(elimination, translate.symbols(), [translate(s) for s in by]), strict=True)
+    )
     nothing = hy.expression(0.0)
-    found = {}
+    found: dict[int, hy.expression] = {}
     for i, expression in enumerate(expressions):
         tops = [(translate(derivative(expression, top)), through[top]) for top in through if expression.has(top)]
         for k, s in enumerate(by):
@@ -326,7 +332,9 @@ def _slopes(outputs: list[hy.expression], by: list[hy.expression]) -> dict[int, 
 class _ArrayFunction:
     """A compiled function of columns, fed chunk by chunk."""
 
-    def __init__(self, compiled: Any, nexpr: int, nvars: int, ninputs: int, rows: NDArray[np.intp] | None = None):
+    def __init__(
+        self, compiled: hy.cfunc_dbl | None, nexpr: int, nvars: int, ninputs: int, rows: NDArray[np.intp] | None = None
+    ):
         self.compiled, self.nexpr, self.nvars, self.npars = compiled, nexpr, nvars, ninputs - nvars
         self.rows = rows
         # One function serves all threads, and heyoka evaluates without the interpreter's lock.
@@ -349,10 +357,10 @@ class _ArrayFunction:
             )
         result = (np.empty if self.rows is None else np.zeros)((self.nexpr, values.shape[1]))
         if self.compiled is not None and values.shape[1]:
-            self._fill(values, parameters, result)
+            self._fill(self.compiled, values, parameters, result)
         return result[:, 0] if single else result
 
-    def _fill(self, values: Array, parameters: Array, result: Array) -> None:
+    def _fill(self, compiled: hy.cfunc_dbl, values: Array, parameters: Array, result: Array) -> None:
         count = values.shape[1]
         buffer = np.empty((self.nvars + self.npars, min(count, CHUNK)))
         constant = parameters.ndim == 1
@@ -365,7 +373,7 @@ class _ArrayFunction:
             if not constant:
                 part[self.nvars :] = parameters[:, start:stop]
             with self._alone:
-                found = self.compiled(part)
+                found = compiled(part)
             if self.rows is None:
                 result[:, start:stop] = found
             else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
@@ -34,7 +33,7 @@ def delayed_symbol(name: str, delay: Expression) -> sp.Symbol:
     return symbol(f"{name}(t - {text})" if re.fullmatch(r"[\w.*/]+", text) else f"{name}(t - ({text}))")
 
 
-def is_delayed(candidate: Any) -> bool:
+def is_delayed(candidate: object) -> bool:
     return isinstance(candidate, sp.Symbol) and _WRITTEN.match(candidate.name) is not None
 
 
@@ -56,7 +55,7 @@ def delayed_terms(
     """All past values in the expressions, in the order of their names; in_base: writes out derived parameters."""
     symbols = {s for e in expressions for s in e.free_symbols if is_delayed(s)}
     names = list(parameters)
-    found = []
+    found: list[Delayed] = []
     for candidate in sorted(symbols, key=lambda s: s.name):
         name, delay = delayed_parts(candidate, names)
         delay = in_base(delay)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 import sympy as sp
@@ -20,7 +20,11 @@ SAME = (sp.Max, sp.Min)
 PURE = (sp.sin, sp.cos, sp.tan, sp.asin, sp.acos, sp.atan, sp.sinh, sp.cosh, sp.tanh, sp.exp, sp.log, sp.erf)
 """Functions of pure numbers or angles; their value is one."""
 
-Free = type("Free", (), {})
+
+class Free:
+    """A dimension that is not fixed."""
+
+
 ANY = Free()
 """A bare number in a sum or a comparison: 0, or a value in whatever unit its neighbours have."""
 
@@ -50,7 +54,7 @@ def dimension_problems(model: Model) -> tuple[str, ...]:
     if model.is_map:
         return ()
     known = dict(_known(model))
-    said = []
+    said: list[str] = []
     for number, equation in enumerate(model.equations, start=1):
         try:
             _of(equation, known)
@@ -120,18 +124,18 @@ def _of(expression: Expression, known: Mapping[str, Dimension]) -> Dimension | F
     """Dimension of an expression; `ANY` for bare numbers."""
     if expression.is_number:
         return ANY
-    if expression.is_Symbol:
+    if isinstance(expression, sp.Symbol):
         if is_delayed(expression) or expression.name not in known:
             raise _Unknown
         return known[expression.name]
-    if expression.is_Add or isinstance(expression, SAME):
+    if isinstance(expression, (sp.Add, *SAME)):
         return _alike(expression.args, known)
-    if expression.is_Mul:
+    if isinstance(expression, sp.Mul):
         total: Dimension = {}
         for factor in expression.args:
             total = _product(total, _pure(_of(factor, known)), Fraction(1))
         return total
-    if expression.is_Pow:
+    if isinstance(expression, sp.Pow):
         return _power(expression, known)
     if isinstance(expression, sp.Abs):
         return _of(expression.args[0], known)
@@ -172,7 +176,7 @@ def _power(expression: Expression, known: Mapping[str, Dimension]) -> Dimension:
     return {}
 
 
-def _alike(terms: Iterator[Expression] | tuple[Expression, ...] | list[Expression], known: Mapping[str, Dimension]):
+def _alike(terms: Iterable[Expression], known: Mapping[str, Dimension]) -> Dimension | Free:
     """The one dimension of several terms."""
     first: tuple[Expression, Dimension] | None = None
     for term in terms:

@@ -13,22 +13,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
+from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.model.symbols import Expression, symbol, vanishes
+
+if TYPE_CHECKING:
+    import heyoka as hy
 
 Step = tuple[sp.Symbol, Expression]
 """A named intermediate result: its symbol and its expression in states, time, parameters and earlier steps."""
 
-Value = Callable[[Expression], Any]
-Keep = Callable[[Any], Any]
+Arithmetic = TypeVar("Arithmetic", sp.Expr, "hy.expression")
+"""Numbers of an elimination: expressions of SymPy, or those of compiled code."""
+
+Value = Callable[[Expression], Arithmetic]
+Keep = Callable[[Arithmetic], Arithmetic]
 
 
 @dataclass(frozen=True)
@@ -55,10 +61,10 @@ class Factors:
     divisors: tuple[Expression, ...]
     right: tuple[tuple[Expression, ...], ...] | None
 
-    def solve(self, given: Sequence[Any], value: Value, keep: Keep) -> list[Any]:
+    def solve(self, given: Sequence[Arithmetic], value: Value[Arithmetic], keep: Keep[Arithmetic]) -> list[Arithmetic]:
         """The solution for one right-hand side, in any arithmetic: value gives an entry, keep names a result."""
         size = len(self.divisors)
-        forward: list[Any] = []
+        forward: list[Arithmetic] = []
         for i in range(size):
             rest = _less(given[i], [(self.lower[i][j], forward[j]) for j in range(i)], value)
             forward.append(keep(rest))
@@ -69,11 +75,11 @@ class Factors:
                 keep(_total([value(rows[i][j]) * scaled[i] for i in range(size) if rows[i][j] != 0]))
                 for j in range(size)
             ]
-        result: list[Any] = [None] * size
+        result: dict[int, Arithmetic] = {}
         for i in reversed(range(size)):
             rest = _less(scaled[i], [(self.lower[j][i], result[j]) for j in range(i + 1, size)], value)
             result[i] = keep(rest)
-        return result
+        return [result[i] for i in range(size)]
 
 
 @dataclass(frozen=True)
@@ -91,21 +97,21 @@ class Elimination:
     tops: tuple[Expression, ...]
     is_definite: bool
 
-    def solve(self, given: Sequence[Any], value: Value, keep: Keep) -> list[Any]:
+    def solve(self, given: Sequence[Arithmetic], value: Value[Arithmetic], keep: Keep[Arithmetic]) -> list[Arithmetic]:
         """w with M w = given, block by block, in any arithmetic (see `Factors.solve`)."""
-        solution: list[Any] = [None] * len(self.rest)
+        solution: dict[int, Arithmetic] = {}
         for block, factors in zip(self.blocks, self.factors, strict=True):
-            known = [j for j, w in enumerate(solution) if w is not None]
+            known = sorted(solution)
             right = [
                 sign * _less(given[i], [(self.mass[i][j], solution[j]) for j in known], value)
                 for i, sign in zip(block.rows, block.signs, strict=True)
             ]
             for j, w in zip(block.columns, factors.solve(right, value, keep), strict=True):
                 solution[j] = w
-        return solution
+        return [solution[j] for j in range(len(self.rest))]
 
 
-def _less(start: Any, terms: Sequence[tuple[Expression, Any]], value: Value) -> Any:
+def _less(start: Arithmetic, terms: Sequence[tuple[Expression, Arithmetic]], value: Value[Arithmetic]) -> Arithmetic:
     """start - Σ entry · factor over the entries that are not zero."""
     for entry, factor in terms:
         if entry != 0:
@@ -113,7 +119,7 @@ def _less(start: Any, terms: Sequence[tuple[Expression, Any]], value: Value) -> 
     return start
 
 
-def _total(terms: list[Any]) -> Any:
+def _total(terms: list[Arithmetic]) -> Arithmetic:
     result = terms[0]
     for term in terms[1:]:
         result = result + term
@@ -130,8 +136,8 @@ class Naming(Protocol):
 class Program:
     """Steps as they are named; equal expressions get one symbol."""
 
-    steps: list[Step] = field(default_factory=list)
-    known: dict[Expression, sp.Symbol] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list[Step])
+    known: dict[Expression, sp.Symbol] = field(default_factory=dict[sp.Expr, sp.Symbol])
 
     def name(self, expression: Expression) -> Expression:
         """The expression as a step, unless it is a number or a step already."""
@@ -161,13 +167,13 @@ def eliminate(
     """The steps that solve M w + h = 0; definite: symmetric blocks are definite where they will be evaluated."""
     program = Program()
     size = mass.rows
-    flat: Any = mass.flat()
+    flat: Sequence[Expression] = mass.flat()
     if shorten is not None:
         both = shorten([*flat, *rest], program)
         flat, rest = both[: size**2], both[size**2 :]
     entries = [[program.entry(flat[i * size + j]) for j in range(size)] for i in range(size)]
     right = [program.entry(h) for h in rest]
-    factors = []
+    factors: list[Factors] = []
     for block in blocks:
         inner = [[s * entries[i][j] for j in block.columns] for i, s in zip(block.rows, block.signs, strict=True)]
         factor = _definite if block.symmetric and definite else _orthogonal
@@ -184,10 +190,10 @@ def eliminate(
 def _definite(matrix: list[list[Expression]], program: Naming) -> Factors:
     """L D Lᵀ, column by column; only entries on and below the diagonal are read."""
     size = len(matrix)
-    zero = sp.Integer(0)
+    zero: Expression = sp.Integer(0)
     if all(entry.is_number for row in matrix for entry in row):
         return _definite_numbers(np.array(matrix, float))
-    lower = [[zero] * size for _ in range(size)]
+    lower: list[list[Expression]] = [[zero] * size for _ in range(size)]
     products: list[dict[int, Expression]] = [{} for _ in range(size)]
     divisors: list[Expression] = []
     for i in range(size):
@@ -202,22 +208,24 @@ def _definite(matrix: list[list[Expression]], program: Naming) -> Factors:
     return Factors(tuple(map(tuple, lower)), tuple(divisors), None)
 
 
-def _definite_numbers(matrix: NDArray[np.float64]) -> Factors:
+def _definite_numbers(matrix: Array) -> Factors:
     """The same for a matrix without symbols."""
     sign = 1.0 if matrix[0, 0] > 0 else -1.0
     root = np.linalg.cholesky(sign * matrix)
     diagonal = np.diag(root)
-    lower = [[sp.Float(v) if v != 0 else sp.Integer(0) for v in row] for row in np.tril(root / diagonal, -1)]
-    return Factors(tuple(map(tuple, lower)), tuple(sp.Float(sign * d**2) for d in diagonal), None)
+    below: Array = np.tril(root / diagonal, -1)
+    lower: list[list[Expression]] = [[sp.Float(v) if v != 0 else sp.Integer(0) for v in row] for row in below]
+    divisors = tuple(sp.Float(sign * d**2) for d in diagonal)
+    return Factors(tuple(map(tuple, lower)), divisors, None)
 
 
 def _orthogonal(matrix: list[list[Expression]], program: Naming) -> Factors:
     """L Q by taking from every row its shares along the rows before it."""
     size = len(matrix)
-    zero = sp.Integer(0)
+    zero: Expression = sp.Integer(0)
     if size == 1:
         return Factors(((zero,),), (matrix[0][0],), None)
-    lower = [[zero] * size for _ in range(size)]
+    lower: list[list[Expression]] = [[zero] * size for _ in range(size)]
     rows: list[list[Expression]] = []
     divisors: list[Expression] = []
     for i in range(size):
@@ -248,7 +256,7 @@ def solve_definite(
 def blocks_of(mass: sp.ImmutableMatrix, tops: Sequence[sp.Symbol]) -> tuple[Block, ...]:
     """The diagonal blocks of M after sorting it to block-triangular form, in the order in which they can be solved."""
     size = mass.rows
-    flat: Any = mass.flat()
+    flat = mass.flat()
     pattern = np.array([entry != 0 for entry in flat], bool).reshape(size, size)
     row_of = maximum_bipartite_matching(csr_matrix(pattern), perm_type="row")
     unmatched = [top.name for top, row in zip(tops, row_of, strict=True) if row < 0]
@@ -272,7 +280,7 @@ def blocks_of(mass: sp.ImmutableMatrix, tops: Sequence[sp.Symbol]) -> tuple[Bloc
     return tuple(_block(flat, size, [int(row_of[c]) for c in members[k]], members[k]) for k in order)
 
 
-def _block(flat: Any, size: int, rows: list[int], columns: list[int]) -> Block:
+def _block(flat: Sequence[Expression], size: int, rows: list[int], columns: list[int]) -> Block:
     """A block with its rows in an order, and with signs, that make it symmetric where there is one."""
     ones = (1,) * len(rows)
     if len(rows) == 1:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tomli_w
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.base.files import replacing
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.build import from_equations, from_map
@@ -21,13 +22,13 @@ from kapitza.model.measured import Signal
 from kapitza.model.model import Model
 from kapitza.model.notation import parse_expression
 from kapitza.model.parts import Coordinate, Parameter, Prior
-from kapitza.model.symbols import rate
+from kapitza.model.symbols import Expression, rate
 from kapitza.model.text import to_text
 
 LARGEST_FILE = 20_000_000
 
-TOP = ("name", "description", "source", "equations", "coordinates", "map", "parameters", "excitation", "outputs")
-TOP += ("invariants", "impacts", "symmetries", "partition", "start")
+END = ("invariants", "impacts", "symmetries", "partition", "start")
+TOP = ("name", "description", "source", "equations", "coordinates", "map", "parameters", "excitation", "outputs", *END)
 
 KINDS = {str: "text", dict: "a table", list: "a list", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -53,15 +54,21 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     >>> kz.read_model(path) == kz.library.duffing()
     True
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise ModelError(f"{checks.shown(path)} is not a path of a model file; give text.")
-    path = Path(path)
+    path = _path(path)
     shown = checks.printable(str(path))
     content = checks.toml("model file", path, LARGEST_FILE, error=ModelError)
     try:
         return model_from_dict(content, default_name=path.stem)
     except ModelError as error:
         raise error.within(f'In "{shown}"') from None
+
+
+def _path(given: object) -> Path:
+    if isinstance(given, str):
+        return Path(given)
+    if isinstance(given, os.PathLike):
+        return Path(cast("os.PathLike[str]", given))
+    raise ModelError(f"{checks.shown(given)} is not a path of a model file; give text.")
 
 
 def write_model(model: Model, path: str | os.PathLike[str]) -> None:
@@ -100,10 +107,10 @@ def model_to_dict(model: Model) -> dict[str, Any]:
     tops = [] if model.is_map else [rate(c.name, c.order).name for c in model.coordinates]
     names = [*model.states, *tops, *(p.name for p in model.parameters), *(s.name for s in signals)]
 
-    def text(expression) -> str:
+    def text(expression: Expression) -> str:
         return to_text(expression, names)
 
-    def texts(expressions: Mapping[str, Any]) -> dict[str, str]:
+    def texts(expressions: Mapping[str, Expression]) -> dict[str, str]:
         return {key: text(value) for key, value in expressions.items()}
 
     content: dict[str, Any] = {
@@ -140,7 +147,7 @@ def _coordinate_to_dict(coordinate: Coordinate) -> dict[str, Any]:
     return {"order": coordinate.order, "angle": coordinate.angle, **rest}
 
 
-def _parameter_to_dict(parameter: Parameter, text) -> dict[str, Any]:
+def _parameter_to_dict(parameter: Parameter, text: Callable[[Expression], str]) -> dict[str, Any]:
     low, high = parameter.bounds
     prior = parameter.prior
     return _without_empty(
@@ -164,11 +171,11 @@ def _signal_to_dict(signal: Signal) -> dict[str, Any]:
 class _Table:
     """A table of the file with its place, for messages; every key must be asked for."""
 
-    def __init__(self, content: Any, place: str, known: Sequence[str] | None = None):
+    def __init__(self, content: object, place: str, known: Sequence[str] | None = None):
         if not isinstance(content, dict):
             raise ModelError(f"{place} must be a table of keys, not {checks.shown(content)}.")
-        self.content, self.place = content, place
-        for key in content if known is not None else ():
+        self.content, self.place = cast("dict[str, Any]", content), place
+        for key in self.content if known is not None else ():
             if key not in (known or ()):
                 raise ModelError(
                     f'{place} has an unknown key "{checks.printable(key)}".{nearest_name(key, known or ())} '
@@ -231,7 +238,7 @@ def _with_coordinates(model: Model, described: Mapping[str, Coordinate]) -> Mode
     return replace(model, coordinates=kept)
 
 
-def _coordinates(given: dict | None) -> list[Coordinate] | None:
+def _coordinates(given: dict[str, object] | None) -> list[Coordinate] | None:
     if given is None:
         return None
     made: list[Coordinate] = []
@@ -250,8 +257,8 @@ def _coordinates(given: dict | None) -> list[Coordinate] | None:
     return made
 
 
-def _parameters(given: dict) -> list[Parameter]:
-    made = []
+def _parameters(given: dict[str, object]) -> list[Parameter]:
+    made: list[Parameter] = []
     for name, content in given.items():
         with _at("parameters", name):
             made.append(_parameter(name, content, given.keys()))
@@ -259,7 +266,7 @@ def _parameters(given: dict) -> list[Parameter]:
 
 
 @contextmanager
-def _at(*place: str) -> Iterator[None]:
+def _at(*place: str) -> Generator[None]:
     """Give errors inside that have no place this one."""
     try:
         yield
@@ -268,7 +275,7 @@ def _at(*place: str) -> Iterator[None]:
         raise
 
 
-def _parameter(name: str, content: Any, names: Iterable[str]) -> Parameter:
+def _parameter(name: str, content: object, names: Iterable[str]) -> Parameter:
     place = f"parameters.{name}"
     if isinstance(content, str):
         content = {"expression": content}
@@ -300,7 +307,7 @@ def _parameter(name: str, content: Any, names: Iterable[str]) -> Parameter:
     )
 
 
-def _excitation(given: dict | None) -> dict[str, Any]:
+def _excitation(given: dict[str, object] | None) -> dict[str, Any]:
     if given is None:
         return {}
     table = _Table(given, "excitation", ("period", "signals"))
@@ -311,7 +318,7 @@ def _excitation(given: dict | None) -> dict[str, Any]:
     return {"period": period, "signals": signals}
 
 
-def _signal(name: str, content: Any) -> Signal:
+def _signal(name: str, content: Mapping[str, object]) -> Signal:
     place = f"excitation.signals.{name}"
     table = _Table(content, place, ("times", "values", "period", "kind", "degree", "harmonics", "unit"))
     values = _array(table.get("values", list, []), f"{place}.values")
@@ -328,13 +335,13 @@ def _signal(name: str, content: Any) -> Signal:
     )
 
 
-def _array(given: list, place: str) -> np.ndarray:
+def _array(given: list[object], place: str) -> Array:
     if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given):
         raise ModelError(f"{place} must be a list of numbers.")
     return checks.array(place, given, shape=(None,), error=ModelError)
 
 
-def _partition(given: dict | None) -> dict[str, Any]:
+def _partition(given: dict[str, object] | None) -> dict[str, Any]:
     if given is None:
         return {}
     table = _Table(given, "partition", ("expressions", "letters"))
@@ -342,7 +349,7 @@ def _partition(given: dict | None) -> dict[str, Any]:
     return {"partition": expressions, "letters": table.get("letters", str, "")}
 
 
-def _impact(given: Any, number: int) -> dict[str, Any]:
+def _impact(given: object, number: int) -> dict[str, Any]:
     place = f"impacts number {number}"
     table = _Table(given, place, ("name", "surface", "reset"))
     surface = table.get("surface", str, None)
@@ -352,21 +359,23 @@ def _impact(given: Any, number: int) -> dict[str, Any]:
     return {"name": table.get("name", str, ""), "surface": surface, "reset": reset}
 
 
-def _symmetry(given: Any, number: int) -> dict[str, Any]:
+def _symmetry(given: object, number: int) -> dict[str, Any]:
     table = _Table(given, f"symmetries number {number}", ("map", "shift"))
     return {"map": _texts(table.get("map", dict, {}), "symmetry"), "shift": table.number("shift", 0.0)}
 
 
-def _texts(given: Mapping[str, Any], place: str) -> dict[str, str]:
+def _texts(given: Mapping[str, object], place: str) -> dict[str, str]:
+    found: dict[str, str] = {}
     for key, value in given.items():
         if not isinstance(value, str):
             raise ModelError(
                 f'{place}: "{checks.printable(key)}" must be an expression as text, not {checks.shown(value)}.'
             )
-    return dict(given)
+        found[key] = value
+    return found
 
 
-def _numbers(given: Mapping[str, Any], place: str) -> dict[str, float]:
+def _numbers(given: Mapping[str, object], place: str) -> dict[str, float]:
     for key, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ModelError(f'{place}: "{checks.printable(key)}" must be a number, not {checks.shown(value)}.')

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import sympy as sp
 
@@ -130,8 +129,7 @@ class _Table:
     def _waves(self, node: Expression) -> Terms | None:
         """sin or cos of whole multiples of coordinates; None for other arguments."""
         multiples: dict[int, int] = {}
-        arguments: tuple[Any, ...] = sp.Add.make_args(node.args[0])
-        for part in arguments:
+        for part in sp.Add.make_args(node.args[0]):
             factor, angle = part.as_coeff_Mul()
             if angle not in self.coordinates or not factor.is_Integer:
                 return None
@@ -194,7 +192,7 @@ def _written(table: _Table, terms: Terms, named: _Pending) -> Expression:
             groups.setdefault((monomial, waves, True), []).append(number(twice * real) * factor)
         if imaginary:
             groups.setdefault((monomial, waves, False), []).append(number(-twice * imaginary) * factor)
-    result = []
+    result: list[Expression] = []
     for (monomial, waves, even), parts in groups.items():
         wave = sp.Add(*parts)
         if len(parts) > 1:

@@ -13,6 +13,9 @@ from kapitza.model.model import Model
 from kapitza.model.parts import Parameter
 from kapitza.model.symbols import Expression, rate, symbol
 
+Force = Callable[[Expression, Expression, Sequence[Expression]], Expression]
+"""f(x, x', parameters)."""
+
 
 @dataclass(frozen=True)
 class Law:
@@ -24,29 +27,29 @@ class Law:
 
     meaning: str
     parameters: tuple[tuple[str, float, tuple[float, float]], ...]
-    force: Callable[..., Expression]
+    force: Force
 
 
 POSITIVE, ANY = (0.0, math.inf), (-math.inf, math.inf)
 
 LAWS: dict[str, Law] = {
-    "viscous": Law("c x'", (("c", 0.01, POSITIVE),), lambda x, v, c: c * v),
-    "coulomb": Law("c sign x'", (("c", 0.01, POSITIVE),), lambda x, v, c: c * sp.sign(v)),
-    "quadratic": Law("c x' |x'|", (("c", 0.01, POSITIVE),), lambda x, v, c: c * v * sp.Abs(v)),
-    "cubic_damping": Law("c x'³", (("c", 0.01, POSITIVE),), lambda x, v, c: c * v**3),
+    "viscous": Law("c x'", (("c", 0.01, POSITIVE),), lambda x, v, p: p[0] * v),
+    "coulomb": Law("c sign x'", (("c", 0.01, POSITIVE),), lambda x, v, p: p[0] * sp.sign(v)),
+    "quadratic": Law("c x' |x'|", (("c", 0.01, POSITIVE),), lambda x, v, p: p[0] * v * sp.Abs(v)),
+    "cubic_damping": Law("c x'³", (("c", 0.01, POSITIVE),), lambda x, v, p: p[0] * v**3),
     "stribeck": Law(
         "(c + s exp(-(x'/w)²)) sign x'",
         (("c", 0.01, POSITIVE), ("s", 0.01, POSITIVE), ("w", 0.1, POSITIVE)),
-        lambda x, v, c, s, w: (c + s * sp.exp(-((v / w) ** 2))) * sp.sign(v),
+        lambda x, v, p: (p[0] + p[1] * sp.exp(-((v / p[2]) ** 2))) * sp.sign(v),
     ),
-    "linear": Law("k x", (("k", 0.0, ANY),), lambda x, v, k: k * x),
-    "cubic": Law("k x³", (("k", 0.0, ANY),), lambda x, v, k: k * x**3),
-    "quintic": Law("k x⁵", (("k", 0.0, ANY),), lambda x, v, k: k * x**5),
-    "bilinear": Law("k x where x > 0", (("k", 0.0, ANY),), lambda x, v, k: k * sp.Max(x, 0)),
+    "linear": Law("k x", (("k", 0.0, ANY),), lambda x, v, p: p[0] * x),
+    "cubic": Law("k x³", (("k", 0.0, ANY),), lambda x, v, p: p[0] * x**3),
+    "quintic": Law("k x⁵", (("k", 0.0, ANY),), lambda x, v, p: p[0] * x**5),
+    "bilinear": Law("k x where x > 0", (("k", 0.0, ANY),), lambda x, v, p: p[0] * sp.Max(x, 0)),
     "gap": Law(
         "k (x - d) beyond ±d",
         (("k", 1.0, POSITIVE), ("d", 0.1, POSITIVE)),
-        lambda x, v, k, d: k * (sp.Max(x - d, 0) + sp.Min(x + d, 0)),
+        lambda x, v, p: p[0] * (sp.Max(x - p[1], 0) + sp.Min(x + p[1], 0)),
     ),
 }
 """Laws by name: viscous, coulomb, quadratic, cubic_damping, stribeck; linear, cubic, quintic, bilinear, gap."""
@@ -100,7 +103,7 @@ def with_laws(model: Model, laws: Sequence[str]) -> Model:
         for parameter in own:
             if parameter.name in taken:
                 raise ModelError(f'"{text}" is named twice, or {parameter.name} is a parameter of the model already.')
-        force = law.force(symbol(coordinate), rate(coordinate), *(symbol(p.name) for p in own))
+        force = law.force(symbol(coordinate), rate(coordinate), [symbol(p.name) for p in own])
         equations[number] = equations[number] + _orientation(model, number) * force
         parameters += own
     return replace(model, equations=tuple(equations), parameters=tuple(parameters))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from kapitza.solve import eigenvalues
 if TYPE_CHECKING:
     from kapitza.model.model import Model
 
-
 PHASES = 1024
 """Instants of one excitation period over which the linearisation is averaged; the mean of a smooth periodic function
 over an even grid converges faster than any power."""
@@ -31,9 +30,9 @@ def linear_terms(model: Model, free: Iterable[str]) -> list[tuple[Expression, di
     """See `Model.linear_terms`."""
     free = list(free)
     chosen = _symbols(model, free)
-    result = []
+    result: list[tuple[Expression, dict[str, Expression]]] = []
     for number, equation in enumerate(_kept_equations(model, free), start=1):
-        coefficients = {}
+        coefficients: dict[str, Expression] = {}
         for name, s in zip(free, chosen, strict=True):
             coefficient = sp.diff(equation, s)
             if coefficient.free_symbols & set(chosen):
@@ -49,10 +48,10 @@ def linear_combinations(model: Model, free: Iterable[str]) -> list[tuple[Express
     free = list(free)
     chosen = _symbols(model, free)
     constants = {symbol(p.name) for p in model.parameters}
-    result = []
-    for number, equation in enumerate(_kept_equations(model, free), start=1):
-        result.append(combinations_of(number, equation, chosen, constants))
-    return result
+    return [
+        combinations_of(number, equation, chosen, constants)
+        for number, equation in enumerate(_kept_equations(model, free), start=1)
+    ]
 
 
 def combinations_of(
@@ -96,7 +95,7 @@ def _terms(expression: Expression) -> list[Expression]:
     expanded = sp.expand(
         expression, deep=False, mul=True, multinomial=True, power_base=False, power_exp=False, log=False, basic=False
     )
-    parts: tuple[Expression, ...] = sp.Add.make_args(expanded)
+    parts = sp.Add.make_args(expanded)
     return [expanded] if parts == (expression,) else [term for part in parts for term in _terms(part)]
 
 
@@ -165,7 +164,7 @@ def equilibrium(model: Model, near: Mapping[str, float] | None) -> dict[str, flo
     return {name: float(value) for name, value in zip(model.states, found.x, strict=True)}
 
 
-def _averages(model: Model):
+def _averages(model: Model) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
     """Functions of the state: mean rates (n,) and their mean Jacobian (n, n) over one excitation period."""
     if model.is_map:
         raise ModelError(f'Model "{model.name}" is a map; its linearisation is the Jacobian of one step.')
@@ -208,4 +207,10 @@ def _averages(model: Model):
             values = np.concatenate([values, np.where(np.abs(distance) < 1e-9, 0.0, np.sign(distance))])
         return evaluate(values, vector).mean(axis=1)
 
-    return (lambda x: mean(np.asarray(x))[:size]), (lambda x: mean(np.asarray(x))[size:].reshape(size, size))
+    def rates(state: Array) -> Array:
+        return mean(np.asarray(state))[:size]
+
+    def jacobian(state: Array) -> Array:
+        return mean(np.asarray(state))[size:].reshape(size, size)
+
+    return rates, jacobian

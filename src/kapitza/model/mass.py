@@ -11,7 +11,6 @@ from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.elimination import Block
-from kapitza.model.symbols import Expression
 
 LOOKS = 5
 """Random states at which a mass matrix is looked at."""
@@ -23,7 +22,7 @@ SINGULAR = 1e14
 class _Entries:
     """A matrix of expressions in numbers: entries that occur several times are compiled once, constants not at all."""
 
-    def __init__(self, matrix: Expression, variables: Sequence[str], parameters: Sequence[str] = ()):
+    def __init__(self, matrix: sp.ImmutableMatrix, variables: Sequence[str], parameters: Sequence[str] = ()):
         flat = matrix.flat()
         place = {entry: k for k, entry in enumerate(dict.fromkeys(flat))}
         self._where = np.array([place[entry] for entry in flat], int).reshape(matrix.shape)
@@ -44,7 +43,7 @@ class MassFunction:
     used: names of the parameters that occur in it.
     """
 
-    def __init__(self, mass: Expression, variables: Sequence[str], parameters: Sequence[str]):
+    def __init__(self, mass: sp.ImmutableMatrix, variables: Sequence[str], parameters: Sequence[str]):
         self._entries = _Entries(mass, variables, parameters)
         self._points = np.random.default_rng(0).uniform(-1.0, 1.0, (len(variables), LOOKS))
         present = {s.name for s in mass.free_symbols}
@@ -71,7 +70,7 @@ def is_definite(matrices: Array, blocks: Sequence[Block]) -> bool:
     return True
 
 
-def refuse_singular(mass: Expression, blocks: Sequence[Block], tops: Sequence[sp.Symbol]) -> None:
+def refuse_singular(mass: sp.ImmutableMatrix, blocks: Sequence[Block], tops: Sequence[sp.Symbol]) -> None:
     """Refuse a mass matrix with a block that is singular whatever the values."""
     names = sorted(s.name for s in mass.free_symbols)
     random = np.random.default_rng(1).uniform(0.5, 1.5, (len(names), LOOKS))

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy import sparse
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_matrix, issparse
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.model.build import (
     MOST_PARTS,
+    Parameters,
+    Written,
     assemble,
     check_keys,
     make_coordinates,
@@ -32,6 +35,10 @@ ROUNDING = 1e-12
 """Entries of a projected matrix this small against its largest are rounding, not coupling."""
 
 
+Matrix = ArrayLike | csr_matrix | Mapping[Written, ArrayLike | csr_matrix]
+"""Numbers, entries with parameters, or Σ factor · numbers as {factor: numbers}."""
+
+
 class Terms:
     """A square matrix as Σ factor · numbers: the factors are expressions in parameters, the numbers arrays."""
 
@@ -40,7 +47,7 @@ class Terms:
 
     def projected(self, shapes: Array) -> Terms:
         """Φᵀ A Φ, with what is rounding alone taken out."""
-        parts = []
+        parts: list[tuple[Expression, Array]] = []
         for factor, numbers in self.parts:
             small = shapes.T @ (numbers @ shapes)
             small[np.abs(small) <= ROUNDING * np.abs(small).max(initial=0.0)] = 0.0
@@ -70,13 +77,13 @@ def _number(value: float) -> Expression:
 
 
 def from_matrices(
-    M: Any,
-    C: Any,
-    K: Any,
+    M: Matrix,
+    C: Matrix | None,
+    K: Matrix | None,
     coordinates: Iterable[str | sp.Basic | Coordinate] | None = None,
-    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
-    forces: Mapping[str, Any] | None = None,
-    nonlinear: Mapping[str, Any] | None = None,
+    parameters: Parameters = None,
+    forces: Mapping[str, Written] | None = None,
+    nonlinear: Mapping[str, Written] | None = None,
     modes: int | ModalReduction | None = None,
     **parts: Any,
 ) -> Model:
@@ -104,9 +111,9 @@ def from_matrices(
     return assemble(found, residuals, {"parameters": constants, **parts})
 
 
-def _size_of(matrix: Any, what: str) -> int:
+def _size_of(matrix: Matrix | None, what: str) -> int:
     first = next(iter(matrix.values()), None) if isinstance(matrix, Mapping) else matrix
-    shape: tuple[int, ...] = () if first is None else first.shape if sparse.issparse(first) else np.shape(first)
+    shape: tuple[int, ...] = () if first is None else first.shape if issparse(first) else np.shape(first)
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ModelError(f"{what} has the shape {shape}; give a square matrix, one row per coordinate.")
     if shape[0] > MOST_PARTS:
@@ -114,7 +121,7 @@ def _size_of(matrix: Any, what: str) -> int:
     return int(shape[0])
 
 
-def _terms(matrix: Any, what: str, size: int, names: list[str]) -> Terms:
+def _terms(matrix: Matrix | None, what: str, size: int, names: list[str]) -> Terms:
     """A matrix of numbers, of numbers and expressions, or Σ expression · matrix given as a mapping; None is zero."""
     if matrix is None:
         return Terms(size, [])
@@ -126,7 +133,7 @@ def _terms(matrix: Any, what: str, size: int, names: list[str]) -> Terms:
                 for factor, numbers in matrix.items()
             ],
         )
-    if sparse.issparse(matrix) or (np.asarray(matrix).dtype != object and np.asarray(matrix).dtype.kind in "fiu"):
+    if issparse(matrix) or (np.asarray(matrix).dtype != object and np.asarray(matrix).dtype.kind in "fiu"):
         return Terms(size, [(sp.Integer(1), _numbers(matrix, what, size))])
     entries = np.asarray(matrix, object)
     _require_shape(entries.shape, what, size)
@@ -139,8 +146,8 @@ def _terms(matrix: Any, what: str, size: int, names: list[str]) -> Terms:
     return Terms(size, list(gathered.items()))
 
 
-def _numbers(matrix: Any, what: str, size: int) -> Array:
-    dense = matrix.toarray() if sparse.issparse(matrix) else matrix
+def _numbers(matrix: object, what: str, size: int) -> Array:
+    dense = matrix.toarray() if issparse(matrix) else matrix
     array = checks.array(what, dense, error=ModelError)
     _require_shape(array.shape, what, size)
     if not np.isfinite(array).all():
@@ -154,7 +161,9 @@ def _require_shape(shape: tuple[int, ...], what: str, size: int) -> None:
         raise ModelError(f"{what} has the shape {shape}, but M has {size} rows; all matrices are {size} x {size}.")
 
 
-def _vector(given: Mapping[str, Any] | None, places: list[str], names: list[str], what: str) -> dict[str, Expression]:
+def _vector(
+    given: Mapping[str, Written] | None, places: list[str], names: list[str], what: str
+) -> dict[str, Expression]:
     table = {} if given is None else checks.table(what, given, most=MOST_PARTS, error=ModelError)
     check_keys(what, table, places)
     return {key: read_expression(value, names, f'{what} "{key}"') for key, value in table.items()}
@@ -202,7 +211,8 @@ def _reduced(
     for j in range(len(equations)):
         along = [sp.Float(modes.shapes[places.index(p), j]) * acting[p] for p in sorted(acting)]
         equations[j] = sp.Add(equations[j], *along)
-    outputs = {p: own[symbol(p)] for p in places} | (parts.pop("outputs", None) or {})
+    further: Mapping[str, Written] = parts.pop("outputs", None) or {}
+    outputs: dict[str, Written] = {**{p: own[symbol(p)] for p in places}, **further}
     about = modes.about([p for p in places if p in acting], places)
     used = {s.name for matrix in (mass, stiffness) for factor, _ in matrix.parts for s in factor.free_symbols}
     if used and modes.left_out.size:

@@ -17,7 +17,6 @@ from kapitza.model.symbols import time as time_symbol
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly
 
-
 KINDS = ("polynomial", "fourier")
 DEGREES = (0, 1, 3, 5)
 
@@ -106,7 +105,7 @@ class Signal:
         return hash(self._identity)
 
     @cached_property
-    def _identity(self) -> tuple:
+    def _identity(self) -> tuple[object, ...]:
         settings = (self.name, self.period, self.kind, self.degree, self.harmonics, self.unit)
         return (*settings, self.times.tobytes(), self.values.tobytes())
 
@@ -196,7 +195,7 @@ class Signal:
         head = PPoly(coefficients[:, last : last + 1], np.array([-shift, knots[last + 1] - self.period]))
         order = coefficients.shape[0]
         derivatives = np.array([head.derivative(n)(0.0) if n else head(0.0) for n in range(order)])
-        factorials = np.cumprod(np.append(1.0, np.arange(1, order)))
+        factorials = np.cumprod([1.0, *range(1, order)])
         first = (derivatives / factorials)[::-1, None]
         end = last + 1 if shift > 0 else last
         starts = np.concatenate([[0.0], whole.x[:end], [self.period]])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
 from kapitza.base import checks
 from kapitza.errors import ModelError
-from kapitza.model.build import from_equations
-from kapitza.model.parts import Parameter
+from kapitza.model.build import Parameters, from_equations
 
 if TYPE_CHECKING:
     from sympy.physics.mechanics import KanesMethod, LagrangesMethod
@@ -20,27 +20,30 @@ if TYPE_CHECKING:
 
 def from_sympy(
     method: KanesMethod | LagrangesMethod,
-    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
+    parameters: Parameters = None,
     angles: Iterable[str] = (),
     **parts: Any,
 ) -> Model:
     """See `Model.from_sympy`."""
-    from sympy.physics.mechanics import KanesMethod, LagrangesMethod
-
-    if isinstance(method, LagrangesMethod):
-        coordinates, equations = _lagrange(method)
-    elif isinstance(method, KanesMethod):
-        coordinates, equations = _kane(method)
-    else:
-        raise ModelError(f"{checks.shown(method)} is not a KanesMethod or LagrangesMethod of sympy.physics.mechanics.")
+    coordinates, equations = _coordinates_and_residuals(method)
     if parameters is None:
         # All constants, without values: the user sets them by name.
-        known = {f.func.__name__ for e in equations for f in e.atoms(sp.core.function.AppliedUndef)}
+        known = {f.func.__name__ for e in equations for f in e.atoms(AppliedUndef)}
         parameters = sorted({s.name for e in equations for s in e.free_symbols} - known - {"t"})
     return from_equations(equations, coordinates, angles, parameters, **parts)
 
 
-def _lagrange(method: Any) -> tuple[list[Any], list[Any]]:
+def _coordinates_and_residuals(method: object) -> tuple[list[AppliedUndef], list[sp.Expr]]:
+    from sympy.physics.mechanics import KanesMethod, LagrangesMethod
+
+    if isinstance(method, LagrangesMethod):
+        return _lagrange(method)
+    if isinstance(method, KanesMethod):
+        return _kane(method)
+    raise ModelError(f"{checks.shown(method)} is not a KanesMethod or LagrangesMethod of sympy.physics.mechanics.")
+
+
+def _lagrange(method: LagrangesMethod) -> tuple[list[AppliedUndef], list[sp.Expr]]:
     """Coordinates and residuals; multipliers are refused."""
     constraints = list(method.coneqs)
     if constraints:
@@ -51,7 +54,7 @@ def _lagrange(method: Any) -> tuple[list[Any], list[Any]]:
     return list(method.q), list(method.form_lagranges_equations())
 
 
-def _kane(method: Any) -> tuple[list[Any], list[Any]]:
+def _kane(method: KanesMethod) -> tuple[list[AppliedUndef], list[sp.Expr]]:
     """Coordinates and residuals: with q' = u in the coordinates alone, otherwise with the speeds as states."""
     try:
         mass, forcing = method.mass_matrix, method.forcing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -122,7 +121,7 @@ def modal_reduction(M: Anything, K: Anything, modes: int) -> ModalReduction:
     return ModalReduction(shapes[:, :count], frequencies[:count], frequencies[count:], flexibility, missing)
 
 
-def _symmetric(matrix: Any, name: str) -> Array:
+def _symmetric(matrix: object, name: str) -> Array:
     from scipy.sparse import issparse
 
     dense = matrix.toarray() if issparse(matrix) else matrix

@@ -65,13 +65,13 @@ class Model(Shown):
     equations: tuple[Expression, ...]
     parameters: tuple[Parameter, ...] = ()
     excitation: Excitation | None = None
-    outputs: Mapping[str, Expression] = field(default_factory=dict)
-    invariants: Mapping[str, Expression] = field(default_factory=dict)
+    outputs: Mapping[str, Expression] = field(default_factory=dict[str, sp.Expr])
+    invariants: Mapping[str, Expression] = field(default_factory=dict[str, sp.Expr])
     impacts: tuple[Impact, ...] = ()
     symmetries: tuple[Symmetry, ...] = ()
     partition: tuple[Expression, ...] = ()
     letters: str = ""
-    start: Mapping[str, float] = field(default_factory=dict)
+    start: Mapping[str, float] = field(default_factory=dict[str, float])
     is_map: bool = False
     description: str = ""
     source: str = ""
@@ -243,8 +243,10 @@ class Model(Shown):
         independent = {p.name: float(p.value) for p in self.parameters if p.expression is None}
         if len(independent) == len(self.parameters):
             return independent
-        known = {symbol(name): sp.Float(value, 17) for name, value in independent.items() if not math.isnan(value)}
-        derived = {}
+        known: dict[sp.Symbol, Expression] = {
+            symbol(name): sp.Float(value, 17) for name, value in independent.items() if not math.isnan(value)
+        }
+        derived: dict[str, float] = {}
         written, long = solve_derived(self.parameters)
         for s, expression in (*written.items(), *long):
             result = sp.N(expression.xreplace(known), 17)
@@ -325,7 +327,7 @@ class Model(Shown):
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of this name, independent or derived."""
-        word = checks.canonical(name) if isinstance(name, str) else name
+        word = _canonical(name)
         for parameter in self.parameters:
             if parameter.name == word:
                 return parameter
@@ -429,6 +431,10 @@ class Model(Shown):
 
     def _repr_latex_(self) -> str:
         return f"$${self.to_latex()}$$"
+
+
+def _canonical(name: object) -> object:
+    return checks.canonical(name) if isinstance(name, str) else name
 
 
 def _real_value(name: str, result: Expression) -> float:

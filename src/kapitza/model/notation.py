@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import sympy as sp
+from sympy.logic.boolalg import Boolean
 
 from kapitza.base import checks
 from kapitza.base.syntax import expression_tree
@@ -33,7 +34,7 @@ PRIME = "\u02b9"
 
 CONSTANTS = {"pi": sp.pi}
 
-FUNCTIONS: dict[str, tuple[Callable, int | None]] = {
+FUNCTIONS: dict[str, tuple[Callable[..., sp.Expr], int | None]] = {
     "sin": (sp.sin, 1),
     "cos": (sp.cos, 1),
     "tan": (sp.tan, 1),
@@ -65,9 +66,9 @@ FUNCTIONS: dict[str, tuple[Callable, int | None]] = {
     "Piecewise": (sp.Piecewise, None),
 }
 
-RELATIONS: dict[type, Callable] = {ast.Gt: sp.Gt, ast.GtE: sp.Ge, ast.Lt: sp.Lt, ast.LtE: sp.Le}
+RELATIONS: dict[type[ast.cmpop], type[sp.Rel]] = {ast.Gt: sp.Gt, ast.GtE: sp.Ge, ast.Lt: sp.Lt, ast.LtE: sp.Le}
 
-REFUSED = {
+REFUSED: dict[type[ast.AST], str] = {
     ast.Attribute: "a dot is not part of the notation",
     ast.Subscript: "square brackets are not part of the notation",
     ast.Lambda: "lambda is not part of the notation",
@@ -118,7 +119,7 @@ def primed_names(text: str) -> dict[str, int]:
     return found
 
 
-def _checked_text(given: str) -> str:
+def _checked_text(given: object) -> str:
     """The text within its limits, with names in their canonical spelling."""
     if not isinstance(given, str):
         raise ParseError(f"An equation must be text, not {type(given).__name__}.")
@@ -347,7 +348,7 @@ class _Reader:
         return delayed_symbol(name, delay)
 
     def cases(self, node: ast.Call, depth: int) -> Expression:
-        pairs = []
+        pairs: list[tuple[Expression, Boolean]] = []
         for case in node.args:
             if not (isinstance(case, ast.Tuple) and len(case.elts) == 2):
                 raise self.fail(case, "Piecewise takes pairs (value, condition)")
@@ -356,15 +357,15 @@ class _Reader:
             raise self.fail(node.args[-1], "the last case of Piecewise must be (value, True)")
         return sp.Piecewise(*pairs)
 
-    def condition(self, node: ast.AST, depth: int) -> Expression:
+    def condition(self, node: ast.AST, depth: int) -> Boolean:
         if isinstance(node, ast.Constant) and node.value is True:
             return sp.true
         if isinstance(node, ast.BoolOp):
-            combine = sp.And if isinstance(node.op, ast.And) else sp.Or
-            return combine(*[self.condition(v, depth + 1) for v in node.values])
+            conditions = [self.condition(v, depth + 1) for v in node.values]
+            return sp.And(*conditions) if isinstance(node.op, ast.And) else sp.Or(*conditions)
         if isinstance(node, ast.Compare):
             sides = [self.value(v, depth + 1) for v in (node.left, *node.comparators)]
-            relations = []
+            relations: list[Boolean] = []
             for operator, left, right in zip(node.ops, sides, sides[1:], strict=False):
                 if type(operator) not in RELATIONS:
                     raise self.fail(node, "conditions use <, <=, >, >=")

@@ -73,8 +73,7 @@ class Parameter:
         object.__setattr__(self, "bounds", (low := float(bounds[0]), high := float(bounds[1])))
         if self.expression is not None:
             object.__setattr__(self, "expression", checks.expression(label, self.expression, error=ModelError))
-        if not isinstance(self.prior, Prior | None):
-            raise ModelError(f"{label}: the prior is {checks.shown(self.prior)}; give {PRIOR}.")
+        _check_prior(label, self.prior)
         if not low < high:
             raise ModelError(
                 f'Parameter "{self.name}": bounds ({low:g}, {high:g}) are empty; give the lower one first.'
@@ -138,7 +137,7 @@ class Excitation:
 
     def __post_init__(self):
         object.__setattr__(self, "signals", tuple(checks.items("signals", self.signals, error=ModelError)))
-        lasting = [s.name for s in self.signals if isinstance(s, Signal) and s.period is None]
+        lasting = _lasting(self.signals)
         if self.period is None:
             if not lasting:
                 raise ModelError("The excitation has neither a period nor a signal without one; give its period.")
@@ -201,6 +200,16 @@ class Symmetry:
 
     def __post_init__(self):
         object.__setattr__(self, "shift", checks.number("Symmetry: shift", self.shift, error=ModelError))
+
+
+def _check_prior(label: str, given: object) -> None:
+    if not isinstance(given, Prior | None):
+        raise ModelError(f"{label}: the prior is {checks.shown(given)}; give {PRIOR}.")
+
+
+def _lasting(signals: Sequence[object]) -> list[str]:
+    """Return the names of the signals without a period."""
+    return [s.name for s in signals if isinstance(s, Signal) and s.period is None]
 
 
 def _named(part: Parameter | Coordinate, what: str, kind: str) -> str:

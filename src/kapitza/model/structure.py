@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -28,7 +28,6 @@ from kapitza.model.symbols import Expression, derivative, rate, symbol, time, va
 
 if TYPE_CHECKING:
     from kapitza.model.model import Model
-
 
 LARGEST_WRITTEN_OUT = 2
 """Blocks of the mass matrix up to this size are inverted by minors: only the determinant appears below the line.
@@ -61,14 +60,14 @@ class Structure:
     rates: tuple[Expression, ...]
     steps: tuple[Step, ...]
     elimination: Elimination | None
-    mass_matrix: Expression
+    mass_matrix: sp.ImmutableMatrix
     rest: tuple[Expression, ...]
     impacts: tuple[Impact, ...]
     outputs: Mapping[str, Expression]
     invariants: Mapping[str, Expression]
-    source: tuple[Any, ...] = field(repr=False)
+    source: tuple[object, ...] = field(repr=False)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # Compiled functions and their locks do not travel to other processes; there they are made again.
         kept = {f.name for f in fields(self)} | {"key"}
         return {name: value for name, value in self.__dict__.items() if name in kept}
@@ -252,10 +251,10 @@ def solve_derived(parameters: Iterable[Parameter]) -> tuple[dict[sp.Symbol, Expr
     return solved, tuple(long)
 
 
-def _operations(expression: Expression, solved: Mapping[Any, Expression]) -> int:
+def _operations(expression: Expression, solved: Mapping[sp.Symbol, Expression]) -> int:
     """Nodes of an expression once the solved symbols in it are written out, as a tree."""
     return sum(
-        1 if node not in solved else sum(1 for _ in sp.preorder_traversal(solved[node]))
+        sum(1 for _ in sp.preorder_traversal(solved[node])) if isinstance(node, sp.Symbol) and node in solved else 1
         for node in sp.preorder_traversal(expression)
     )
 
@@ -264,7 +263,7 @@ def _operations(expression: Expression, solved: Mapping[Any, Expression]) -> int
 class _Matter:
     """Mass matrix and rest of some equations, and the blocks in which they are solved."""
 
-    mass: Expression
+    mass: sp.ImmutableMatrix
     rest: tuple[Expression, ...]
     blocks: tuple[Block, ...]
 
@@ -280,15 +279,29 @@ def _is_large(matter: _Matter) -> bool:
     return any(len(block.rows) > LARGEST_WRITTEN_OUT for block in matter.blocks)
 
 
+Named = tuple[tuple[str, Expression], ...]
+"""Expressions with their names; unlike a dictionary it can be a key of a cache."""
+
+
 @lru_cache(maxsize=256)
 def _analyse(
-    coordinates, equations, parameters, signals, impacts, outputs, invariants, is_map, definite, long
+    coordinates: tuple[tuple[str, int], ...],
+    equations: tuple[Expression, ...],
+    parameters: tuple[str, ...],
+    signals: tuple[str, ...],
+    impacts: tuple[tuple[str, Expression, Named], ...],
+    outputs: Named,
+    invariants: Named,
+    is_map: bool,
+    definite: bool,
+    long: tuple[Step, ...],
 ) -> Structure:
     described = tuple(Coordinate(name, order) for name, order in coordinates)
     states = states_of(described)
     elimination, steps = None, long
+    tops: dict[sp.Symbol, Expression] = {}
     if is_map:
-        mass, rest, rates, tops = sp.ImmutableMatrix(0, 0, []), (), equations, {}
+        mass, rest, rates = sp.ImmutableMatrix(0, 0, []), (), equations
     else:
         matter = _matter(coordinates, equations)
         mass, rest = matter.mass, matter.rest
@@ -341,7 +354,7 @@ def _mass_and_rest(
 ) -> tuple[sp.ImmutableMatrix, tuple[Expression, ...]]:
     place = {top: j for j, top in enumerate(tops)}
     entries: dict[tuple[int, int], Expression] = {}
-    rest = []
+    rest: list[Expression] = []
     for i, equation in enumerate(equations):
         coefficients, remainder = _linear_parts(equation, place.keys())
         for top, entry in coefficients.items():
@@ -361,15 +374,14 @@ def _linear_parts(equation: Expression, tops: Iterable[sp.Symbol]) -> tuple[dict
     """Coefficient of each highest derivative and what is left without them, term by term."""
     tops = set(tops)
     gathered: dict[sp.Symbol, list[Expression]] = {}
-    rest = []
-    terms: tuple[Expression, ...] = sp.Add.make_args(equation)
-    for term in terms:
+    rest: list[Expression] = []
+    for term in sp.Add.make_args(equation):
         present = term.free_symbols & tops
         if not present:
             rest.append(term)
             continue
-        factors: tuple[Expression, ...] = sp.Mul.make_args(term)
-        bare = [f for f in factors if f in tops]
+        factors = sp.Mul.make_args(term)
+        bare = [f for f in factors if isinstance(f, sp.Symbol) and f in tops]
         if len(present) == 1 and len(bare) == 1 and sum(1 for f in factors if f.free_symbols & present) == 1:
             gathered.setdefault(bare[0], []).append(sp.Mul(*[f for f in factors if f is not bare[0]]))
             continue
@@ -397,7 +409,7 @@ def _written_out(tops: list[sp.Symbol], matter: _Matter) -> dict[sp.Symbol, Expr
     return {top: solved[j] for j, top in enumerate(tops)}
 
 
-def _solve_block(matrix: Expression, right: list[Expression], names: list[str]) -> list[Expression]:
+def _solve_block(matrix: sp.ImmutableMatrix, right: list[Expression], names: list[str]) -> list[Expression]:
     if matrix.rows == 1:
         return [right[0] / matrix[0, 0]]
     determinant = matrix.det(method="berkowitz")

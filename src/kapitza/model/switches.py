@@ -31,9 +31,9 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import sympy as sp
+from sympy.logic.boolalg import Boolean
 
 from kapitza.errors import ModelError
 from kapitza.model.symbols import Expression, derivative, vanishes
@@ -93,7 +93,7 @@ def split_switches(
     smooth = tuple(rewriting(_clamped_powers(r)) for r in rates)
     modes, renamed = _in_order(rewriting.modes)
     smooth = tuple(r.xreplace(renamed) for r in smooth)
-    used = set().union(*(r.free_symbols for r in smooth))
+    used = {s for r in smooth for s in r.free_symbols}
     for function, mode in reversed(modes.items()):
         # What only a switch without use holds has no use either.
         used |= function.free_symbols if mode in used else set()
@@ -140,7 +140,8 @@ def _in_order(
     found: dict[Expression, sp.Symbol],
 ) -> tuple[dict[Expression, sp.Symbol], dict[sp.Symbol, sp.Symbol]]:
     """Functions with their final modes, inner ones first and then by their text, and how the modes are renamed."""
-    left, renamed = dict(found), {}
+    left = dict(found)
+    renamed: dict[sp.Symbol, sp.Symbol] = {}
     ordered: dict[Expression, sp.Symbol] = {}
     while left:
         inner = [f for f in left if not (f.free_symbols & (set(left.values()) - renamed.keys()))]
@@ -253,7 +254,7 @@ class _Rewriting:
         modes = sorted({m for own, _ in parts for m in own}, key=lambda m: m.name)
         if self._cases(modes) > MOST_CASES:
             return None
-        combined = {}
+        combined: Table = {}
         for values in self._points(modes):
             point = dict(zip(modes, values, strict=True))
             combined[values] = sp.Mul(*[signs[tuple(point[m] for m in own)] for own, signs in parts])
@@ -301,7 +302,7 @@ class _Rewriting:
         if not inside or self._cases(inside) > MOST_CASES:
             return None
         functions = {mode: f for f, mode in self.modes.items() if mode in inside}
-        signs = {}
+        signs: Table = {}
         for values in self._points(inside):
             point = dict(zip(inside, values, strict=True))
             case = sp.expand(function.xreplace(point))
@@ -336,7 +337,7 @@ class _Rewriting:
         slopes = (derivative(function, v) for v in sorted(function.free_symbols & self.free, key=lambda s: s.name))
         return any(slope.free_symbols <= self.free and not vanishes(slope) for slope in slopes)
 
-    def _extreme(self, kind: Any, arguments: list[Expression]) -> Expression:
+    def _extreme(self, kind: Callable[..., Expression], arguments: list[Expression]) -> Expression:
         """Max or Min two at a time, winners against winners: then the terms grow with the square of their number."""
         fixed = [a for a in arguments if not self._moves(a) and a.free_symbols.isdisjoint(self._symbols)]
         left = sorted({*arguments} - {*fixed}, key=sp.sstr) + ([kind(*fixed)] if fixed else [])
@@ -350,7 +351,7 @@ class _Rewriting:
         """max(a, b), or min(a, b) for direction = -1."""
         return self._choice(a - b, lambda m, at: (at(a) + at(b)) / 2 + direction * m * (at(a) - at(b)) / 2)
 
-    def _piecewise(self, node: Expression) -> Expression:
+    def _piecewise(self, node: sp.Piecewise) -> Expression:
         cases = list(node.args)
         if cases[-1].cond != sp.true:
             raise ModelError(f"{node} does not say what holds elsewhere; end it with (value, True).")
@@ -358,16 +359,17 @@ class _Rewriting:
         if any(_is_fragile(c.expr) for c in cases):
             chosen = [(v, w > HALF) for v, w in zip(values[:-1], weights[:-1], strict=True)]
             return sp.Piecewise(*chosen, (values[-1], True))
-        terms, rest = [], sp.Integer(1)
+        terms: list[Expression] = []
+        rest: Expression = sp.Integer(1)
         for value, weight in zip(values, weights, strict=True):
             terms.append(value * weight * rest)
             rest = rest * (1 - weight)
         return sp.Add(*terms)
 
-    def _weight(self, condition: Expression) -> Expression:
+    def _weight(self, condition: Boolean) -> Expression:
         """1 where the condition holds and 0 elsewhere, as a polynomial in the modes."""
         if condition in (sp.true, sp.false):
-            return sp.Integer(condition == sp.true)
+            return sp.Integer(int(condition == sp.true))
         if isinstance(condition, sp.And):
             return sp.Mul(*[self._weight(c) for c in condition.args])
         if isinstance(condition, sp.Or):
@@ -386,7 +388,7 @@ class _Rewriting:
         return weight
 
 
-_READINGS: dict[Any, Reading] = {
+_READINGS: dict[type[sp.Basic], Reading] = {
     sp.StrictGreaterThan: lambda m: m * (m + 1) * HALF,
     sp.StrictLessThan: lambda m: m * (m - 1) * HALF,
     sp.GreaterThan: lambda m: 1 - m * (m - 1) * HALF,
@@ -420,11 +422,12 @@ def _clamped_powers(expression: Expression) -> Expression:
     def clamped(node: Expression) -> bool:
         if not (isinstance(node, sp.Pow) and isinstance(node.base, sp.Max) and len(node.base.args) == 2):
             return False
-        return 0 in node.base.args and not node.exp.is_integer
+        return sp.Integer(0) in node.base.args and not node.exp.is_integer
 
     def rewrite(node: Expression) -> Expression:
-        inside = next(a for a in node.base.args if a != 0)
-        return sp.Piecewise((inside**node.exp, inside > 0), (0, True))
+        base, exponent = node.as_base_exp()
+        inside = next(a for a in base.args if a != 0)
+        return sp.Piecewise((inside**exponent, inside > 0), (0, True))
 
     return expression.replace(clamped, rewrite) if expression.has(sp.Max) else expression
 

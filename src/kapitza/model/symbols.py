@@ -16,11 +16,11 @@ from kapitza.base import checks
 from kapitza.base.argument_checks import Check
 
 
-def _admit_expression(what: str, value: Any) -> Any:
+def _admit_expression(what: str, value: object) -> sp.Expr:
     return checks.expression(what, value)
 
 
-def _may_be_expression(value: Any) -> bool:
+def _may_be_expression(value: object) -> bool:
     return isinstance(value, sp.Basic) or checks.is_number(value)
 
 
@@ -34,8 +34,8 @@ Written: TypeAlias = Annotated[
 ]
 """An expression as SymPy, or as text that the constructor of a model reads."""
 
-Expression: TypeAlias = Annotated[Any, Check("an expression of SymPy", _may_be_expression, _admit_expression)]
-"""A real SymPy expression. SymPy's own annotations stop at Basic, which knows no arithmetic."""
+Expression: TypeAlias = Annotated[sp.Expr, Check("an expression of SymPy", _may_be_expression, _admit_expression)]
+"""A real SymPy expression."""
 
 
 symbolic = threading.RLock()

@@ -17,22 +17,22 @@ from kapitza.model.symbols import Expression, vanishes
 class _PlainPrinter(StrPrinter):
     """SymPy's own text with every digit of a number, and conditions as the notation writes them."""
 
-    def _print_Float(self, expr):
+    def _print_Float(self, expr: sp.Float) -> str:
         return repr(float(expr))
 
-    def _print_Exp1(self, expr):
+    def _print_Exp1(self, expr: sp.Expr) -> str:
         return "exp(1)"
 
-    def _print_And(self, expr):
+    def _print_And(self, expr: sp.And) -> str:
         return " and ".join(self.parenthesize(a, PRECEDENCE["And"] + 1) for a in sorted(expr.args, key=sp.sstr))
 
-    def _print_Or(self, expr):
+    def _print_Or(self, expr: sp.Or) -> str:
         return " or ".join(self.parenthesize(a, PRECEDENCE["And"] + 1) for a in sorted(expr.args, key=sp.sstr))
 
-    def _print_Heaviside(self, expr):
+    def _print_Heaviside(self, expr: sp.Heaviside) -> str:
         return f"Heaviside({self._print(expr.args[0])})"
 
-    def _print_Relational(self, expr):
+    def _print_Relational(self, expr: sp.Rel) -> str:
         level = precedence(expr)
         left, right = (self.parenthesize(side, level) for side in (expr.lhs, expr.rhs))
         return f"{left} {expr.rel_op} {right}"

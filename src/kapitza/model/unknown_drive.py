@@ -31,7 +31,8 @@ def unknown_excitation(model: Model, name: str, harmonics: int = 1) -> Model:
     model.needs_repetition("harmonics to be found")
     assert model.excitation.period is not None
     frequency = 2 * sp.pi / model.excitation.period
-    new, series = [], sp.Integer(0)
+    new: list[Parameter] = []
+    series: sp.Expr = sp.Integer(0)
     for order in range(1, harmonics + 1):
         for letter, wave in (("E", sp.cos), ("F", sp.sin)):
             parameter = f"{letter}{order}"

@@ -20,7 +20,7 @@ import sympy as sp
 
 from kapitza.base import checks
 from kapitza.errors import ModelError, nearest_name
-from kapitza.model.build import from_lagrangian
+from kapitza.model.build import Written, from_lagrangian
 from kapitza.model.parts import Coordinate, Parameter
 from kapitza.model.symbols import rate, symbol
 
@@ -38,7 +38,7 @@ EXACT = 1e-12
 """Entries of rotations this close to 0 and ±1 are these numbers: pi/2 has no exact cosine in floating point."""
 
 
-def from_urdf(path: str | os.PathLike[str], forces: Mapping[str, Any] | None = None, **parts: Any) -> Model:
+def from_urdf(path: str | os.PathLike[str], forces: Mapping[str, Written] | None = None, **parts: Any) -> Model:
     """See `Model.from_urdf`."""
     path = Path(path)
     root = _parsed(path)
@@ -71,7 +71,7 @@ def from_urdf(path: str | os.PathLike[str], forces: Mapping[str, Any] | None = N
     )
 
 
-def _summed(motion: _Motion, forces: Mapping[str, Any], constants: list[str]) -> dict[str, Any]:
+def _summed(motion: _Motion, forces: Mapping[str, Written], constants: list[str]) -> dict[str, Written]:
     """Friction of the joints and the forces of the user."""
     from kapitza.model.build import read_expression
 
@@ -82,6 +82,10 @@ def _summed(motion: _Motion, forces: Mapping[str, Any], constants: list[str]) ->
     }
 
 
+Frame = tuple[sp.Matrix, sp.Matrix, sp.Matrix]
+"""Rotation (3, 3), place (3, 1) and angular velocity (3, 1) of a link, in the base."""
+
+
 @dataclass(frozen=True)
 class _Joint:
     """A joint: where it is in its parent, and how it moves."""
@@ -90,9 +94,9 @@ class _Joint:
     kind: str
     parent: str
     child: str
-    place: Any
-    turn: Any
-    axis: Any
+    place: sp.Matrix
+    turn: sp.Matrix
+    axis: sp.Matrix
     damping: float
     friction: float
 
@@ -102,10 +106,10 @@ class _Motion:
     """What was gathered on the way through the links."""
 
     coordinates: dict[str, Coordinate]
-    friction: dict[str, Any]
+    friction: dict[str, sp.Expr]
     parameters: list[Parameter]
-    lagrangian: Any
-    speeds: list[Any]
+    lagrangian: sp.Expr
+    speeds: list[sp.Symbol]
 
 
 def _parsed(path: Path) -> ET.Element:
@@ -119,7 +123,7 @@ def _parsed(path: Path) -> ET.Element:
         raise ModelError(f"{shown} cannot be read: {problem.strerror}.") from problem
     builder, parser, depth = ET.TreeBuilder(), expat.ParserCreate(), 0
 
-    def refuse(*_: Any) -> NoReturn:
+    def refuse(*_: object) -> NoReturn:
         raise ModelError(f"{shown} declares a document type or entities; remove them: a description needs none.")
 
     def begin(tag: str, attributes: dict[str, str]) -> None:
@@ -151,7 +155,7 @@ def _attribute(element: ET.Element, key: str, shown: str) -> str:
     return value
 
 
-def _numbers(text: str | None, default: tuple[float, ...], what: str) -> list[Any]:
+def _numbers(text: str | None, default: tuple[float, ...], what: str) -> list[sp.Expr]:
     """Numbers of an attribute, as exact where they are whole."""
     if text is None:
         return [sp.Float(v) if v % 1 else sp.Integer(int(v)) for v in default]
@@ -192,7 +196,7 @@ def _joint(element: ET.Element, shown: str) -> _Joint:
     return _Joint(name, kind, parent, child, place, turn, direction / length, damping, friction)
 
 
-def _origin(element: ET.Element, what: str) -> tuple[Any, Any]:
+def _origin(element: ET.Element, what: str) -> tuple[sp.Matrix, sp.Matrix]:
     """Place (3, 1) and rotation (3, 3) of a frame in its parent: Rz(yaw) Ry(pitch) Rx(roll)."""
     origin = element.find("origin")
     xyz, rpy = (None, None) if origin is None else (origin.get("xyz"), origin.get("rpy"))
@@ -204,12 +208,12 @@ def _origin(element: ET.Element, what: str) -> tuple[Any, Any]:
     return place, turn
 
 
-def _exact(value: float) -> Any:
+def _exact(value: float) -> sp.Expr:
     near = round(value)
     return sp.Integer(near) if abs(value - near) < EXACT else sp.Float(repr(value), 17)
 
 
-def _rotation(axis: Any, cosine: Any, sine: Any) -> Any:
+def _rotation(axis: sp.Matrix, cosine: sp.Expr, sine: sp.Expr) -> sp.Matrix:
     """Rodrigues' formula: rotation about a unit vector."""
     x, y, z = axis
     cross = sp.Matrix([[0, -z, y], [z, 0, -x], [-y, x, 0]])
@@ -242,9 +246,7 @@ def _check_tree(links: Mapping[str, ET.Element], joints: list[_Joint], shown: st
         raise ModelError(f'{shown}: link "{lost}" is in a closed loop, which is not connected to "{roots[0]}".')
 
 
-def _add_link(
-    motion: _Motion, name: str, links: Mapping[str, ET.Element], joints: list[_Joint], frame: tuple[Any, Any, Any]
-) -> None:
+def _add_link(motion: _Motion, name: str, links: Mapping[str, ET.Element], joints: list[_Joint], frame: Frame) -> None:
     """Add the energy of a link and of all links behind it; frame: rotation, place and angular velocity, in the base."""
     turn, place, spin = frame
     inertial = links[name].find("inertial")
@@ -285,7 +287,7 @@ def _word(name: str, motion: _Motion) -> str:
 def _add_losses(motion: _Motion, word: str, joint: _Joint) -> None:
     """Torque -d q' - f sign(q') of a joint; parameters for those that are not zero."""
     unit = ("N s/m", "N") if joint.kind == "prismatic" else ("N m s/rad", "N m")
-    torque = sp.Integer(0)
+    torque: sp.Expr = sp.Integer(0)
     if joint.damping:
         motion.parameters.append(Parameter(f"d_{word}", joint.damping, unit[0], description=f"damping of {word}"))
         torque -= symbol(f"d_{word}") * rate(word)
@@ -295,7 +297,7 @@ def _add_losses(motion: _Motion, word: str, joint: _Joint) -> None:
     motion.friction[word] = torque
 
 
-def _add_energy(motion: _Motion, name: str, inertial: ET.Element, frame: tuple[Any, Any, Any]) -> None:
+def _add_energy(motion: _Motion, name: str, inertial: ET.Element, frame: Frame) -> None:
     what = f'link "{checks.printable(name)}"'
     mass = inertial.find("mass")
     value = float(_numbers(None if mass is None else mass.get("value"), (0.0,), f"{what}, mass")[0])

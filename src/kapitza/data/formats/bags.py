@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kapitza.base.unpacking import Unpacking
 from kapitza.data.formats.groups import Group
@@ -51,9 +52,9 @@ class _Topic:
     """The numbers of one topic, message by message."""
 
     name: str
-    receipts: list[int] = field(default_factory=list)
-    stamps: list[int] = field(default_factory=list)
-    rows: list[dict[str, float]] = field(default_factory=list)
+    receipts: list[int] = field(default_factory=list[int])
+    stamps: list[int] = field(default_factory=list[int])
+    rows: list[dict[str, float]] = field(default_factory=list[dict[str, float]])
 
     def add(self, message: Any, receipt: int) -> None:
         numbers = dict(_numbers(message, ""))
@@ -85,22 +86,24 @@ def _member(message: Any, name: str) -> Any:
     return getattr(message, name) if name in known else None
 
 
-def _numbers(value: Any, name: str) -> Iterator[tuple[str, float]]:
+def _numbers(value: object, name: str) -> Iterator[tuple[str, float]]:
     """Names and values of all numbers in a message: position.x, position[hip] where the message names its joints."""
-    if isinstance(value, bool | int | float | np.number):
-        yield name, float(value)
-    elif isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "fiub":
-        if value.size <= MOST_FIELDS:
-            yield from ((f"{name}[{place}]", float(number)) for place, number in enumerate(value))
+    if isinstance(value, bool | int | float | np.integer | np.floating):
+        yield name, float(cast("float", value))
+    elif isinstance(value, np.ndarray):
+        array = cast("NDArray[Any]", value)
+        if array.ndim == 1 and array.dtype.kind in "fiub" and array.size <= MOST_FIELDS:
+            yield from ((f"{name}[{place}]", float(number)) for place, number in enumerate(array))
     elif is_dataclass(value):
         named = _member(value, "name")
-        labels = list(named) if isinstance(named, list) else []
+        labels = cast("list[object]", named) if isinstance(named, list) else []
         for key in (each.name for each in fields(value)):
             if key in ("header", "layout") or key.startswith("__"):
                 continue
-            member = getattr(value, key)
+            member: object = getattr(value, key)
             below = f"{name}.{key}" if name else key
-            if labels and isinstance(member, np.ndarray) and member.size == len(labels):
-                yield from ((f"{below}[{label}]", float(x)) for label, x in zip(labels, member, strict=True))
+            array = cast("NDArray[Any]", member) if isinstance(member, np.ndarray) else None
+            if labels and array is not None and array.size == len(labels):
+                yield from ((f"{below}[{label}]", float(x)) for label, x in zip(labels, array, strict=True))
             else:
-                yield from _numbers(member, below)
+                yield from _numbers(cast("object", member), below)

@@ -30,12 +30,12 @@ class Group:
     """
 
     name: str
-    names: list[str] = field(default_factory=list)
-    values: list[NDArray[Any]] = field(default_factory=list)
-    units: dict[str, str] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list[str])
+    values: list[NDArray[Any]] = field(default_factory=list[NDArray[Any]])
+    units: dict[str, str] = field(default_factory=dict[str, str])
     time: Array | None = None
     begins: str = ""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list[str])
 
     def add(self, name: str, values: NDArray[Any], unit: str = "") -> None:
         """Append a channel; a name that exists already gets a number."""

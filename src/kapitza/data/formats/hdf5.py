@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,10 @@ from kapitza.base.unpacking import INFLATION, Unpacking, inflate
 from kapitza.data.columns import METADATA, parse_metadata
 from kapitza.data.contents import Contents, stored_text, unit_text, units_among
 from kapitza.errors import DataError
+
+if TYPE_CHECKING:
+    from h5py import ChunkInfo, Dataset, File, Link
+    from h5py.h5o import ObjInfo
 
 DEEPEST = 32
 """Levels of groups: names grow with each, and a search over thousands of levels takes minutes."""
@@ -33,9 +37,10 @@ DEFLATE, PACKING = 1, {1, 4, 32000}
 def hdf5_contents(path: Path) -> Contents:
     """Datasets by path. MATLAB v7.3 stores arrays transposed, and cells as references into "#refs#"."""
     import h5py
-    from h5py import h5o  # pyright: ignore[reportAttributeAccessIssue]
+    from h5py import h5o
 
-    found, texts, unpacking = Contents(), {}, Unpacking(path)
+    found, unpacking = Contents(), Unpacking(path)
+    texts: dict[str, str] = {}
     with h5py.File(path, "r") as file:
         from_matlab = path.suffix.lower() == ".mat"
 
@@ -44,12 +49,12 @@ def hdf5_contents(path: Path) -> Contents:
             value = np.asarray(item[()])
             return value.T if "MATLAB_class" in item.attrs or from_matlab else value
 
-        def collect(encoded: bytes, about: Any) -> None:
+        def collect(encoded: bytes, about: ObjInfo) -> None:
             # Groups are not opened: that takes ten times as long as passing them.
             name = encoded.decode("utf-8", "surrogateescape")
             if about.type != h5o.TYPE_DATASET or name.split("/")[0] in ("#refs#", METADATA):
                 return
-            item: Any = file[encoded]
+            item: h5py.Dataset = file[encoded]
             if item.shape is None:
                 return
             if h5py.check_ref_dtype(item.dtype) is h5py.Reference:
@@ -75,7 +80,7 @@ def hdf5_contents(path: Path) -> Contents:
     return found
 
 
-def attribute(item: Any, name: str) -> str:
+def attribute(item: Dataset | File, name: str) -> str:
     """The text of an attribute, "" where there is none or it is not one text.
 
     An array of texts may point to one long text a thousand times: it is not read.
@@ -87,20 +92,20 @@ def attribute(item: Any, name: str) -> str:
     return str(text) if isinstance(text, str) else ""
 
 
-def count_dataset(item: Any, unpacking: Unpacking) -> None:
+def count_dataset(item: Dataset, unpacking: Unpacking) -> None:
     """Add what the reading of a dataset unpacks: its numbers, and whole chunks where it has some."""
     refuse_other_files(item, unpacking.path)
     size, width = int(item.size or 0), item.dtype.itemsize
     if item.chunks is None:
         unpacking.add(size * width)
         return
-    pieces = math.prod(-(-length // chunk) for length, chunk in zip(item.shape, item.chunks, strict=True))
+    pieces = math.prod(-(-length // chunk) for length, chunk in zip(item.shape or (), item.chunks, strict=True))
     # A chunk is unpacked as a whole, even where the array ends inside it.
     unpacking.add(max(size, math.prod(item.chunks)) * width, pieces)
     check_packed_chunks(item, unpacking)
 
 
-def check_packed_chunks(item: Any, unpacking: Unpacking) -> None:
+def check_packed_chunks(item: Dataset, unpacking: Unpacking) -> None:
     """Refuse chunks that inflate to more than the limit: HDF5 unpacks them to the end, whatever their shape is."""
     plist = item.id.get_create_plist()
     filters = [plist.get_filter(k)[0] for k in range(plist.get_nfilters())]
@@ -110,26 +115,31 @@ def check_packed_chunks(item: Any, unpacking: Unpacking) -> None:
     suspicious = unpacking.left // INFLATION
     if DEFLATE not in filters or unpacking.stored <= suspicious:
         return
-    found: list[Any] = []
-    item.id.chunk_iter(lambda info: found.append(info.chunk_offset) if info.size > suspicious else None)
+    found: list[tuple[int, ...]] = []
+
+    def note(chunk: ChunkInfo) -> None:
+        if chunk.size > suspicious:
+            found.append(chunk.chunk_offset)
+
+    item.id.chunk_iter(note)
     for offset in found:
         inflate(item.id.read_direct_chunk(offset)[1], unpacking)
 
 
-def refuse_other_files(item: Any, path: Path) -> None:
+def refuse_other_files(item: Dataset, path: Path) -> None:
     """A dataset may say that its numbers lie in another file, any file of the computer: that is not followed."""
     if item.external or item.is_virtual:
         kind = "in another file (external storage)" if item.external else "in other files (a virtual dataset)"
         raise DataError(f'{path.name}: the numbers of "{item.name}" lie {kind}, which is not followed: copy them in.')
 
 
-def check_links(file: Any, path: Path) -> None:
+def check_links(file: File, path: Path) -> None:
     """Refuse names that stand for other files, groups nested without end, and more names than can be visited."""
-    from h5py import h5l  # pyright: ignore[reportAttributeAccessIssue]
+    from h5py import h5l
 
     seen = 0
 
-    def wrong(encoded: bytes, link: Any) -> str | None:
+    def wrong(encoded: bytes, link: Link) -> str | None:
         nonlocal seen
         seen += 1
         if link.type == h5l.TYPE_EXTERNAL:

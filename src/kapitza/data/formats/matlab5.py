@@ -139,7 +139,8 @@ def count_array(content: memoryview, parts: list[tuple[int, int, int]], flags: i
 
 def elements(content: memoryview, file: Checked) -> list[tuple[int, int, int]]:
     """Type, begin and end of the data of each element inside an array."""
-    found, position = [], 0
+    found: list[tuple[int, int, int]] = []
+    position = 0
     while position + 8 <= len(content):
         word, size = struct.unpack_from(f"{file.order}II", content, position)
         begin = position + 8

@@ -55,7 +55,7 @@ def _groups(path: Path) -> list[Group]:
     unpacking = Unpacking(path)
     with path.open("rb") as stream, MDF(stream) as file:
         begins = str(file.header.start_time.isoformat())
-        groups = []
+        groups: list[Group] = []
         for index, group in enumerate(file.groups):
             _check_size(group, unpacking)
             name = str(getattr(group.channel_group, "acq_name", "") or "") or f"group {index + 1}"

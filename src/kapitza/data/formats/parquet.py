@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.unpacking import MOST_ARRAYS, Unpacking
-from kapitza.data.columns import METADATA, Columns, listed, parse_metadata
+from kapitza.data.columns import METADATA, Columns, Facts, listed, parse_metadata
 from kapitza.data.contents import unit_text
 from kapitza.errors import DataError
+
+if TYPE_CHECKING:
+    from pyarrow import ChunkedArray, DataType, Table
+    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData
 
 TEXT = "BYTE_ARRAY"
 PREFIXED = 7
@@ -37,7 +41,7 @@ class ParquetColumns:
     """The flat columns of a Parquet file, read within the limit; nested ones (lists, structures) are left out."""
 
     path: Path
-    metadata: Any
+    metadata: FileMetaData
     names: tuple[str, ...]
     """Flat columns in order."""
 
@@ -47,7 +51,7 @@ class ParquetColumns:
     inode: int
     """Number of the file."""
 
-    def read(self, names: Sequence[str] | None = None, group: int | None = None) -> Any:
+    def read(self, names: Sequence[str] | None = None, group: int | None = None) -> Table:
         """A table of the columns named (all), of one row group or of all."""
         import pyarrow.parquet as pq
 
@@ -65,7 +69,7 @@ class ParquetColumns:
             columns = None if names is None and len(self.names) == len(schema) else list(chosen)
             return file.read(columns) if group is None else file.read_row_group(group, columns)
 
-    def _require_same(self, stream: Any) -> None:
+    def _require_same(self, stream: IO[bytes]) -> None:
         """Refuse a file that took the place of the one whose footer was read."""
         if os.fstat(stream.fileno()).st_ino != self.inode:
             raise DataError(f"{self.path.name} has been replaced since it was opened: open it again.")
@@ -106,7 +110,7 @@ def parquet_columns(path: Path) -> ParquetColumns:
     return ParquetColumns(path, metadata, tuple(leaves[k].name for k in flat), tuple(flat), inode)
 
 
-def pages(stream: Any, chunk: Any, path: Path) -> Any:
+def pages(stream: IO[bytes], chunk: ColumnChunkMetaData, path: Path) -> Iterator[tuple[int, int]]:
     """Bytes that each page of a column chunk unpacks to, and how often they may appear in the values."""
     begin = chunk.data_page_offset
     if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
@@ -119,7 +123,8 @@ def pages(stream: Any, chunk: Any, path: Path) -> Any:
             fields, length = compact_struct(head, 0)
             unpacked, packed = int(fields[2]), int(fields[3])
             # Header of a data page: 5 and its encoding 2; of version 2: 8 and its encoding 4. Both count values in 1.
-            own, place = (fields[5], 2) if 5 in fields else (fields.get(8) or {}, 4)
+            place = 2 if 5 in fields else 4
+            own: dict[int, Any] = fields[5] if 5 in fields else fields.get(8) or {}
             repeats = int(own.get(1, 1)) if own.get(place) == PREFIXED and chunk.physical_type == TEXT else 1
         except (IndexError, KeyError, AttributeError, TypeError, RecursionError) as problem:
             raise DataError(
@@ -180,7 +185,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 def read_parquet(path: Path) -> Columns:
     """All flat columns of a file."""
     table = parquet_columns(path).read()
-    stored = (table.schema.metadata or {}).get(METADATA.encode(), b"")
+    described = table.schema.metadata
+    stored = b"" if described is None else described.get(METADATA.encode(), b"")
     about = parse_metadata(stored.decode("utf-8", "replace"))
     original = {stored: name for name, stored in about.stored.items()}
     names = tuple(original.get(name, name) for name in map(str, table.column_names))
@@ -188,9 +194,10 @@ def read_parquet(path: Path) -> Columns:
         raise DataError(f"{path.name} has several columns of one name: {listed(sorted(names))}.")
     texts = Unpacking(path)
     values = tuple(column_values(column, texts) for column in table.columns)
-    facts = {name: dict(facts) for name, facts in about.facts.items()}
+    facts: dict[str, Facts] = {name: dict(facts) for name, facts in about.facts.items()}
     for name, column in zip(names, table.schema, strict=True):
-        unit = (column.metadata or {}).get(b"unit", (column.metadata or {}).get(b"units", b""))
+        own = column.metadata
+        unit = b"" if own is None else own.get(b"unit", own.get(b"units", b""))
         if unit and name not in facts:
             facts[name] = {"unit": unit_text(unit)}
     return Columns(names, values, facts=facts, attributes=about.attributes, own=about.found)
@@ -200,7 +207,7 @@ LONGEST_TEXT = 100
 """Characters of a text that is a number, a date or a label; longer ones are notes, of which the beginning is kept."""
 
 
-def column_values(column: Any, unpacking: Unpacking) -> NDArray[Any]:
+def column_values(column: ChunkedArray, unpacking: Unpacking) -> NDArray[Any]:
     """Numbers, durations or dates (in UTC) of a column; whole numbers with nulls become floats; texts are objects."""
     import pyarrow as pa
 
@@ -210,7 +217,7 @@ def column_values(column: Any, unpacking: Unpacking) -> NDArray[Any]:
         return column.to_numpy()
     if not _is_text(column.type.value_type):  # categories of numbers
         return column.cast(column.type.value_type).to_numpy()
-    pieces = []
+    pieces: list[NDArray[Any]] = []
     for chunk in column.chunks:
         words = chunk.dictionary.to_pylist()
         short = [w if len(w or "") <= LONGEST_TEXT else _shortened(str(w)) for w in words]
@@ -221,7 +228,7 @@ def column_values(column: Any, unpacking: Unpacking) -> NDArray[Any]:
     return np.concatenate(pieces) if pieces else np.empty(0, object)
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: DataType) -> bool:
     import pyarrow.types as types
 
     return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from kapitza.base.unpacking import Unpacking
 from kapitza.data.formats.groups import Group, even_times
 from kapitza.errors import DataError
+
+if TYPE_CHECKING:
+    from nptdms import TdmsGroup
 
 
 def read_tdms(path: Path) -> list[Group]:
@@ -36,7 +39,7 @@ class _Kept(logging.Handler):
         self.messages: list[str] = []
 
     @contextmanager
-    def instead_of_handlers(self) -> Iterator[None]:
+    def instead_of_handlers(self) -> Generator[None]:
         """Take the place of the handlers that the modules of the library print with."""
         named = logging.root.manager.loggerDict
         loggers = [logging.getLogger(name) for name in named if name.partition(".")[0] == "nptdms"]
@@ -53,10 +56,11 @@ class _Kept(logging.Handler):
         self.messages.append(record.getMessage().rstrip("."))
 
 
-def _group(group: Any, unpacking: Unpacking) -> Group | None:
-    found, clocks = Group(str(group.name)), set()
+def _group(group: TdmsGroup, unpacking: Unpacking) -> Group | None:
+    found = Group(str(group.name))
+    clocks: set[tuple[float, float, str]] = set()
     for channel in group.channels():
-        unpacking.add(len(channel) * max(getattr(channel.dtype, "itemsize", 8), 1))
+        unpacking.add(len(channel) * max(8 if channel.dtype is None else np.dtype(channel.dtype).itemsize, 1))
         if channel.dtype is None or np.dtype(channel.dtype).kind not in "fiubM":
             continue
         properties = channel.properties
@@ -67,7 +71,9 @@ def _group(group: Any, unpacking: Unpacking) -> Group | None:
         step = properties.get("wf_increment")
         if isinstance(step, float | int) and step > 0:
             begin = properties.get("wf_start_offset", 0.0)
-            clocks.add((float(step), float(begin or 0.0), str(properties.get("wf_start_time", "") or "")))
+            clocks.add(
+                (float(step), float(cast("float", begin or 0.0)), str(properties.get("wf_start_time", "") or ""))
+            )
     if not found.names:
         return None
     if len(clocks) > 1:

@@ -10,10 +10,10 @@ import csv
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from kapitza.base.csv_tables import original
 from kapitza.base.cures import Give
 from kapitza.base.units import AMBIGUOUS, is_unit
 from kapitza.base.unpacking import Unpacking
-from kapitza.data.columns import CLOCK, DATE, METADATA, TIME_NAMES, Columns, Metadata, listed, parse_metadata
+from kapitza.data.columns import CLOCK, DATE, METADATA, TIME_NAMES, Columns, Facts, Metadata, listed, parse_metadata
 from kapitza.errors import DataError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def read_text(
             f"one for each of the {layout.fields} columns."
         )
     table = parse(path, layout)
-    facts = {name: {"unit": unit} for name, unit in zip(columns, units, strict=True) if unit}
+    facts: dict[str, Facts] = {name: {"unit": unit} for name, unit in zip(columns, units, strict=True) if unit}
     about = layout.metadata
     for name, own in about.facts.items():
         facts[name] = {**facts.get(name, {}), **own}
@@ -95,8 +95,9 @@ def parse(path: Path, layout: Layout) -> pd.DataFrame:
     # pandas below 3.1 loses the last bit of numbers by default; the option is deprecated since.
     new = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
     exact: dict[str, Any] = {} if new else {"float_precision": "round_trip"}
+    read = cast("Callable[..., pd.DataFrame]", pd.read_csv)
     try:
-        table = pd.read_csv(
+        table = read(
             path,
             sep=layout.separator,
             decimal=layout.decimal,
@@ -139,7 +140,10 @@ def count_fields(path: Path, width: int) -> None:
 
 def read_layout(path: Path, separator: str | None = None, decimal: str | None = None) -> Layout:
     lines, encoding = first_lines(path)
-    comments, header, skip, rows = [], [], 0, []
+    comments: list[tuple[str, str]] = []
+    header: list[str] = []
+    rows: list[str] = []
+    skip = 0
     for number, line in enumerate(lines):
         text = line.strip()
         if not text:
@@ -245,7 +249,7 @@ def split(line: str, separator: str) -> list[str]:
     if separator == SPACES:
         return line.split()
     try:
-        return [field.strip() for field in next(csv.reader([line], delimiter=separator), [])]
+        return [field.strip() for field in next(csv.reader([line], delimiter=separator), list[str]())]
     except csv.Error:  # a quoted field that never ends
         return [field.strip() for field in line.split(separator)]
 
@@ -264,7 +268,7 @@ def header_names(
         )
         for text in lines
     )
-    fitting = [names for way in ways if (names := next(filter(None, way), []))]
+    fitting = [names for way in ways if (names := next(filter(None, way), list[str]()))]
     if not fitting:
         return tuple(f"column{i}" for i in range(fields)), ("",) * fields
     # two lines: names, then units
@@ -307,13 +311,13 @@ def name_and_unit(text: str) -> tuple[str, str]:
     return text, ""
 
 
-def file_metadata(comments: Any) -> Metadata:
+def file_metadata(comments: Iterable[str]) -> Metadata:
     """What `write` left in a comment line: units, angles, noise, period."""
     own = (text for text in comments if text.startswith(MARK))
     return parse_metadata(next(own, MARK)[len(MARK) :])
 
 
-def numbered_rows(path: Path, layout: Layout) -> Any:
+def numbered_rows(path: Path, layout: Layout) -> Iterator[tuple[int, str]]:
     """Line number (from 1) and text of every row of numbers."""
     with path.open(encoding=layout.encoding, errors="replace") as stream:
         for number, line in enumerate(stream, start=1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -111,7 +111,7 @@ def write_uff(record: Record, path: Path) -> None:
 
 
 @contextmanager
-def _left_open() -> Iterator[None]:
+def _left_open() -> Generator[None]:
     """Quiet about files that pyuff leaves to be closed with their last reference."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

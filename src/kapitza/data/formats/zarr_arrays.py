@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +53,8 @@ class ZarrArrays:
 
     @property
     def about(self) -> str:
-        attributes = self._described(self.path, "group").get("attributes")
-        return str(attributes.get(METADATA, "")) if isinstance(attributes, dict) else ""
+        attributes: object = self._described(self.path, "group").get("attributes")
+        return str(cast("Mapping[str, object]", attributes).get(METADATA, "")) if isinstance(attributes, dict) else ""
 
     @property
     def size(self) -> int:
@@ -116,8 +116,9 @@ class ZarrArrays:
             raise DataError(f'{self.path.name} cannot be read as .zarr: "{folder.name}" has no zarr.json.{old}')
         if place.stat().st_size > LONGEST_DESCRIPTION:
             raise DataError(f"{self.path.name} has a description of {place.stat().st_size} bytes: it is damaged.")
-        facts = json.loads(place.read_bytes())
-        if not isinstance(facts, dict) or facts.get("zarr_format") != 3 or facts.get("node_type") != kind:
+        found: object = json.loads(place.read_bytes())
+        facts = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        if facts.get("zarr_format") != 3 or facts.get("node_type") != kind:
             raise DataError(f'{self.path.name}: "{folder.name}" is not a {kind} of Zarr format 3.')
         return facts
 
@@ -126,16 +127,18 @@ def _array(facts: Mapping[str, Any]) -> ZarrArray:
     """The facts of an array that is decoded; ValueError says what is not."""
     (size,), grid = facts["shape"], facts["chunk_grid"]
     (chunk,) = grid["configuration"]["chunk_shape"]
-    keys = facts.get("chunk_key_encoding") or {}
+    keys: dict[str, Any] = facts.get("chunk_key_encoding") or {}
+    settings: dict[str, Any] = keys.get("configuration") or {}
     if grid["name"] != "regular" or keys.get("name") != "default":
         raise ValueError("its chunks are laid out in another way")
-    if (keys.get("configuration") or {}).get("separator", "/") != "/" or facts.get("storage_transformers"):
+    if settings.get("separator", "/") != "/" or facts.get("storage_transformers"):
         raise ValueError("its chunks are stored in another way")
     if type(size) is not int or type(chunk) is not int or size < 0 or chunk < 1:
         raise ValueError(f"its shape is {size!r} in chunks of {chunk!r}")
     if facts["data_type"] not in TYPES:
         raise ValueError(f"its type is {facts['data_type']!r}, not a number")
-    names = [codec["name"] if isinstance(codec, dict) else codec for codec in facts["codecs"]]
+    codecs: list[Any] = facts["codecs"]
+    names: list[Any] = [codec["name"] if isinstance(codec, dict) else codec for codec in codecs]
     unknown = [str(name) for name in names if name not in CODECS]
     if unknown:
         raise ValueError(f"the codec {unknown[0]!r:.60} is not decoded, only {', '.join(CODECS)}")

@@ -19,7 +19,7 @@ from kapitza.errors import DataError, ModelError, nearest_name
 from kapitza.estimate.harmonic_fit.even_clock import even_step, on_even_grid
 from kapitza.estimate.observation import Output, observe_channels
 from kapitza.estimate.request import Request
-from kapitza.model import Model, Signal, symbol
+from kapitza.model import Expression, Model, Signal, symbol
 from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.signal import noise_level, scatter
 
@@ -159,7 +159,7 @@ def _coordinate_map(
     in coordinates (an encoder that measures the angle between two arms).
     """
     names = [c.name for c in model.coordinates]
-    expressions = {n: symbol(n) for n in names if n in available}
+    expressions: dict[str, Expression] = {n: symbol(n) for n in names if n in available}
     values = {symbol(k): v for k, v in model.values.items()}
     for name, expression in {**model.outputs, **_parsed(model, outputs, available)}.items():
         if name in available and (name in outputs or name not in expressions):

@@ -199,7 +199,7 @@ def _rates(program: Program, table: Mapping[sp.Basic, sp.Basic]) -> str:
     states = [table[s] for s in system.states]
     wanted = [f.xreplace(table).xreplace(named) for f in system.smooth_rates]
     lines, slopes = [], {}
-    entries: list[list[sp.Basic]] = []
+    entries: list[list[sp.Expr]] = []
     for name, expression in steps:
         rewritten = expression.xreplace(named)
         lines.append(f"    const double {named[name]} = {_code(rewritten)};")
@@ -229,9 +229,7 @@ def _rates(program: Program, table: Mapping[sp.Basic, sp.Basic]) -> str:
     return _function(head, ["    (void)c; (void)m; (void)t; (void)p;", *lines])
 
 
-def _total_slopes(
-    expression: sp.Basic, states: list[sp.Basic], slopes: dict[sp.Basic, list[sp.Basic]]
-) -> list[sp.Basic]:
+def _total_slopes(expression: sp.Basic, states: list[sp.Basic], slopes: dict[sp.Basic, list[sp.Expr]]) -> list[sp.Expr]:
     """Return derivatives by the states, through named steps."""
     inner = [(s, sp.diff(expression, s)) for s in slopes if expression.has(s)]
     return [sp.diff(expression, x) + sp.Add(*[d * slopes[s][j] for s, d in inner]) for j, x in enumerate(states)]

@@ -58,7 +58,7 @@ def split_steps(
     elimination = system.elimination
     assert elimination is not None
     if forces_alone_are_affine(system, modes):
-        touched = {name: e for name, e in system.smooth_steps if e.has(*modes)}
+        touched: dict[sp.Expr, sp.Expr] = {name: e for name, e in system.smooth_steps if e.has(*modes)}
         gone = dict.fromkeys(modes, sp.Integer(0))
         held = HeldSteps([(name, e.xreplace(gone)) for name, e in system.smooth_steps])
         halves: list[list[sp.Expr]] = [[] for _ in system.smooth_rates]

@@ -43,7 +43,7 @@ class JointForm:
     inverse: tuple[tuple[sp.Rational, ...], ...]
     signs: tuple[int, ...]
     laws: tuple[sp.Expr, ...]
-    slopes: tuple[tuple[sp.Rational, ...], ...]
+    slopes: tuple[tuple[sp.Expr, ...], ...]
 
 
 def joint_form(system: System) -> JointForm | None:
@@ -79,7 +79,7 @@ def joint_form(system: System) -> JointForm | None:
     if found is None:
         return None
     inverse, signs = found
-    steps = dict(system.smooth_steps)
+    steps: dict[sp.Expr, sp.Expr] = dict(system.smooth_steps)
     laws = []
     for row, mode in zip(rows, modes, strict=True):
         slopes = [derivative(steps[h], mode) if h in steps else sp.Integer(0) for h in elimination.rest]

@@ -1,0 +1,1 @@
+TYPE_EXTERNAL: int

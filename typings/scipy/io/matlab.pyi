@@ -1,0 +1,3 @@
+from os import PathLike
+
+def matfile_version(file_name: str | PathLike[str]) -> tuple[int, int]: ...

@@ -1,0 +1,13 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, csr_matrix
+
+_Graph = csr_array | csr_matrix | NDArray[Any]
+
+def connected_components(
+    csgraph: _Graph, directed: bool = ..., connection: str = ...
+) -> tuple[int, NDArray[np.int32]]: ...
+def maximum_bipartite_matching(graph: _Graph, perm_type: str = ...) -> NDArray[np.int32]: ...
+def shortest_path(csgraph: _Graph, method: str = ..., *, unweighted: bool = ...) -> NDArray[np.float64]: ...

@@ -1,0 +1,1 @@
+from sympy import Boolean as Boolean

@@ -1,0 +1,5 @@
+from sympy import Basic
+
+PRECEDENCE: dict[str, int]
+
+def precedence(item: Basic) -> int: ...
