@@ -1,4 +1,7 @@
-"""Writing recordings that grow: Zarr folders, and folders of Parquet parts, to which a logger appends."""
+"""Writers of recordings that grow.
+
+A logger appends to a Zarr folder, or to a folder of Parquet parts.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ SAME_PHASE = 1e-3
 
 
 def append_parquet(record: Record, path: Path, write: Any) -> None:
-    """One more part in the folder; write(record, file) writes a part."""
+    """Add one part to a Parquet folder.
+
+    write(record, file) writes the part.
+    """
     if path.is_file():
         raise DataError(f"{path.name} is a file, not a folder of parts: choose another name to append to.")
     with _writing(path):
@@ -50,7 +56,10 @@ def append_parquet(record: Record, path: Path, write: Any) -> None:
 
 
 def write_zarr(record: Record, path: Path, append: bool, about: str, arrays: dict[str, NDArray[Any]]) -> None:
-    """A Zarr folder made, replaced, or made longer; arrays: by their stored names."""
+    """Make, replace or extend a Zarr folder.
+
+    arrays: by their stored names.
+    """
     with _writing(path):
         if append and path.exists():
             _append_zarr(record, path, arrays)
@@ -67,7 +76,10 @@ def write_zarr(record: Record, path: Path, append: bool, about: str, arrays: dic
 
 
 def _append_zarr(record: Record, path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Longer arrays in place: each file is replaced as a whole, the times last, which say how far all are valid."""
+    """Extend the arrays of a Zarr folder in place.
+
+    Each file is replaced as a whole. The times come last: they say how far all arrays are valid.
+    """
     before = open_record(path)
     record = continued(record, before)
     arrays = {**arrays, "segment": record.content.segment}
@@ -80,7 +92,7 @@ def _append_zarr(record: Record, path: Path, arrays: dict[str, NDArray[Any]]) ->
 
 
 def _atomic_store(path: Path) -> Any:
-    """The store of a Zarr folder that replaces each of its files as a whole."""
+    """Return a Zarr store that replaces whole files."""
     zarr_library()
     from zarr.storage import LocalStore
 
@@ -99,7 +111,10 @@ def _atomic_store(path: Path) -> Any:
 
 @contextmanager
 def _writing(path: Path) -> Generator[None]:
-    """Hold the lock of a recording: two loggers take turns."""
+    """Hold the lock of a recording.
+
+    Two loggers take turns.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path, wait=PATIENCE):
         settle(path)
@@ -107,7 +122,10 @@ def _writing(path: Path) -> Generator[None]:
 
 
 def _require_recording(path: Path) -> None:
-    """Refuse to replace a folder that is not a recording of ours, or holds other files too."""
+    """Refuse to replace a folder of other files.
+
+    The folder must be a recording of Kapitza, without other files.
+    """
     if not (path / "zarr.json").is_file():
         raise DataError(f"{path} is not a Zarr folder and is not replaced: choose another name.")
     about = open_record(path).about
@@ -118,12 +136,18 @@ def _require_recording(path: Path) -> None:
 
 
 def lost_value(dtype: np.dtype[Any]) -> int | None:
-    """What whole numbers read as where a chunk of a Zarr array is lost; None for other kinds of numbers."""
+    """Return the value that marks a lost chunk.
+
+    Whole numbers of a Zarr array read as this value there; None for other kinds of numbers.
+    """
     return int(np.iinfo(dtype).min) if dtype.kind == "i" else None
 
 
 def continued(record: Record, before: StoredRecord) -> Record:
-    """The record with segment labels that go on from those stored; what does not belong behind them is refused."""
+    """Return the record with segment labels that continue.
+
+    They continue the stored labels. A record that does not continue the recording is refused.
+    """
     if record.channels != before.channels:
         raise DataError(
             f"{before.path.name} has the channels {', '.join(before.channels)}, the record has "
@@ -143,7 +167,10 @@ def continued(record: Record, before: StoredRecord) -> Record:
 
 
 def _require_alike(record: Record, stored: Record) -> None:
-    """Refuse a record whose channels or excitation are not those of the recording: one description holds for all."""
+    """Refuse a record of other channels or excitation.
+
+    One description holds for the whole recording.
+    """
     for name in record.channels:
         if record.units[name] != stored.units[name]:
             raise DataError(

@@ -1,4 +1,4 @@
-"""What a channel of a record holds, and what no record may hold."""
+"""Channels of a record and their checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ SHORTEST_STEP = 1e-30
 
 
 def check_table(table: TimeTable) -> None:
-    """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""
+    """Refuse a table that no method can use.
+
+    It has no samples, NaN, or times that do not increase within a segment.
+    """
     for name in RESERVED:
         if name in table.channels or name not in table.coords:
             raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
@@ -77,18 +80,21 @@ def is_table(given: object) -> bool:
 
 
 def named_by_text(given: object) -> bool:
-    """Return whether a value is a mapping whose keys are texts."""
+    """Return whether a mapping has only texts as keys."""
     return isinstance(given, Mapping) and all(isinstance(key, str) for key in cast("Mapping[object, object]", given))
 
 
 def is_table_of_texts(given: object) -> bool:
-    """Return whether a value is a mapping whose values are texts."""
+    """Return whether a mapping has only texts as values."""
     values = cast("Mapping[object, object]", given).values() if isinstance(given, Mapping) else [None]
     return all(isinstance(value, str) for value in values)
 
 
 def samples(what: str, values: Any) -> Array:
-    """Numbers of a channel; truth values of a digital one count as 0 and 1. Plain arrays are taken without a copy."""
+    """Return the numbers of a channel.
+
+    Truth values of a digital channel count as 0 and 1. Plain arrays are taken without a copy.
+    """
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
     if isinstance(values, np.ndarray):
@@ -99,7 +105,10 @@ def samples(what: str, values: Any) -> Array:
 
 
 def channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> Column:
-    """A channel for the record; angles are brought to rad."""
+    """Return a channel for the record.
+
+    Angles are converted to rad.
+    """
     if name in RESERVED:
         raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
     if noise is not None and not is_number(noise):
@@ -117,7 +126,10 @@ def converted(attrs: Mapping[str, Any], unit: str, change: Conversion) -> dict[s
 
 
 def _check_facts(name: str, attrs: Mapping[str, Any]) -> None:
-    """Refuse noise that is not a standard deviation, and angles that are not in rad."""
+    """Refuse wrong noise and angles of a channel.
+
+    Noise must be a standard deviation; angles must be in rad.
+    """
     noise = attrs.get("noise")
     if noise is not None and not (is_number(noise) and noise >= 0):
         raise DataError(f'The noise of channel "{name}" is {noise}: a standard deviation is finite and not negative.')

@@ -1,4 +1,7 @@
-"""From named columns to a record: which is the time, which the segment, which the channels, under what names."""
+"""Records made from named columns.
+
+The time, the segment and the channels are found among the columns and named.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,9 @@ RECORDED = "recorded_unit"
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a file in order, each (N,), with what the file itself says about them.
+    """The columns of a file in order, each (N,).
+
+    They carry the facts that the file itself states about them.
 
     sections: (N,) number of the piece each row came from, when the file holds pieces.
     facts: per column "unit", "angle", "noise"; attributes: of the whole record ("period", "phase", ...).
@@ -66,7 +71,7 @@ class Columns:
     own: bool = False
 
     def name(self, key: Key) -> str:
-        """The name meant by a name or by a position."""
+        """Return the name meant by a name or position."""
         if isinstance(key, int) and not isinstance(key, bool):
             if not -len(self.names) <= key < len(self.names):
                 raise DataError(f"There is no column {key}: the file has {len(self.names)}, numbered from 0.")
@@ -80,11 +85,17 @@ class Columns:
         return self.values[self.names.index(self.name(key))]
 
     def guess(self, usual: Iterable[str]) -> str | None:
-        """The first column with one of the usual names, whatever its case."""
+        """Return the first column with a usual name.
+
+        Its case does not matter.
+        """
         return next(iter(self.guesses(usual)), None)
 
     def guesses(self, usual: Iterable[str]) -> list[str]:
-        """All columns with one of the usual names, the most usual first."""
+        """Return all columns with usual names.
+
+        The most usual name comes first.
+        """
         lower = {name.lower(): name for name in reversed(self.names)}
         return [lower[name] for name in usual if name in lower]
 
@@ -113,7 +124,9 @@ class Metadata:
 
 
 def parse_metadata(text: str) -> Metadata:
-    """What `write` left in a file as JSON; nothing for anything else.
+    """Return the metadata that `write` stored as JSON.
+
+    They are empty for any other text.
 
     The file may come from anywhere, so only the keys and types that `write` uses are taken over.
     """
@@ -157,7 +170,10 @@ class Wanted:
 
 
 def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | None = None) -> Record:
-    """The record asked for. `line`: names a row in messages, given its number (None: "row 7")."""
+    """Return the record that was requested.
+
+    line: names a row in messages, given its number (None: "row 7").
+    """
     time_name = time_column(columns, wanted)
     segment_name = columns.guess(SEGMENT_NAMES) if wanted.segment is None else columns.name(wanted.segment)
     chosen = channel_names(columns, wanted, {time_name, segment_name})
@@ -204,7 +220,10 @@ def _row(number: int) -> str:
 
 
 def _in_si(record: Record, stated: Mapping[str, str]) -> Record:
-    """The record in SI; channels that were recorded in another unit keep its name, for reports."""
+    """Return the record in SI.
+
+    Channels that were recorded in another unit keep its name, for reports.
+    """
     table = record.in_si().content
     changed = {
         name: replace(column, attrs={**column.attrs, RECORDED: stated[name]})
@@ -215,12 +234,17 @@ def _in_si(record: Record, stated: Mapping[str, str]) -> Record:
 
 
 def _not_text(values: Iterable[object]) -> object:
-    """Return the first value that is not text, None where all are."""
+    """Return the first value that is not text.
+
+    None where all are texts.
+    """
     return next((value for value in values if not isinstance(value, str)), None)
 
 
 def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], time_name: str | None) -> dict[str, str]:
-    """Unit of every chosen column and of the time, from the caller or from the file; each is known, or "".
+    """Return the unit of every chosen column.
+
+    Also that of the time. It comes from the caller or from the file; each is a known unit, or "".
 
     The caller names a column as in the file or as the channel will be called.
     """
@@ -252,7 +276,10 @@ def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], ti
 
 
 def _decided(columns: Columns, wanted: Wanted, name: str, unit: str) -> bool:
-    """Was the unit of a column chosen among two by its name?"""
+    """Return whether a unit was chosen by the name.
+
+    Two units were possible for the column.
+    """
     stated = str(columns.facts.get(name, {}).get("unit", ""))
     return not columns.own and unit == meant_by(name, stated) != "" and name not in (wanted.units or {})
 
@@ -271,7 +298,10 @@ GAP = re.compile(r"\s*[/:,]\s*|\s+in\s+|\s+|_")
 
 
 def unit_in_name(name: str) -> str:
-    """The unit in a name like "phi_deg", "x / mm", "v, mm/s", "x in mm" or "pos [mm] filtered", "" without one."""
+    """Return the unit in the name of a column.
+
+    Names are like "phi_deg", "x / mm", "v, mm/s", "x in mm" or "pos [mm] filtered"; "" without a unit.
+    """
     for part in BRACKETED.findall(name):
         first = re.split(r"[\s,;]", part)[0]  # of "(mm, filtered)" and "(m/s^2 rms)"
         if is_unit(part) and part not in RATIOS:
@@ -288,7 +318,10 @@ def unit_in_name(name: str) -> str:
 
 
 def time_column(columns: Columns, wanted: Wanted) -> str | None:
-    """Name of the time column; None when the times are made from the sampling interval."""
+    """Return the name of the time column.
+
+    None when the times are made from the sampling interval.
+    """
     if wanted.interval is not None:
         if not is_number(wanted.interval) or wanted.interval <= 0:
             raise DataError(f"The sampling interval is {checks.shown(wanted.interval)} s: give a positive number.")
@@ -313,7 +346,10 @@ def time_column(columns: Columns, wanted: Wanted) -> str | None:
 
 
 def seconds(values: NDArray[Any], unit: str, name: str) -> tuple[Array, dict[str, str]]:
-    """Times in seconds, from numbers in their unit, durations, or dates (counted from the first, which is told)."""
+    """Return times in seconds.
+
+    They are given as numbers in their unit, durations, or dates. Dates count from the first, which is returned too.
+    """
     what = f'The time column "{name}"'
     if values.dtype.kind == "M":
         refuse_clock_change(values, what)
@@ -343,7 +379,10 @@ CLOCK = re.compile(r"\d+:\d\d:\d\d([.,]\d+)?")
 
 
 def instants(values: NDArray[Any], what: str) -> NDArray[Any]:
-    """Words as dates (ISO 8601), clock times (h:mm:ss) or numbers, whichever the first is; others become missing."""
+    """Return words as dates, clock times or numbers.
+
+    The first word decides: ISO 8601, h:mm:ss, or a number. Words of another kind become missing.
+    """
     import pandas as pd
 
     words = pd.Series(values).astype(str).str.strip()
@@ -367,7 +406,10 @@ HOUR = np.timedelta64(3600, "s")
 
 
 def have_zones(words: pd.Series) -> bool:
-    """Return whether dates say their zone; refuse those of which some do and others do not: these could be of any."""
+    """Return whether dates state their zone.
+
+    Dates of which only some state a zone are refused: the others could be of any zone.
+    """
     dates = words[words.str.match(r"\d{4}-\d\d-\d\d")]
     zoned = dates.str.fullmatch(ZONED)
     if zoned.any() and not zoned.all():
@@ -380,7 +422,9 @@ def have_zones(words: pd.Series) -> bool:
 
 
 def refuse_clock_change(dates: NDArray[Any], what: str) -> None:
-    """Refuse a clock that jumps by one hour at night, on a Sunday, in otherwise even steps: summer time began or ended.
+    """Refuse a clock that changes for summer time.
+
+    It jumps by one hour at night, on a Sunday, in otherwise even steps.
 
     dates: without a zone; clocks of UTC do not jump.
     """
@@ -405,7 +449,10 @@ def refuse_clock_change(dates: NDArray[Any], what: str) -> None:
 
 
 def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> dict[str, str]:
-    """Channels as old name → new name; all numeric columns that are neither time nor segment by default."""
+    """Return the channels as old name → new name.
+
+    By default these are all numeric columns that are neither time nor segment.
+    """
     if wanted.channels is None:
         taken = {*taken, *RESERVED, index_column(columns)}
         pairs = [
@@ -432,10 +479,12 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
 
 
 def index_column(columns: Columns) -> str | None:
-    """A column without a name that numbers the rows, as pandas writes it, also of a frame that was cut: the first of a
-    table, the last of a Parquet file.
+    """Return a column that numbers the rows.
 
-    Whole numbers from 0 on that rise from row to row; the record says that it was left out.
+    pandas writes such a column without a name, also for a frame that was cut: the first of a table, the last of a
+    Parquet file.
+
+    It holds whole numbers from 0 on that rise from row to row. The record states that it was left out.
     """
     pairs = list(zip(columns.names, columns.values, strict=True))
     for name, values in (*pairs[:1], *pairs[-1:]):
@@ -450,7 +499,10 @@ def index_column(columns: Columns) -> str | None:
 
 
 def declared_names(names: Iterable[str] | None, channels: Iterable[str]) -> set[str]:
-    """Names that the caller gave angles or units for; each must be a channel."""
+    """Return the names with declared angles or units.
+
+    Each must be a channel.
+    """
     by_name = cast("Mapping[str, object]", names) if isinstance(names, Mapping) else None
     given = set(by_name if by_name is not None else checks.texts("names", names or [], error=DataError))
     known = list(dict.fromkeys(channels))
@@ -466,14 +518,20 @@ def numeric(values: NDArray[Any]) -> bool:
 
 
 def mostly_numbers(values: NDArray[Any]) -> bool:
-    """A column of numbers, even if some entries are damaged; a column of words is none."""
+    """Return whether a column holds numbers.
+
+    Some entries may be damaged; a column of words does not hold numbers.
+    """
     if values.dtype.kind in "mM":
         return False
     return numeric(values) or 2 * int(np.isfinite(as_numbers(values[:1000])).sum()) >= min(1000, values.size)
 
 
 def as_numbers(values: NDArray[Any]) -> Array:
-    """Floats; what is not a number becomes NaN and is dealt with as missing."""
+    """Return the values as floats.
+
+    An entry that is not a number becomes NaN, that is missing.
+    """
     import pandas as pd
 
     if numeric(values):
@@ -487,7 +545,10 @@ def as_numbers(values: NDArray[Any]) -> Array:
 
 
 def as_labels(values: NDArray[Any]) -> Array:
-    """Numbers that change where the labels change; words are labels too."""
+    """Return numbers that change where the labels change.
+
+    Labels may be words.
+    """
     import pandas as pd
 
     if numeric(values):
@@ -496,7 +557,10 @@ def as_labels(values: NDArray[Any]) -> Array:
 
 
 def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: NameRow) -> NDArray[np.bool_]:
-    """Rows in which every chosen column is a finite number; refused or dropped otherwise."""
+    """Return the rows with finite numbers only.
+
+    Every chosen column must be finite; other rows are refused or dropped.
+    """
     if missing not in ("refuse", "drop"):
         raise DataError(f'missing is "refuse" or "drop", not "{missing}".')
     keep = np.logical_and.reduce([np.isfinite(values) for values in numbers.values()])
@@ -511,7 +575,10 @@ def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: N
 
 
 def segment_labels(columns: Columns, labels: Array | None, keep: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Segments from a column of labels and from the pieces of the file."""
+    """Return segments from labels and pieces of the file.
+
+    labels: values of a column, or None.
+    """
     cut = np.zeros(int(keep.sum()), bool)
     for source in (labels, columns.sections):
         if source is not None:

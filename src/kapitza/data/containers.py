@@ -1,6 +1,8 @@
-"""Columns from files of named arrays: HDF5, NetCDF, MATLAB v5 and v7.3, npz.
+"""Columns from files of named arrays.
 
-Nothing here unpickles, follows a path out of the file or believes a declared size: a file is data, never code.
+The formats are HDF5, NetCDF, MATLAB v5 and v7.3, and npz.
+
+Nothing here unpickles, follows a path out of the file or relies on a declared size: a file is data, never code.
 
 The libraries of the containers are imported where they are used: they cost 40 MB that most sessions do not need.
 """
@@ -43,7 +45,9 @@ Found = TypeVar("Found")
 
 
 def read_variables(path: str | Path) -> dict[str, Variable]:
-    """Every numeric array of a .mat, .h5, .hdf5, .nc or .npz file by name; a MATLAB cell array is a list of arrays.
+    """Return the numeric arrays of a file by name.
+
+    The file is .mat, .h5, .hdf5, .nc or .npz. A MATLAB cell array is a list of arrays.
 
     Members of structures and groups are named with dots and slashes: "run.t", "run1/t".
     """
@@ -59,7 +63,10 @@ def read_contents(path: Path) -> Contents:
 
 
 def guarded(path: Path, suffix: str, reading: Callable[[], Found]) -> Found:
-    """The result of a reading. The libraries raise whatever they please on damaged files: any of it is one message."""
+    """Return the result of reading a file.
+
+    The libraries raise exceptions of any kind on damaged files: all become one kind of message.
+    """
     try:
         return reading()
     except KapitzaError:
@@ -150,7 +157,9 @@ def matlab_contents(path: Path) -> Contents:
 
 
 def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
-    """Columns from named arrays, and what was asked for in terms of these columns.
+    """Return columns from named arrays, and the request.
+
+    The request is expressed in these columns.
 
     The time variable sets the number of samples; arrays of other lengths are left out unless asked for. An array with
     several columns (or rows) becomes several columns NAME_0, NAME_1, … or those named: channels={"Y": ["phi", "v"]}.
@@ -193,7 +202,10 @@ def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
 
 
 def original_names(contents: Contents) -> dict[str, Variable]:
-    """The arrays under the names and in the order that they had when `write` stored them."""
+    """Return the arrays under their original names.
+
+    The names and the order are those that they had when `write` stored them.
+    """
     original = {stored: name for name, stored in contents.metadata.stored.items()}
     variables = {original.get(name, name): value for name, value in contents.arrays.items()}
     contents.units = {original.get(name, name): unit for name, unit in contents.units.items()}
@@ -218,7 +230,10 @@ def time_variable(variables: Mapping[str, Variable], wanted: Wanted, own: bool, 
 
 
 def stated_interval(variables: Mapping[str, Variable], units: Mapping[str, str]) -> float | None:
-    """Time between samples [s] from a number beside the arrays: a rate called Fs [Hz], or an interval called dt [s]."""
+    """Return the sampling interval [s] stated in a file.
+
+    A number beside the arrays is a rate called Fs [Hz], or an interval called dt [s].
+    """
     for usual, unit, power in ((RATE_NAMES, "Hz", -1), (INTERVAL_NAMES, "s", 1)):
         for name in usual_names(variables, usual):
             value = variables[name]
@@ -229,12 +244,18 @@ def stated_interval(variables: Mapping[str, Variable], units: Mapping[str, str])
 
 
 def usual_names(variables: Mapping[str, Variable], usual: Sequence[str]) -> list[str]:
-    """All variables whose names, groups apart, are among the usual ones."""
+    """Return all variables with usual names.
+
+    Names of groups are ignored.
+    """
     return [name for name in variables if name.replace("/", ".").rpartition(".")[2].lower() in usual]
 
 
 def usual_name(variables: Mapping[str, Variable], usual: Sequence[str]) -> str | None:
-    """The first variable whose name, groups apart, is one of the usual ones."""
+    """Return the first variable with a usual name.
+
+    Names of groups are ignored.
+    """
     last = {name.replace("/", ".").rpartition(".")[2].lower(): name for name in reversed(list(variables))}
     return next((last[name] for name in usual if name in last), None)
 
@@ -259,7 +280,10 @@ def chosen_variables(variables: Mapping[str, Variable], channels: Channels, path
 def piece_lengths(
     variables: Mapping[str, Variable], time_name: str | None, channels: Channels | None, path: Path
 ) -> list[int]:
-    """Number of samples of each piece: from the time, else from the (first) variable asked for or the longest."""
+    """Return the number of samples of each piece.
+
+    It is that of the time, else of the (first) requested variable, else of the longest.
+    """
     if time_name is not None:
         times = variables[time_name]
         return [piece.size for piece in (times if isinstance(times, list) else [times])]
@@ -271,7 +295,10 @@ def piece_lengths(
 
 
 def stack(name: str, value: Variable, lengths: Sequence[int], path: Path, required: bool) -> NDArray[Any] | None:
-    """Pieces one below the other, samples along the first axis; None when the lengths do not fit."""
+    """Return the pieces stacked along the first axis.
+
+    Samples are along the first axis. None when the lengths do not fit.
+    """
     pieces = value if isinstance(value, list) else [value]
     matrices = [piece.reshape(-1, 1) if piece.ndim < 2 or piece.size in piece.shape else piece for piece in pieces]
     turned = [m if m.shape[0] == n else m.T for m, n in zip(matrices, lengths, strict=False)]

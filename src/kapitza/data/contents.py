@@ -1,4 +1,7 @@
-"""What a file of named arrays holds, whatever its format."""
+"""Contents of a file of named arrays.
+
+They are the same for all formats.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ Variable = NDArray[Any] | list[NDArray[Any]]
 
 @dataclass
 class Contents:
-    """What a container holds: arrays by name, units that it states, what `write` left."""
+    """The contents of a container.
+
+    Arrays by name, units that it states, metadata that `write` stored.
+    """
 
     arrays: dict[str, Variable] = field(default_factory=dict[str, Variable])
     units: dict[str, str] = field(default_factory=dict[str, str])
@@ -40,7 +46,10 @@ def stored_text(value: object) -> str:
 
 
 def unit_text(value: object) -> str:
-    """A unit stored as an attribute; "seconds since 2020-01-01" is in seconds."""
+    """Return a unit stored as an attribute.
+
+    "seconds since 2020-01-01" is in seconds.
+    """
     if isinstance(value, np.ndarray):
         array = cast("NDArray[Any]", value)
         return unit_text(array.ravel()[0]) if array.size == 1 else ""
@@ -49,7 +58,10 @@ def unit_text(value: object) -> str:
 
 
 def units_among(texts: Mapping[str, str], arrays: Mapping[str, object]) -> dict[str, str]:
-    """Units from fields of text: units.t beside t, run.units.t beside run.t."""
+    """Return units from fields of text.
+
+    They are units.t beside t, or run.units.t beside run.t.
+    """
     units: dict[str, str] = {}
     for name in arrays:
         group, _, own = name.rpartition(".")

@@ -32,7 +32,9 @@ def from_frame(
     phase: float | None = None,
     missing: str = "refuse",
 ) -> Record:
-    """A record from a pandas DataFrame or an xarray Dataset; the arguments are those of `kapitza.read`.
+    """Return a record from a DataFrame or Dataset.
+
+    The arguments are those of `kapitza.read`.
 
     Times: the column, index or coordinate called t or time, whatever its type (seconds, durations, dates). Units: those
     of headers like "phi [deg]", of `frame.attrs["units"]` ({column: unit}), or of the attributes "units" or "unit" of a
@@ -61,7 +63,10 @@ def _is_record(dataset: xr.Dataset) -> bool:
 
 
 def _columns(frame: object) -> tuple[Columns, str]:
-    """Return the columns of a table or dataset, and what messages call it."""
+    """Return the columns of a table or dataset.
+
+    Also its name for messages.
+    """
     import pandas as pd
     import xarray as xr
 
@@ -123,7 +128,7 @@ def _of_dataset(dataset: xr.Dataset) -> Columns:
 
 
 def is_frame(data: object) -> bool:
-    """Return whether the data are a DataFrame or a Dataset."""
+    """Return whether the data are a DataFrame or Dataset."""
     import pandas as pd
     import xarray as xr
 

@@ -1,4 +1,7 @@
-"""Records on regular grids: resampled, or strobed with the excitation."""
+"""Records on regular grids.
+
+A record is resampled, or strobed with the excitation.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ DENSEST = 1000
 
 
 def on_grid(record: Record, origins: Sequence[float], step: float) -> Record:
-    """Values at origin + k·step inside each segment (its own origin), gaps left out and cut.
+    """Return the record on a regular grid.
+
+    Values at origin + k·step inside each segment (its own origin); gaps are left out and cut.
 
     Samples that lie on the grid are taken as they are, otherwise splines through the samples between gaps.
     """
@@ -59,7 +64,7 @@ def on_grid(record: Record, origins: Sequence[float], step: float) -> Record:
 
 
 def rebuilt(record: Record, time: Array, segment: Integers, values: Array) -> Record:
-    """Return a record of the same channels with other samples.
+    """Return the same channels with other samples.
 
     values: (N, channels). Attributes stay.
     """
@@ -72,9 +77,9 @@ def rebuilt(record: Record, time: Array, segment: Integers, values: Array) -> Re
 
 
 def with_phase_shifted(record: Record, shift: float) -> Record:
-    """Return the record with its phase moved by `shift` seconds.
+    """Return the record with its phase shifted.
 
-    A record without a stated phase stays as it is.
+    shift: in seconds. A record without a stated phase stays as it is.
     """
     given = record.content.attrs.get("phase")
     return record if given is None or shift == 0.0 else record.with_attributes(phase=float(given) + shift)

@@ -1,4 +1,7 @@
-"""Marks of bad samples: coordinates of a record along time, one per channel, that stay with it when it is cut."""
+"""Marks of bad samples.
+
+They are coordinates of a record along time, one per channel, and stay with it when it is cut.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,25 @@ KEEP = "bad_samples"
 
 
 def mark_name(channel: str) -> str:
-    """Name of the coordinate that holds the marks of a channel."""
+    """Return the coordinate name of a channel's marks."""
     return f"bad {channel}"
 
 
 def marks_of(record: Record, channel: str) -> NDArray[np.int8]:
-    """Marks (N,) of a channel: 0 for good samples, else 1 + the number of the kind."""
+    """Return the marks (N,) of a channel.
+
+    0 for good samples, else 1 + the number of the kind.
+    """
     name = mark_name(channel)
     coords = record.content.coords
     return coords[name].values if name in coords else np.zeros(record.size, np.int8)
 
 
 def with_marks(record: Record, channel: str, marks: NDArray[np.int8], filled: NDArray[np.float64]) -> Record:
-    """The record with marks (N,) of a channel, and with values (N,) in place of what is marked."""
+    """Return the record with marks (N,) of a channel.
+
+    Marked samples are replaced by the values filled (N,).
+    """
     table = record.content
     table = table.with_channels({channel: Column(filled, table.channels[channel].attrs)})
     return record.from_content(table.with_coords({mark_name(channel): marks}))

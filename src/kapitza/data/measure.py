@@ -1,4 +1,7 @@
-"""Simulate sensors: what they would have given of a clean record."""
+"""Simulation of sensors.
+
+A clean record becomes the record that sensors would have measured.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +129,10 @@ def measure(
 
 
 def _later(record: Record, values: Array, delay: float) -> Array:
-    """Return the values of one channel a while later, by splines; the first value stands before the record."""
+    """Return the values of a channel, delayed.
+
+    They are interpolated by splines; before the record they equal the first value.
+    """
     blocks = [
         between_samples(record.time[p], values[p, None], np.clip(record.time[p] - delay, *record.time[p][[0, -1]]))
         for p in record.segments()
@@ -155,7 +161,10 @@ def per_channel(
 
 
 def jittered(record: Record, jitter: float, random: np.random.Generator) -> Array:
-    """Values at slightly wrong instants, from splines through the samples (at the ends: inside the record)."""
+    """Return the values at slightly wrong instants.
+
+    They come from splines through the samples (at the ends: inside the record).
+    """
     interval = record.sampling().interval
     if record.period is not None and interval > record.period / 4:
         raise DataError(

@@ -1,4 +1,7 @@
-"""Branches as a laboratory has them: points of a response or a backbone, or places of bifurcations, with noise."""
+"""Branches measured in a laboratory.
+
+Points of a response or a backbone, or places of bifurcations, with noise.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,10 @@ class MeasuredBranch:
             raise DataError("A backbone needs the names of force and damping, which are zero on it.")
 
     def _check_noise(self, name: str, count: int) -> None:
-        """A standard deviation for all points, or one for each."""
+        """Check the noise of the points.
+
+        It is one standard deviation for all points, or one for each.
+        """
         given = getattr(self, name)
         if np.ndim(given) == 0:
             checks.number(f"{name} (a standard deviation)", given, above=0, error=DataError)
@@ -87,7 +93,10 @@ class MeasuredBranch:
         object.__setattr__(self, name, each)
 
     def _check_more(self, name: str, kind: str, count: int) -> None:
-        """Periods of cycles, phases of responses: one for each point."""
+        """Check the periods or phases of the points.
+
+        Cycles have periods, responses phases: one for each point.
+        """
         if getattr(self, name) is None:
             return
         if self.kind != kind:
@@ -104,7 +113,10 @@ class MeasuredBranch:
 
     @property
     def coordinates(self) -> Array:
-        """(N, d) values, amplitudes, and periods or phases where there are any: d = 2 or 3."""
+        """Return the points (N, d).
+
+        Columns: values, amplitudes, and periods or phases where there are any: d = 2 or 3.
+        """
         assert self.amplitudes is not None
         more = [each for each in (self.periods, self.phases) if each is not None]
         return np.stack([self.values, self.amplitudes, *more], axis=1)

@@ -1,4 +1,7 @@
-"""Noise as a user states it: one standard deviation for all channels, or some by channel; 0 for exact ones."""
+"""Noise as a user states it.
+
+One standard deviation for all channels, or some by channel; 0 for exact ones.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ Noise = float | Mapping[str, float] | None
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite real number (and no truth value)."""
+    """Return whether a value is a finite real number.
+
+    A truth value is not a number.
+    """
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
@@ -37,7 +43,10 @@ def check_noise(noise: object) -> None:
 
 
 def stated_noise(noise: Noise, channels: Sequence[str]) -> dict[str, float]:
-    """Standard deviations of those of the channels in use for which one is stated; other names are refused."""
+    """Return the stated standard deviations by channel.
+
+    Channels in use without a stated one are left out; other names are refused.
+    """
     check_noise(noise)
     if noise is None:
         return {}

@@ -1,4 +1,7 @@
-"""Data as every verb takes them: one grammar, one list of parts."""
+"""The data of a verb, as parts.
+
+Every verb takes data in the same form.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,9 @@ SOURCES: dict[type, str] = {
 
 @dataclass(frozen=True)
 class Part:
-    """One recording, orbit, set of orbits or branch, with what is known of it.
+    """One recording, orbit, set of orbits or branch.
 
-    values: parameters that have a value of this recording. noise: standard deviation by channel, as stated with the
+    values: parameters with a separate value in this recording. noise: standard deviation by channel, as stated with the
     method, else as the record has it; see `with_noise`. number: place among the data.
     """
 
@@ -51,7 +54,10 @@ class Part:
 
     @property
     def record(self) -> Record | None:
-        """The record itself, or the one in which a set of orbits was found."""
+        """Return the record of a part.
+
+        It is the part itself, or the record in which a set of orbits was found.
+        """
         source = self.source.source if isinstance(self.source, OrbitSet) else self.source
         return source if isinstance(source, Record) else None
 
@@ -71,17 +77,23 @@ class Part:
         return {} if self.record is None else self.record.units
 
     def change(self, function: Callable[[Record], Record]) -> Part:
-        """Return the part with its record changed; other kinds of data stay as they are."""
+        """Return the part with its record changed.
+
+        Other kinds of data stay as they are.
+        """
         return replace(self, source=function(self.source)) if isinstance(self.source, Record) else self
 
     def with_noise(self, stated: Mapping[str, float]) -> Part:
-        """Return the part with its noise: as stated (see `noise_by_channel`), else as the record has it."""
+        """Return the part with its noise.
+
+        It is as stated (see `noise_by_channel`), else as the record has it.
+        """
         known = {} if self.record is None else self.record.noise
         return replace(self, noise={**known, **stated})
 
 
 def as_parts(data: Any, who: str = "identify") -> tuple[Part, ...]:
-    """Return the data one by one, whatever they were passed in.
+    """Return the data as parts.
 
     Data are records (also DataFrames and Datasets), recordings on disk, orbits, sets of orbits and measured branches,
     pairs (data, {parameter: value}), and any ordered series of these. Rounded time stamps are evened.
@@ -125,7 +137,10 @@ def _flat(data: Any, values: Mapping[str, float], who: str) -> Iterator[Part]:
 
 
 def _is_pair(data: object) -> TypeGuard[tuple[object, Mapping[str, float]]]:
-    """Return whether the data are a pair (data, {parameter: value})."""
+    """Return whether the data have parameter values.
+
+    They are a pair (data, {parameter: value}).
+    """
     if not isinstance(data, tuple):
         return False
     entries = cast("tuple[object, ...]", data)
@@ -133,7 +148,10 @@ def _is_pair(data: object) -> TypeGuard[tuple[object, Mapping[str, float]]]:
 
 
 def one_part(data: Any, who: str) -> Part:
-    """Return the only part of data that must be one record, with or without parameter values."""
+    """Return the only part of the data.
+
+    It must be one record, with or without parameter values.
+    """
     parts = as_parts(data, who)
     if len(parts) == 1 and isinstance(parts[0].source, Record):
         return parts[0]
@@ -142,7 +160,10 @@ def one_part(data: Any, who: str) -> Part:
 
 
 def records_of(data: Any, who: str, *kinds: type) -> tuple[Any, ...]:
-    """Return the records of data (or other data of these kinds) that must not have parameter values."""
+    """Return the records of the data.
+
+    kinds: other kinds of data that are accepted. The records must not have parameter values.
+    """
     parts = as_parts(data, who)
     for part in parts:
         if not isinstance(part.source, kinds or Record):
@@ -156,7 +177,10 @@ def records_of(data: Any, who: str, *kinds: type) -> tuple[Any, ...]:
 
 
 def one_record(data: Any, who: str, *kinds: type) -> Any:
-    """Return the only record of the data (or other data of these kinds)."""
+    """Return the only record of the data.
+
+    kinds: other kinds of data that are accepted.
+    """
     found = records_of(data, who, *kinds)
     if len(found) != 1:
         raise DataError(f"{who} works on one record at a time, not on {len(found)}: call it for each of them.")
@@ -164,12 +188,18 @@ def one_record(data: Any, who: str, *kinds: type) -> Any:
 
 
 def noise_by_channel(parts: Sequence[Part], stated: Noise, signals: Sequence[str] = ()) -> dict[str, float]:
-    """Return the stated noise by channel; a name that is neither a channel nor a signal is refused."""
+    """Return the stated noise by channel.
+
+    A name that is neither a channel nor a signal is refused.
+    """
     return stated_noise(stated, tuple(dict.fromkeys([*(c for part in parts for c in part.channels), *signals])))
 
 
 def plain_data(parts: Sequence[Part]) -> Any:
-    """Return the parts as a user would pass them: sources, and pairs where they have values."""
+    """Return the parts as a user would pass them.
+
+    They are sources, and pairs where they have values.
+    """
     plain = [(part.source, dict(part.values)) if part.values else part.source for part in parts]
     return plain[0] if len(plain) == 1 else plain
 

@@ -1,4 +1,4 @@
-"""Record: what was measured, with its units, segments and sampling."""
+"""Record: measured channels with units, segments and sampling."""
 
 from __future__ import annotations
 
@@ -128,9 +128,11 @@ class Record(Shown):
         period: float | None = None,
         **attributes: Anything,
     ) -> Record:
-        """A record from plain arrays: time (N,) [s], one array (N,) per channel, `segment` (N,) when interrupted.
+        """Return a record from plain arrays.
 
-        units: of the channels, as text ("deg/s"); angles given in another unit than rad are brought to rad.
+        time (N,) [s], one array (N,) per channel, `segment` (N,) when interrupted.
+
+        units: of the channels, as text ("deg/s"); angles given in another unit than rad are converted to rad.
         """
         time = samples("Time", time)
         angles = set(checks.texts("angles", angles, error=DataError))
@@ -180,7 +182,9 @@ class Record(Shown):
         channels: Key | Sequence[Key] | Mapping[Anything, Anything] | None = None,
         **settings: Anything,
     ) -> Record:
-        """A record from a pandas DataFrame or an xarray Dataset.
+        """Return a record from a DataFrame or Dataset.
+
+        The table is of pandas or xarray.
 
         time, channels, segment, interval, units, angles, period, phase, missing as in `kapitza.read`; times may be the
         index. Units from headers ("phi [deg]"), `frame.attrs["units"]` or attributes of variables.
@@ -190,7 +194,10 @@ class Record(Shown):
         return from_frame(frame, time, channels, **settings)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame: one column per channel, times [s] as the index; units in `.attrs`."""
+        """Return a pandas DataFrame of the channels.
+
+        It has one column per channel and times [s] as the index; units are in `.attrs`.
+        """
         frame = self.dataset[list(self.channels)].to_dataframe()[list(self.channels)]
         frame.attrs["units"] = {name: unit for name, unit in self.units.items() if unit}
         return frame
@@ -209,12 +216,18 @@ class Record(Shown):
 
     @property
     def period(self) -> float | None:
-        """Period of the excitation in seconds, when there is one."""
+        """Return the period of the excitation [s].
+
+        None where there is no excitation.
+        """
         return self.content.attrs.get("period")
 
     @property
     def phase(self) -> float:
-        """Time of the first sample after the start of an excitation period, in seconds: as given, or its time stamp."""
+        """Return the phase of the first sample [s].
+
+        It is the time after the start of an excitation period: as given, or its time stamp.
+        """
         phase = float(self.time[0]) - self.excitation_start
         if self.period is None:
             return phase
@@ -223,13 +236,19 @@ class Record(Shown):
 
     @property
     def excitation_start(self) -> float:
-        """Time stamp at which the excitation started [s], t = 0 of a forced model: 0 unless "phase" says more."""
+        """Return the start of the excitation [s].
+
+        It is the time stamp of t = 0 of a forced model: 0 unless "phase" is stated.
+        """
         given = self.content.attrs.get("phase")
         return 0.0 if given is None else float(self.time[0]) - float(given)
 
     @property
     def status(self) -> Status:
-        """INTERRUPTED when a simulation was stopped before its end, CONVERGED otherwise."""
+        """Return how the recording ended.
+
+        INTERRUPTED when a simulation was stopped before its end, CONVERGED otherwise.
+        """
         return Status.__members__.get(str(self.content.attrs.get("status")), Status.CONVERGED)
 
     @property
@@ -242,7 +261,10 @@ class Record(Shown):
 
     @property
     def noise(self) -> dict[str, float]:
-        """Known standard deviations of the noise; channels without one are left out."""
+        """Return the known standard deviations of the noise.
+
+        Channels without one are left out.
+        """
         return {
             name: float(column.attrs["noise"])
             for name, column in self.content.channels.items()
@@ -258,7 +280,10 @@ class Record(Shown):
         return columns[channel].values
 
     def values(self, channels: Sequence[str] | None = None) -> Array:
-        """Samples as (N, number of channels), columns in the order asked for."""
+        """Return the samples (N, number of channels).
+
+        Columns are in the requested order.
+        """
         return np.column_stack([self[name] for name in (channels or self.channels)])
 
     def segments(self) -> list[slice]:
@@ -269,10 +294,12 @@ class Record(Shown):
         return [slice(a, b) for a, b in itertools.pairwise(edges) if b > a]
 
     def without_rounding(self) -> Record:
-        """The record on the even clock behind rounded time stamps; the record itself where there is none.
+        """Return the record with rounded time stamps evened.
 
-        Stamps such as 0.003, 0.007, 0.010 s of a clock of 300 Hz are not jitter: they are brought back to multiples of
-        1/300 s, and the attribute "rounded" keeps to what they had been rounded [s].
+        The times are those of the even clock behind the stamps; the record itself where there is no such clock.
+
+        Stamps such as 0.003, 0.007, 0.010 s of a clock of 300 Hz are not jitter: they become multiples of 1/300 s
+        again, and the attribute "rounded" keeps the quantum to which they had been rounded [s].
         """
         if self.sampling().regular:
             return self
@@ -307,7 +334,10 @@ class Record(Shown):
         return text + (f"; left out: {printable(str(left_out)[:200])}" if left_out else "")
 
     def check(self) -> None:
-        """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""
+        """Refuse a record that no method can use.
+
+        It has no samples, NaN, or times that do not increase within a segment.
+        """
         check_table(self.content)
 
     # -- selecting -----------------------------------------------------------------------------------------------
@@ -322,7 +352,9 @@ class Record(Shown):
         return self.from_content(self.content.selected(names))
 
     def samples(self, index: slice | NDArray[Any]) -> Record:
-        """The samples chosen by position: a slice, indices in increasing order, or a mask.
+        """Return the samples chosen by position.
+
+        index: a slice, indices in increasing order, or a mask.
 
         Samples left out between two chosen ones (more than a slice's step) cut the record into segments there.
         """
@@ -357,7 +389,10 @@ class Record(Shown):
     # -- changing ------------------------------------------------------------------------------------------------
 
     def with_attributes(self, **attributes: Anything) -> Record:
-        """Attributes such as period, phase, name, source added or replaced."""
+        """Return the record with attributes added or replaced.
+
+        Attributes are such as period, phase, name, source.
+        """
         record = self.from_content(self.content.with_attrs(attributes))
         record.check()
         return record
@@ -365,7 +400,10 @@ class Record(Shown):
     def with_channel(
         self, name: str, values: Array, unit: str = "", angle: bool = False, noise: float | None = None
     ) -> Record:
-        """A channel added or replaced, for example an absolute angle formed from two encoders."""
+        """Return the record with a channel added or replaced.
+
+        An example is an absolute angle formed from two encoders.
+        """
         values = samples(f'Channel "{name}"', values)
         if values.shape != (self.size,):
             raise DataError(f'Channel "{name}" has shape {values.shape}, the record {self.size} samples: one per time.')
@@ -388,7 +426,9 @@ class Record(Shown):
         return self.from_content(self.content.renamed({**names, **marks}))
 
     def in_units(self, units: Mapping[str, str]) -> Record:
-        """Channels brought to other units of the same kind, their noise with them: {"x": "mm", "phi'": "rpm"}.
+        """Return the record with channels in other units.
+
+        The units are of the same kind, {"x": "mm", "phi'": "rpm"}; the noise is converted too.
 
         A channel whose unit is not stated takes the one given without a change of its values. Angles stay in rad.
         """
@@ -404,7 +444,10 @@ class Record(Shown):
         return self.from_content(self.content.with_channels(changed))
 
     def in_si(self) -> Record:
-        """Channels brought to coherent SI units (mm → m, deg/s → rad/s); units that are not known stay as they are."""
+        """Return the record in coherent SI units.
+
+        mm → m, deg/s → rad/s. Units that are not known stay as they are.
+        """
         return self.in_units({name: to_si(unit)[0] for name, unit in self.units.items() if is_unit(unit)})
 
     def _angles_changed(self, change: Any) -> Record:
@@ -417,7 +460,10 @@ class Record(Shown):
         return self._angles_changed(wrap)
 
     def unwrapped(self) -> Record:
-        """Angles made continuous inside each segment (they must move less than half a turn from sample to sample)."""
+        """Return the record with continuous angles.
+
+        Angles are continuous inside each segment; they must move less than half a turn from sample to sample.
+        """
 
         def continuous(values: Array) -> Array:
             return np.concatenate([unwrap(values[piece]) for piece in self.segments()])
@@ -426,7 +472,9 @@ class Record(Shown):
 
     @classmethod
     def concatenate(cls, records: Sequence[Record]) -> Record:
-        """Several recordings of the same channels as one record, each piece a segment (or more) of its own.
+        """Join recordings of the same channels.
+
+        Each piece becomes a separate segment (or more).
 
         With an excitation, later pieces are shifted in time by at most half a period so that one phase serves all.
         """
@@ -463,7 +511,10 @@ class Record(Shown):
         return inspect_sampling(self.time, self.content.segment, tolerance, gap)
 
     def require_regular(self, tolerance: float = REGULAR) -> Sampling:
-        """The sampling, or an error that says where it is not regular and what to do."""
+        """Return the sampling; refuse an irregular one.
+
+        The error says where it is not regular and what to do.
+        """
         sampling = self.sampling(tolerance)
         if sampling.gaps:
             raise DataError(f"The record has gaps: {sampling}\nCut it there first: {SPLIT}.")
@@ -475,24 +526,31 @@ class Record(Shown):
         return sampling
 
     def split_at_gaps(self, gap: float = GAP) -> Record:
-        """Cut into segments wherever a step is longer than `gap` sampling intervals."""
+        """Cut the record into segments at gaps.
+
+        A gap is a step longer than `gap` sampling intervals.
+        """
         gap = checks.number("gap, in sampling intervals,", gap, above=1.0, finite=False, error=DataError)
         after = [g.after for g in self.sampling(gap=gap).gaps]
         labels = cut_segments(self.content.segment, after)
         return self.from_content(self.content.with_coords({"segment": labels}))
 
     def resampled(self, interval: float) -> Record:
-        """On a regular grid of this interval [s] in each segment, by cubic splines; angles become continuous.
+        """Return the record on a regular grid.
 
-        Nothing is drawn across gaps: the record is cut where grid points fall into one. No filter
-        is applied: remove what is faster than 1/(2·interval) Hz first.
+        The grid has this interval [s] in each segment; values come from cubic splines; angles become continuous.
+
+        Nothing is interpolated across gaps: the record is cut where grid points are in one. No filter is applied:
+        remove frequencies above 1/(2·interval) Hz first.
         """
         if not is_number(interval) or interval <= 0:
             raise DataError(f"The sampling interval is {checks.shown(interval)} s: give a positive number.")
         return on_grid(self, [float(self.time[p][0]) for p in self.segments()], interval)
 
     def strobed(self, phase: float = 0.0) -> Record:
-        """One sample per excitation period, `phase` seconds after the excitation's start; angles in [-π, π).
+        """Return one sample per excitation period.
+
+        It is taken `phase` seconds after the excitation's start; angles are in [-π, π).
 
         Samples on that phase are taken as they are; otherwise cubic splines through the samples are evaluated, but not
         across gaps: the record is cut where periods are lost in one.

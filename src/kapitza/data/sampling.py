@@ -1,4 +1,7 @@
-"""Sampling: how regular the times of a record are, where the gaps lie, values between samples."""
+"""Sampling of a record.
+
+Regularity of the times, gaps, and values between samples.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ GAP = 1.5
 
 @dataclass(frozen=True)
 class Gap:
-    """An interruption inside a segment: after which sample, when [s], and how many samples are missing."""
+    """An interruption inside a segment.
+
+    It has the sample before it, its time [s], and the number of missing samples.
+    """
 
     after: int
     time: float
@@ -28,7 +34,9 @@ class Gap:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling interval [s] (median), largest deviation from it relative to it (gaps apart), and the gaps.
+    """The sampling interval and its regularity.
+
+    Interval [s] (median), largest deviation from it relative to it (without gaps), and the gaps.
 
     Steps between segments are not counted: a segment boundary is a known interruption.
     """
@@ -46,7 +54,10 @@ class Sampling:
 
     @property
     def regular(self) -> bool:
-        """No gaps, and every step equals the interval within the tolerance."""
+        """Return whether the sampling is regular.
+
+        There are no gaps, and every step equals the interval within the tolerance.
+        """
         return not self.gaps and self.deviation <= self.tolerance
 
     def __str__(self) -> str:
@@ -65,7 +76,10 @@ class Sampling:
 def inspect_sampling(
     time: Array, segment: NDArray[np.integer], tolerance: float = REGULAR, gap: float = GAP
 ) -> Sampling:
-    """Look at the steps inside the segments; a step above `gap` intervals is a gap."""
+    """Return the sampling of times and segments.
+
+    A step above `gap` intervals inside a segment is a gap.
+    """
     if gap <= 1:
         raise DataError(f"A gap is a step longer than the sampling interval: {gap} intervals cannot be one; use 1.5.")
     inside = np.diff(segment) == 0
@@ -84,7 +98,10 @@ def inspect_sampling(
 
 @dataclass(frozen=True)
 class EvenClock:
-    """Times (N,) of an even clock whose stamps were rounded (or cut) to multiples of `quantum` [s]; interval [s]."""
+    """Times (N,) of an even clock.
+
+    Its stamps were rounded (or cut) to multiples of `quantum` [s]; interval [s].
+    """
 
     time: Array
     interval: float
@@ -99,10 +116,12 @@ FINEST = 9
 
 
 def even_clock(time: Array, segment: NDArray[np.integer]) -> EvenClock | None:
-    """The even clock behind rounded time stamps: t_k = a + T k within half a quantum in every segment; None else.
+    """Return the even clock behind rounded time stamps.
 
-    T is common to all segments, a is each one's own. The quantum is the coarsest power of ten of which all stamps are
-    multiples. Stamps that are even as they are give None.
+    t_k = a + T k within half a quantum in every segment; None otherwise.
+
+    T is common to all segments, a differs between them. The quantum is the coarsest power of ten of which all stamps
+    are multiples. Stamps that are even as they are give None.
     """
     edges = np.flatnonzero(np.diff(segment)) + 1
     pieces = np.split(np.arange(time.size), edges)
@@ -135,7 +154,10 @@ def _multiples(time: Array, factor: float) -> bool:
 def cut_segments(
     segment: NDArray[np.integer] | NDArray[np.floating], after: Sequence[int] | NDArray[np.integer]
 ) -> NDArray[np.int32]:
-    """Segment labels 0, 1, 2, … with further cuts after the samples given."""
+    """Return segment labels with further cuts.
+
+    Labels are 0, 1, 2, …; the cuts are after the samples given.
+    """
     cut = np.zeros(segment.size, bool)
     cut[1:] = np.diff(segment) != 0
     cut[np.asarray(after, int) + 1] = True
@@ -143,7 +165,9 @@ def cut_segments(
 
 
 def between_samples(time: Array, values: Array, wanted: Array) -> Array:
-    """Values at the times wanted, by a cubic spline through the samples (of lower degree in very short pieces).
+    """Return values at other times by a spline.
+
+    The spline through the samples is cubic (of lower degree in very short pieces).
 
     time: (N,), values: (N, channels), angles continuous; wanted: (M,) inside [time[0], time[-1]].
     """
@@ -155,7 +179,10 @@ def between_samples(time: Array, values: Array, wanted: Array) -> Array:
 
 
 def phase_times(start: float, stop: float, origin: float, period: float) -> Array:
-    """All times origin + k·period within [start, stop], with a hair of tolerance at both ends."""
+    """Return all times origin + k·period in an interval.
+
+    The interval is [start, stop], with a small tolerance at both ends.
+    """
     hair = 1e-9 * period
     first = int(np.ceil((start - hair - origin) / period))
     last = int(np.floor((stop + hair - origin) / period))

@@ -1,4 +1,6 @@
-"""Errors of sensors, one entry each: how they are simulated, fitted, tested, proposed and shown.
+"""Errors of sensors, one entry each.
+
+An entry says how the error is simulated, fitted, tested, proposed and shown.
 
 A sensor of h reads, in this order,
 
@@ -10,7 +12,7 @@ t for a drift, -h' for a delay. Two errors belong to the clock of a record, not 
 column -t h', and a start of the drive that is early by s, column -h'.
 
 `measure` simulates the errors, `Sensor` fits them, `faults` tests residuals for them, `suggest` proposes them. To add
-one, write one more entry: what has a column is found by the residuals, what has a mark is found without a model.
+an error, write one more entry: an error with a column is found in the residuals, one with a mark without a model.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ DROPOUT_LENGTH = 10
 
 @dataclass(frozen=True)
 class SensorError:
-    """Describe one error of a sensor or of the clock.
+    """Describe one error of a sensor or clock.
 
     ideal: value of a sensor without it. unit: of its size, "" for a share, "channel", "channel/s" or "s". apply: what
     it makes of a signal h, apply(h, value, t, shifted) with shifted(h, delay) the signal later; in arrays and in
@@ -61,14 +63,20 @@ def _percent(size: float, error: float) -> str:
 
 
 def _with_spikes(samples: Array, share: float, random: np.random.Generator) -> Array:
-    """Return the samples with a share of them far off, to either side."""
+    """Return the samples with spikes.
+
+    A share of them is far off, to either side.
+    """
     struck = random.random(samples.size) < share
     height = SPIKE_HEIGHT * float(np.ptp(samples)) * random.choice([-1.0, 1.0], samples.size)
     return np.where(struck, samples + height, samples)
 
 
 def _with_dropouts(samples: Array, share: float, random: np.random.Generator) -> Array:
-    """Return the samples with a share of them held at the value before; runs of `DROPOUT_LENGTH`."""
+    """Return the samples with dropouts.
+
+    A share of them is held at the value before, in runs of `DROPOUT_LENGTH`.
+    """
     begins = np.flatnonzero(random.random(samples.size) < share / DROPOUT_LENGTH)
     held = np.arange(samples.size)
     rows = np.minimum(begins[:, None] + np.arange(1, DROPOUT_LENGTH + 1), samples.size - 1)

@@ -1,7 +1,9 @@
-"""Recordings on disk that are read part by part: Zarr and Parquet folders, and Parquet files beyond memory.
+"""Recordings on disk that are read in parts.
 
-What is asked of such a recording as a whole is asked of its parts, which fit into memory; the answers are put together
-where they belong (`find_orbits`, `identify`, `inspect`).
+These are Zarr and Parquet folders, and Parquet files beyond memory.
+
+Queries on the whole recording are answered from its parts, which fit into memory; the callers combine the answers
+(`find_orbits`, `identify`, `inspect`).
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ PART = 2**20
 
 @dataclass(frozen=True)
 class ParquetFiles:
-    """The files of a Parquet folder in the order of their names, or one file."""
+    """The files of a Parquet folder, or one file.
+
+    They are in the order of their names.
+    """
 
     path: Path
 
@@ -59,7 +64,10 @@ class ParquetFiles:
 
     @cached_property
     def groups(self) -> tuple[tuple[ParquetColumns, int, int, int], ...]:
-        """File, row group, first row and the row after its last, of every row group."""
+        """Return the row groups of all files.
+
+        File, row group, first row and the row after its last, of every row group.
+        """
         found: list[tuple[ParquetColumns, int, int, int]] = []
         first, named = 0, None
         for file in self.columns:
@@ -100,7 +108,10 @@ class ParquetFiles:
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """The parts of a Parquet folder in the order of their names; names with a dot are drafts of a writer."""
+    """Return the parts of a Parquet folder.
+
+    They are in the order of their names; names with a dot are drafts of a writer.
+    """
     return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
 
 
@@ -110,7 +121,10 @@ def _stored_text(metadata: Mapping[bytes, bytes] | None) -> str:
 
 
 def _channels_of(metadata: Mapping[bytes, bytes] | None) -> list[tuple[str, object, object]]:
-    """Names, units and angles of the channels as a part of a Parquet folder has them."""
+    """Return names, units and angles of the channels.
+
+    They are as a part of a Parquet folder states them.
+    """
     about = parse_metadata(_stored_text(metadata))
     return [(name, facts.get("unit"), facts.get("angle")) for name, facts in about.facts.items()]
 
@@ -162,7 +176,9 @@ class StoredRecord:
         return f"{self.path.name}: {self.size} samples of {', '.join(self.channels)} on disk"
 
     def rows(self, first: int, last: int) -> Record:
-        """The samples from row first up to, not including, row last.
+        """Return the samples of a range of rows.
+
+        From row first up to, not including, row last.
 
         Parameters
         ----------
@@ -192,7 +208,9 @@ class StoredRecord:
         return Columns(names, values, facts=self.about.facts, attributes=self.about.attributes, own=True)
 
     def parts(self, samples: int = PART) -> Iterator[Record]:
-        """The recording in parts of equal length, one after another.
+        """Return the recording in parts, one after another.
+
+        They have equal length.
 
         Parameters
         ----------

@@ -1,4 +1,7 @@
-"""Columns along time: the plain content of a record, without the labels of xarray."""
+"""Columns along time.
+
+They are the plain content of a record, without the labels of xarray.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ class TimeTable:
 
     @classmethod
     def of(cls, dataset: xr.Dataset) -> TimeTable:
-        """Return the table of a dataset; arrays are shared, attributes are those of the dataset now."""
+        """Return the table of a dataset.
+
+        Arrays are shared; attributes are those of the dataset now.
+        """
         variables = dataset.variables
         # Attributes are copied: records made from this table must not follow later changes of the dataset.
         channels = {str(n): Column(variables[n].values, dict(variables[n].attrs)) for n in dataset.data_vars}
@@ -79,7 +85,10 @@ class TimeTable:
         return replace(self, channels={name: self.channels[name] for name in names})
 
     def with_coords(self, values: Mapping[str, NDArray[Any]]) -> TimeTable:
-        """Return the table with coordinates added or replaced, attributes kept."""
+        """Return the table with coordinates added or replaced.
+
+        Attributes are kept.
+        """
         known = {name: column.attrs for name, column in self.coords.items()}
         new = {name: Column(column, known.get(name, {})) for name, column in values.items()}
         return replace(self, coords={**self.coords, **new})
@@ -93,7 +102,10 @@ class TimeTable:
         return replace(self, attrs={**self.attrs, **attrs})
 
     def renamed(self, names: Mapping[str, str]) -> TimeTable:
-        """Return the table with channels and coordinates under new names, old → new."""
+        """Return the table under new names, old → new.
+
+        Channels and coordinates are renamed.
+        """
 
         def under_new(columns: Mapping[str, Column]) -> dict[str, Column]:
             return {names.get(name, name): column for name, column in columns.items()}
@@ -102,7 +114,7 @@ class TimeTable:
 
 
 class Unlabelled(Later["xr.Dataset"]):
-    """A dataset to come, and the table that it is made from."""
+    """A dataset that is made later from a table."""
 
     def __init__(self, table: TimeTable):
         super().__init__(table.to_dataset)

@@ -1,4 +1,6 @@
-"""write: a record to a file that `read` returns unchanged.
+"""write: store a record without loss.
+
+`read` returns the record unchanged.
 
 The libraries of the containers are imported where they are used: they cost 40 MB that most sessions do not need.
 """
@@ -96,7 +98,10 @@ def write(record: Record, path: str | Path, matlab: str = "5", append: bool = Fa
 
 
 def metadata(record: Record, **more: Mapping[str, str]) -> str:
-    """Units, angles, noise, period and further attributes as JSON; the channels in their order."""
+    """Return the metadata of a record as JSON.
+
+    Units, angles, noise, period and further attributes; the channels are in their order.
+    """
 
     def plain(value: object) -> str | float:
         value = cast("np.generic[Any]", value).item() if isinstance(value, np.generic) else value
@@ -110,13 +115,19 @@ def metadata(record: Record, **more: Mapping[str, str]) -> str:
 
 
 def arrays(record: Record, names: Mapping[str, str] | None = None) -> dict[str, NDArray[Any]]:
-    """Time, segment and channels, under their own names or those given."""
+    """Return time, segment and channels by name.
+
+    The names are their own or those given.
+    """
     columns: dict[str, NDArray[Any]] = {"time": record.time, "segment": record.content.segment}
     return columns | {(names or {}).get(name, name): record[name] for name in record.channels}
 
 
 def stored_names(record: Record) -> dict[str, str]:
-    """Channel → name in the file, which is another one where containers would trip over it (slashes, #, "file")."""
+    """Return the names of the channels in a file.
+
+    A name is replaced where containers cannot hold it (slashes, #, "file").
+    """
     taken = {"time", "segment", METADATA}
     names: dict[str, str] = {}
     for number, name in enumerate(record.channels):
@@ -167,7 +178,10 @@ def write_hdf5(record: Record, path: Path) -> None:
 
 
 def write_hdf5_text(file: File, about: str) -> None:
-    """The metadata as a dataset of bytes: an attribute holds 64 KB at most."""
+    """Store the metadata as a dataset of bytes.
+
+    An attribute holds 64 KB at most.
+    """
     file.create_dataset(METADATA, data=np.frombuffer(about.encode("ascii"), np.uint8))
 
 
@@ -183,7 +197,10 @@ def write_npz(record: Record, path: Path) -> None:
 
 
 def matlab_names(record: Record) -> dict[str, str]:
-    """Channel → MATLAB identifier: phi'' becomes phi_rate_rate, anything else outside [A-Za-z0-9_] an underscore."""
+    """Return the MATLAB identifiers of the channels.
+
+    phi'' becomes phi_rate_rate; any other character outside [A-Za-z0-9_] becomes an underscore.
+    """
     taken = {"time", "segment", METADATA}
     names: dict[str, str] = {}
     for name in record.channels:
@@ -213,7 +230,10 @@ def write_matlab(record: Record, path: Path) -> None:
 
 
 def write_matlab_hdf5(record: Record, path: Path) -> None:
-    """MATLAB v7.3: HDF5 behind a header of 512 bytes, arrays transposed, each marked with its class."""
+    """Write a record as MATLAB v7.3.
+
+    It is HDF5 behind a header of 512 bytes, arrays transposed, each marked with its class.
+    """
     import h5py
 
     columns, about = matlab_arrays(record)

@@ -1,4 +1,7 @@
-"""Ways to write a model: equations, a Lagrangian, a Hamiltonian, a map."""
+"""Constructors of models.
+
+A model is written as equations, a Lagrangian, a Hamiltonian or a map.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ MOST_PARTS = 10_000
 
 
 def to_symbols(given: object, what: str = "An expression") -> Expression:
-    """Rewrite SymPy input in our real symbols: f(t) -> f, f(t).diff(t, 2) -> f'', and symbols by their names."""
+    """Rewrite SymPy input in the symbols of models.
+
+    f(t) becomes f, f(t).diff(t, 2) becomes f'', and every symbol becomes the real symbol of the same name.
+    """
     expression = checks.expression(what, given, error=ModelError)
     if isinstance(expression, sp.Equality):
         left, right = (checks.expression(what, side, error=ModelError) for side in expression.args)
@@ -56,7 +62,10 @@ def to_symbols(given: object, what: str = "An expression") -> Expression:
 
 
 def read_expression(written: Written, names: Iterable[str], what: str, *place: str | int) -> Expression:
-    """An expression from text (in the known names) or SymPy; place: keys of the model file that lead to it."""
+    """Return an expression from text or SymPy.
+
+    Text is read in the known names. place: keys of the model file that lead to the expression.
+    """
     if isinstance(written, str):
         try:
             return parse_expression(written, names)
@@ -66,7 +75,10 @@ def read_expression(written: Written, names: Iterable[str], what: str, *place: s
 
 
 def make_parameters(given: Parameters) -> tuple[Parameter, ...]:
-    """Parameters from {name: value | "expression" | Parameter}, or from a list of Parameters and bare names."""
+    """Return the parameters from a mapping or a list.
+
+    The mapping is {name: value | "expression" | Parameter}; the list holds Parameters and bare names.
+    """
     if given is None:
         return ()
     if not isinstance(given, Mapping):
@@ -90,7 +102,10 @@ def make_parameters(given: Parameters) -> tuple[Parameter, ...]:
 
 
 def _word(given: object) -> object:
-    """The name of a SymPy symbol or of a function x(t); text stays as it is."""
+    """Return the name of a symbol or function.
+
+    The function is x(t) of SymPy. Text stays as it is.
+    """
     if isinstance(given, AppliedUndef):
         return given.func.__name__
     return given.name if isinstance(given, sp.Symbol) else given
@@ -125,7 +140,10 @@ def signals_of(parts: Mapping[str, object]) -> list[Signal]:
 
 
 def assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, ...], parts: dict[str, Any]) -> Model:
-    """A model from coordinates, equations and the remaining arguments, which all constructors share."""
+    """Return a model from coordinates, equations and parts.
+
+    parts: the remaining arguments, which all constructors share.
+    """
     parameters: tuple[Parameter, ...] = parts.pop("parameters")
     signals = tuple(signals_of(parts))
     parts.pop("signals", None)
@@ -197,7 +215,10 @@ def _symmetry(given: object, names: Sequence[str]) -> Symmetry:
 def make_coordinates(
     given: Iterable[str | sp.Basic | Coordinate] | None, orders: Mapping[str, int], angles: Iterable[str]
 ) -> tuple[Coordinate, ...]:
-    """Coordinates as given or as found by their primes, with orders and angles filled in."""
+    """Return the coordinates, given or found by their primes.
+
+    Orders and angles are filled in.
+    """
     listed = [angles] if isinstance(angles, str) else sorted(angles) if isinstance(angles, (set, frozenset)) else angles
     angles = {checks.canonical(a) for a in checks.texts("angles", listed, error=ModelError)}
     if isinstance(given, str):
@@ -221,7 +242,10 @@ def make_coordinates(
 
 
 def _orders(equations: Iterable[sp.Basic]) -> dict[str, int]:
-    """Coordinates of SymPy residuals by their primes, sorted by name."""
+    """Return the coordinates of SymPy residuals with their orders.
+
+    A coordinate is found by its primes; the coordinates are sorted by name.
+    """
     found: dict[str, int] = {}
     symbols = {s for e in equations for s in e.free_symbols}
     for name in sorted(str(s) for s in symbols):
@@ -295,7 +319,10 @@ def from_lagrangian(
 
 
 def _total_derivative(expression: Expression, coordinates: tuple[Coordinate, ...]) -> Expression:
-    """d/dt along a motion: partial by time plus the chain rule through positions and velocities."""
+    """Return d/dt of an expression along a motion.
+
+    This is the partial derivative by time plus the chain rule through positions and velocities.
+    """
     result = derivative(expression, time)
     for c in coordinates:
         result += derivative(expression, symbol(c.name)) * rate(c.name)

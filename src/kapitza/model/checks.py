@@ -1,4 +1,7 @@
-"""Refusal of models that contradict themselves, before any work starts."""
+"""Checks of models before any work starts.
+
+A model that contradicts itself is refused.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ _Part = TypeVar("_Part")
 
 
 def check_model(model: Model) -> None:
-    """Types, names, counts and symbols of a model; raises ModelError for the first contradiction."""
+    """Check types, names, counts and symbols of a model.
+
+    Raises ModelError for the first contradiction.
+    """
     _admit(model)
     _check_names(model)
     if len(model.equations) != len(model.coordinates):
@@ -48,7 +54,10 @@ def check_model(model: Model) -> None:
 
 
 def _admit(model: Model) -> None:
-    """Pass every field through the gate; numbers among the expressions become SymPy's."""
+    """Check every field of a model by its kind.
+
+    Numbers among the expressions become numbers of SymPy.
+    """
 
     def put(field: str, value: object) -> None:
         object.__setattr__(model, field, value)
@@ -103,7 +112,10 @@ def _expression(what: str, value: object) -> Expression:
 
 
 def _refuse_constants(what: str, expression: Expression) -> None:
-    """Parts without symbols must be finite real numbers: acos(2) is none, nor is 1/(sin(1)**2 + cos(1)**2 - 1)."""
+    """Refuse constants that are not finite real numbers.
+
+    Every part without symbols is tested: acos(2) is not a real number, and 1/(sin(1)**2 + cos(1)**2 - 1) is not finite.
+    """
     left: list[sp.Basic] = [expression]
     while left:
         node = left.pop()
@@ -117,7 +129,10 @@ def _refuse_constants(what: str, expression: Expression) -> None:
 
 
 def _vanishes(constant: Expression) -> bool:
-    """Zero to the digits that are left after its terms have cancelled; SymPy does not see that sin² + cos² is 1."""
+    """Return whether a constant is zero within its digits.
+
+    The digits are those left after its terms have cancelled: SymPy does not see that sin² + cos² is 1.
+    """
     size = sum(abs(complex(sp.N(term, 20))) for term in sp.Add.make_args(constant))
     return abs(complex(sp.N(constant, 20))) <= 1e-18 * size
 
@@ -164,7 +179,10 @@ def _check_symbols(model: Model) -> None:
     known_past = {s.name for s in states | tops}
 
     def past(candidate: sp.Symbol) -> bool:
-        """A past value of a state or of its rate, the delay made of parameters."""
+        """Return whether a symbol is a past value.
+
+        It must be that of a state or of its rate, with a delay made of parameters.
+        """
         if model.is_map or not is_delayed(candidate):
             return False
         name, delay = delayed_parts(candidate, [p.name for p in model.parameters])

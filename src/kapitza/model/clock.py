@@ -1,4 +1,7 @@
-"""A clock that starts elsewhere: the model with the time of its excitation as a parameter."""
+"""Models whose clock starts at an unknown time.
+
+The time of the excitation becomes a parameter.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where compiled code is kept between processes: loaded only where nobody else can have written it."""
+"""The folder in which compiled code is kept.
+
+Code is loaded only from a folder that no other user can write.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ workers do not warn again."""
 
 
 def keep_code_apart() -> None:
-    """Keep compiled code in a folder of Kapitza's own, or in HEYOKA_CACHE_DIR; without one, work without it.
+    """Choose the folder in which compiled code is kept.
+
+    It is Kapitza's own folder, or HEYOKA_CACHE_DIR. Without a folder no code is kept.
 
     A store that another user can write is refused with a warning: code from it would run as this user.
     """
@@ -56,7 +61,10 @@ def keep_code_apart() -> None:
 
 
 def _place() -> Path | None:
-    """Return the folder of the store, made where it is missing; None where there is no home, or no room in it."""
+    """Return the folder of the store.
+
+    A missing folder is made. None where there is no home directory, or too little free space.
+    """
     given = os.environ.get("HEYOKA_CACHE_DIR")
     # Without HOME and XDG_CACHE_HOME heyoka has no folder.
     folder = Path(given) if given else Path("", hy.llvm_state.get_diskcache_path(), "..", "kapitza")
@@ -73,7 +81,10 @@ def _place() -> Path | None:
 
 
 def damage(folder: Path) -> str:
-    """Return what is wrong with the database of the store, or "": damaged entries end a process without a message."""
+    """Return what is wrong with the store, or "".
+
+    The database is tested because damaged entries end a process without a message.
+    """
     path, checked = folder / "cache.db", folder / "checked"
     if not path.exists() or not path.stat().st_size:
         return ""

@@ -1,4 +1,4 @@
-"""From SymPy to compiled code: translation to heyoka, and evaluation on arrays."""
+"""Translation of SymPy to heyoka, and evaluation on arrays."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ COMPARISONS: dict[type[sp.Basic], Callable[..., hy.expression]] = {
 
 
 def to_heyoka(expression: Expression, mapping: Mapping[sp.Symbol, hy.expression] | None = None) -> hy.expression:
-    """Translate a SymPy expression: symbols go through `mapping` (else to variables of the same name).
+    """Translate a SymPy expression to heyoka.
+
+    Symbols are looked up in `mapping`; a symbol that is not in it becomes a variable of the same name.
 
     Integer powers become products and half-integer ones products with a square root. sign, Abs, Heaviside, Max, Min and
     Piecewise become comparisons with `select`; for integration replace them by mode symbols first
@@ -77,7 +79,10 @@ def _as_sympy(expression: Expression | float) -> Expression:
 def translate_steps(
     steps: Iterable[tuple[sp.Symbol, Expression]], table: Mapping[sp.Symbol, hy.expression]
 ) -> dict[sp.Symbol, hy.expression]:
-    """The table with every named step added, each translated once and shared by those that use it."""
+    """Return the table with every named step added.
+
+    Each step is translated once and shared by the expressions that use it.
+    """
     translate = _Translation({**table})
     for name, expression in steps:
         translate.known[name] = translate(expression)
@@ -85,7 +90,10 @@ def translate_steps(
 
 
 class _Translation:
-    """One translation with its memory, so that a shared subexpression is translated once."""
+    """A translation that remembers shared subexpressions.
+
+    A subexpression that occurs several times is translated once.
+    """
 
     def __init__(self, known: dict[sp.Basic, hy.expression]):
         self.known = known
@@ -214,7 +222,9 @@ def compile_expressions(
     parameters: Sequence[str | sp.Symbol] = (),
     steps: Steps = (),
 ) -> Evaluator:
-    """Compile expressions in `variables`, `parameters` and named `steps` to a function on arrays.
+    """Compile expressions to a function on arrays.
+
+    The expressions are written in `variables`, `parameters` and named `steps`.
 
     Returns f(values, parameters=()) -> (nexpr, N) with values (nvars, N) and parameters (npars,), or (npars, N) for
     one set per column; values (nvars,) give (nexpr,). Compilation happens once per process for the same arguments.
@@ -231,7 +241,10 @@ def compile_derivatives(
     steps: Steps = (),
     elimination: Elimination | None = None,
 ) -> Evaluator:
-    """The expressions, then their derivatives by each of `by` (expression by expression), as `compile_expressions`.
+    """Compile expressions and their derivatives.
+
+    The rows are the expressions, then the derivatives of each expression by each of `by`. The arguments of the function
+    are those of `compile_expressions`.
 
     Derivatives are taken through the steps, implicitly where the elimination that they carry out is given; then no
     expression may hold other steps than its solution. Derivatives that vanish identically cost nothing.
@@ -285,7 +298,10 @@ def _translation(
     inputs: tuple[sp.Symbol, ...],
     steps: tuple[tuple[sp.Symbol, Expression], ...],
 ) -> tuple[_Translation, list[hy.expression]]:
-    """A translation that knows the steps, and the variables that stand for the inputs."""
+    """Return a translation with the steps, and its inputs.
+
+    The inputs are the variables of compiled code that represent the given symbols.
+    """
     every = (*expressions, *(e for _, e in steps))
     unknown = {s for e in every for s in e.free_symbols} - set(inputs) - {s for s, _ in steps}
     if unknown:
@@ -304,7 +320,11 @@ def _built(outputs: list[hy.expression], handles: list[hy.expression]) -> hy.cfu
 def _implicit_slopes(
     expressions: tuple[Expression, ...], by: tuple[sp.Symbol, ...], translate: _Translation, elimination: Elimination
 ) -> dict[int, hy.expression]:
-    """The same by the chain rule: directly, and through the highest derivatives an expression holds."""
+    """Return the derivatives by implicit differentiation.
+
+    The chain rule adds the direct derivative and those through the highest derivatives that an expression holds. Keys
+    are places in the row-major (expressions, by) table.
+    """
     through = dict(
         zip(elimination.tops, top_slopes(elimination, translate.symbols(), [translate(s) for s in by]), strict=True)
     )
@@ -320,7 +340,10 @@ def _implicit_slopes(
 
 
 def _slopes(outputs: list[hy.expression], by: list[hy.expression]) -> dict[int, hy.expression]:
-    """Derivatives that are not identically zero, by their place in the row-major (outputs, by) table."""
+    """Return the derivatives that are not identically zero.
+
+    Keys are their places in the row-major (outputs, by) table.
+    """
     if not outputs or not by:
         return {}
     nothing = hy.expression(0.0)

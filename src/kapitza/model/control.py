@@ -1,4 +1,7 @@
-"""Orbits held by control: the force that held them, a Fourier series whose coefficients are settings of each orbit."""
+"""Models of orbits that are held by control.
+
+The control force is a Fourier series, whose coefficients are separate settings of each orbit.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Past values in the equations: y(t - tau), y'(t - tau).
+"""Past values in the equations.
 
+They are written y(t - tau) and y'(t - tau).
 A past value is a symbol of its own whose name is its text, so that equations with delays print and parse like others.
 """
 
@@ -19,7 +20,10 @@ _WRITTEN = re.compile(r"([^\W\d]\w*'*)\(t - (.+)\)\Z")
 
 @dataclass(frozen=True)
 class Delayed:
-    """The value that `state` (its `order`-th rate) had `delay` seconds ago; order 1 makes the equation neutral."""
+    """A past value of a state or its rate.
+
+    It is the `order`-th rate of `state`, `delay` seconds ago. Order 1 makes the equation neutral.
+    """
 
     symbol: sp.Symbol
     state: str
@@ -38,7 +42,10 @@ def is_delayed(candidate: object) -> bool:
 
 
 def delayed_parts(candidate: sp.Symbol, parameters: Iterable[str]) -> tuple[str, Expression]:
-    """The coordinate or rate, and the delay as an expression in the parameters."""
+    """Return the delayed coordinate or rate, and the delay.
+
+    The delay is an expression in the parameters.
+    """
     from kapitza.model.notation import parse_expression
 
     found = _WRITTEN.match(candidate.name)
@@ -52,7 +59,10 @@ def delayed_terms(
     parameters: Iterable[str],
     in_base: Callable[[Expression], Expression],
 ) -> tuple[Delayed, ...]:
-    """All past values in the expressions, in the order of their names; in_base: writes out derived parameters."""
+    """Return all past values in the expressions.
+
+    They are in the order of their names. in_base: writes out derived parameters.
+    """
     symbols = {s for e in expressions for s in e.free_symbols if is_delayed(s)}
     names = list(parameters)
     found: list[Delayed] = []

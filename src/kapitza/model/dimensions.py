@@ -1,4 +1,7 @@
-"""Dimensions of the equations: terms that are added must be of one kind. Checked where every symbol states a unit."""
+"""Dimensions of the equations.
+
+Terms that are added must have one dimension. An equation is checked where every symbol states a unit.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +41,12 @@ class _Unknown(Exception):
 
 
 def dimension_problems(model: Model) -> tuple[str, ...]:
-    """Sums of unlike quantities in the equations and in the excitation period, one sentence each; () where none is.
+    """Return the sums of unlike quantities, one sentence each.
 
-    An equation is judged when every coordinate, parameter and signal in it states a unit ("1" for a pure number; ""
-    says nothing). Angles count as pure numbers; bare numbers in a sum take the unit of their neighbours. Values are put
-    into the equations as they are: kN beside N, or mm beside m, are told too, unless a factor there converts them.
+    The equations and the excitation period are checked; () where no sum is wrong. An equation is checked when every
+    coordinate, parameter and signal in it states a unit ("1" for a pure number; "" states nothing). Angles count as
+    pure numbers; bare numbers in a sum take the unit of their neighbours. Values are put into the equations as they
+    are: kN beside N, or mm beside m, are reported too, unless a factor in the equation converts them.
 
     >>> import kapitza as kz
     >>> mass, spring = kz.Parameter("m", 2.0, unit="kg"), kz.Parameter("k", 3.0, unit="N*s/m")
@@ -92,7 +96,10 @@ def _known(model: Model) -> Iterator[tuple[str, Dimension]]:
 
 
 def _measured(unit: str) -> Dimension | None:
-    """Dimension of a unit with its scale; None where it says nothing."""
+    """Return the dimension of a unit with its scale.
+
+    None where no unit is stated.
+    """
     own = dimension(unit)
     if own is None:
         return None
@@ -108,7 +115,10 @@ def _kind(found: Dimension | Free) -> Dimension:
 
 
 def _scale(found: Dimension | Free) -> float:
-    """Decimal logarithm of the unit in SI, 0 for SI itself."""
+    """Return the decimal logarithm of the unit in SI.
+
+    It is 0 for SI units.
+    """
     power = float(_pure(found).get(SCALE, 0))
     return power if abs(power) > 1e-6 else 0.0
 
@@ -200,7 +210,10 @@ def _alike(terms: Iterable[Expression], known: Mapping[str, Dimension]) -> Dimen
 
 
 def _converts(term: Expression, ratio: float) -> bool:
-    """Whether a number in the term is the factor of this ratio: the equation converts by itself."""
+    """Return whether the term converts by this ratio.
+
+    It does when one of its numbers is the factor of the ratio.
+    """
     front = term.as_independent(*term.free_symbols, as_Add=False)[0]
     numbers = [abs(float(n)) for n in (front, *term.atoms(sp.Number)) if n.is_number and n.is_finite and n]
     return any(abs(abs(math.log10(n)) - abs(ratio)) < 1e-4 for n in numbers)

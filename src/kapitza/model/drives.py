@@ -1,4 +1,7 @@
-"""Other excitations and added masses: the same equations under changed conditions."""
+"""Models under other excitations and with added masses.
+
+The equations stay the same; the conditions change.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,10 @@ def with_drives(model: Model, drives: Mapping[str, Signal | Expression], end: fl
 
 
 def _on_one_clock(signals: tuple[Signal, ...], end: float | None) -> tuple[Signal, ...]:
-    """Return the signals; refuse those that would not repeat as they did."""
+    """Return the signals; refuse those of unequal periods.
+
+    A signal that lasts until the end needs no period.
+    """
     if end is not None:
         # A polynomial that lasts until the end is not asked for what comes after it: it needs no period.
         lasts = [s.kind == "polynomial" and s.times[-1] >= end - 1e-9 * abs(end) for s in signals]

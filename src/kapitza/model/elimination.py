@@ -1,7 +1,8 @@
-"""Highest derivatives from M w + h = 0 as a straight-line program of named steps, without an inverse.
+"""Solution for the highest derivatives by named steps.
 
-Written out, w = -M⁻¹ h has seven times as many terms for every further coordinate of a linked system. Here every pivot,
-factor and partial solution is a step with a symbol of its own, so that the work grows as N³ and the code likewise.
+M w + h = 0 is solved by a straight-line program, without an inverse. Written out, w = -M⁻¹ h has seven times as many
+terms for every further coordinate of a linked system. Here every pivot, factor and partial solution is a step with a
+symbol of its own, so that the work grows as N³ and the code likewise.
 
     definite blocks:  M = L D Lᵀ,  w = -L⁻ᵀ D⁻¹ L⁻¹ h         no pivot is smaller than the smallest eigenvalue of M
     other blocks:     M = L Q with orthogonal rows of Q,  w = -Qᵀ (Q Qᵀ)⁻¹ L⁻¹ h     (Gram-Schmidt without roots)
@@ -39,7 +40,9 @@ Keep = Callable[[Arithmetic], Arithmetic]
 
 @dataclass(frozen=True)
 class Block:
-    """A diagonal block of M after sorting to block-triangular form: rows (equations) and columns (highest derivatives).
+    """A diagonal block of the sorted mass matrix.
+
+    M is sorted to block-triangular form. rows: equations; columns: highest derivatives.
 
     symmetric: rows, each times its sign, are in the order in which the block equals its transpose.
     """
@@ -52,7 +55,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Factors:
-    """M of one block as L D R: lower holds L below its diagonal of ones, divisors D, right R (None: Lᵀ).
+    """The factors L D R of one block.
+
+    The block is one of M. lower: L below its diagonal of ones; divisors: D; right: R (None: Lᵀ).
 
     All entries are step symbols or numbers; 0 where nothing is.
     """
@@ -62,7 +67,10 @@ class Factors:
     right: tuple[tuple[Expression, ...], ...] | None
 
     def solve(self, given: Sequence[Arithmetic], value: Value[Arithmetic], keep: Keep[Arithmetic]) -> list[Arithmetic]:
-        """The solution for one right-hand side, in any arithmetic: value gives an entry, keep names a result."""
+        """Return the solution for one right-hand side.
+
+        The arithmetic is that of the entries: value returns the value of an entry, keep names a result.
+        """
         size = len(self.divisors)
         forward: list[Arithmetic] = []
         for i in range(size):
@@ -84,7 +92,9 @@ class Factors:
 
 @dataclass(frozen=True)
 class Elimination:
-    """How the highest derivatives follow from M w + h = 0: entries and factors, all as symbols of `steps` or numbers.
+    """The solution for the highest derivatives by elimination.
+
+    M w + h = 0. Entries and factors are symbols of `steps` or numbers.
 
     mass: M (n rows of n), rest: h (n); blocks with their factors, in the order in which they are solved; tops: the
     solution w. A substitution in the steps leaves all of these as they are.
@@ -98,7 +108,10 @@ class Elimination:
     is_definite: bool
 
     def solve(self, given: Sequence[Arithmetic], value: Value[Arithmetic], keep: Keep[Arithmetic]) -> list[Arithmetic]:
-        """w with M w = given, block by block, in any arithmetic (see `Factors.solve`)."""
+        """Return the solution w, block by block.
+
+        M w = given. The arithmetic is that of the entries, see `Factors.solve`.
+        """
         solution: dict[int, Arithmetic] = {}
         for block, factors in zip(self.blocks, self.factors, strict=True):
             known = sorted(solution)
@@ -112,7 +125,10 @@ class Elimination:
 
 
 def _less(start: Arithmetic, terms: Sequence[tuple[Expression, Arithmetic]], value: Value[Arithmetic]) -> Arithmetic:
-    """start - Σ entry · factor over the entries that are not zero."""
+    """Return start - Σ entry · factor.
+
+    Entries that are zero are left out.
+    """
     for entry, factor in terms:
         if entry != 0:
             start = start - value(entry) * factor
@@ -127,24 +143,36 @@ def _total(terms: list[Arithmetic]) -> Arithmetic:
 
 
 class Naming(Protocol):
-    """Takes an expression as a step and gives its symbol."""
+    """An object that names expressions as steps.
+
+    `name` returns the symbol of the step.
+    """
 
     def name(self, expression: Expression) -> Expression: ...
 
 
 @dataclass
 class Program:
-    """Steps as they are named; equal expressions get one symbol."""
+    """The steps named so far.
+
+    Equal expressions get one symbol.
+    """
 
     steps: list[Step] = field(default_factory=list[Step])
     known: dict[Expression, sp.Symbol] = field(default_factory=dict[sp.Expr, sp.Symbol])
 
     def name(self, expression: Expression) -> Expression:
-        """The expression as a step, unless it is a number or a step already."""
+        """Return the step of an expression.
+
+        A number or a step stays as it is.
+        """
         return expression if isinstance(expression, sp.Symbol) else self.entry(expression)
 
     def entry(self, expression: Expression) -> Expression:
-        """The same for an entry of M or h: a bare symbol is a step too, as something may take its place."""
+        """Return the step of a matrix entry.
+
+        The entry is one of M or h. A bare symbol becomes a step too, because something else may be substituted for it.
+        """
         if expression.is_number:
             return expression
         if expression not in self.known:
@@ -164,7 +192,10 @@ def eliminate(
     definite: bool,
     shorten: Shorten | None = None,
 ) -> tuple[Elimination, tuple[Step, ...]]:
-    """The steps that solve M w + h = 0; definite: symmetric blocks are definite where they will be evaluated."""
+    """Return the steps that solve for the highest derivatives.
+
+    M w + h = 0. definite: symmetric blocks are definite where they will be evaluated.
+    """
     program = Program()
     size = mass.rows
     flat: Sequence[Expression] = mass.flat()
@@ -188,7 +219,10 @@ def eliminate(
 
 
 def _definite(matrix: list[list[Expression]], program: Naming) -> Factors:
-    """L D Lᵀ, column by column; only entries on and below the diagonal are read."""
+    """Return L D Lᵀ of a definite matrix.
+
+    It is formed column by column; only entries on and below the diagonal are read.
+    """
     size = len(matrix)
     zero: Expression = sp.Integer(0)
     if all(entry.is_number for row in matrix for entry in row):
@@ -220,7 +254,10 @@ def _definite_numbers(matrix: Array) -> Factors:
 
 
 def _orthogonal(matrix: list[list[Expression]], program: Naming) -> Factors:
-    """L Q by taking from every row its shares along the rows before it."""
+    """Return L Q by Gram-Schmidt orthogonalisation without roots.
+
+    From every row its components along the rows before it are subtracted.
+    """
     size = len(matrix)
     zero: Expression = sp.Integer(0)
     if size == 1:
@@ -242,19 +279,28 @@ def _orthogonal(matrix: list[list[Expression]], program: Naming) -> Factors:
 def solve_named(
     matrix: Sequence[Sequence[Expression]], right: Sequence[Expression], naming: Naming
 ) -> list[Expression]:
-    """x with matrix x = right, by steps that `naming` takes; safe wherever the matrix is regular."""
+    """Solve a linear system by named steps.
+
+    Returns x with matrix x = right. `naming` names the steps. The divisors vanish only where the matrix is singular.
+    """
     return _orthogonal([list(row) for row in matrix], naming).solve(right, lambda e: e, naming.name)
 
 
 def solve_definite(
     matrix: Sequence[Sequence[Expression]], right: Sequence[Expression], naming: Naming
 ) -> list[Expression]:
-    """The same for a definite matrix, of which only entries on and below the diagonal are read."""
+    """Solve a linear system with a definite matrix.
+
+    Returns x with matrix x = right, by steps that `naming` names. Only entries on and below the diagonal are read.
+    """
     return _definite([list(row) for row in matrix], naming).solve(right, lambda e: e, naming.name)
 
 
 def blocks_of(mass: sp.ImmutableMatrix, tops: Sequence[sp.Symbol]) -> tuple[Block, ...]:
-    """The diagonal blocks of M after sorting it to block-triangular form, in the order in which they can be solved."""
+    """Return the diagonal blocks of the sorted M.
+
+    M is sorted to block-triangular form; the blocks are in the order in which they can be solved.
+    """
     size = mass.rows
     flat = mass.flat()
     pattern = np.array([entry != 0 for entry in flat], bool).reshape(size, size)
@@ -281,7 +327,10 @@ def blocks_of(mass: sp.ImmutableMatrix, tops: Sequence[sp.Symbol]) -> tuple[Bloc
 
 
 def _block(flat: Sequence[Expression], size: int, rows: list[int], columns: list[int]) -> Block:
-    """A block with its rows in an order, and with signs, that make it symmetric where there is one."""
+    """Return a block, made symmetric where that is possible.
+
+    Its rows are put in an order, and get signs, that make it symmetric.
+    """
     ones = (1,) * len(rows)
     if len(rows) == 1:
         return Block(tuple(rows), tuple(columns), ones, True)
@@ -293,7 +342,10 @@ def _block(flat: Sequence[Expression], size: int, rows: list[int], columns: list
 
 
 def _symmetrising_signs(matrix: list[list[Expression]]) -> tuple[int, ...] | None:
-    """Signs of the rows that make the matrix symmetric, the first being +1; None when there are none."""
+    """Return row signs that make a matrix symmetric.
+
+    The first is +1. None when there are no such signs.
+    """
     size = len(matrix)
     signs: list[int] = [1] + [0] * (size - 1)
     reached = [0]

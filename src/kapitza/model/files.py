@@ -1,4 +1,7 @@
-"""Model files: TOML in plain notation, read as data and written without loss."""
+"""Model files in TOML.
+
+They hold plain notation, are read as data and are written without loss.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,10 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """The content of a model file as plain dictionaries, lists, numbers and text."""
+    """Return the content of a model file.
+
+    It consists of plain dictionaries, lists, numbers and text.
+    """
     signals = model.signals
     tops = [] if model.is_map else [rate(c.name, c.order).name for c in model.coordinates]
     names = [*model.states, *tops, *(p.name for p in model.parameters), *(s.name for s in signals)]
@@ -169,7 +175,10 @@ def _signal_to_dict(signal: Signal) -> dict[str, Any]:
 
 
 class _Table:
-    """A table of the file with its place, for messages; every key must be asked for."""
+    """A table of a model file with its place.
+
+    The place is for messages. Unknown keys are refused.
+    """
 
     def __init__(self, content: object, place: str, known: Sequence[str] | None = None):
         if not isinstance(content, dict):
@@ -192,13 +201,16 @@ class _Table:
         return value
 
     def number(self, key: str, default: float) -> float:
-        """A number; TOML's whole numbers have any size, ours end at 1.8e308."""
+        """Return a number of the table.
+
+        Whole numbers of TOML have any size; numbers beyond 1.8e308 are refused.
+        """
         value = self.get(key, (int, float), default)
         return checks.number(f"{self.place}: {key}", value, finite=False, error=ModelError)
 
 
 def model_from_dict(content: Mapping[str, Any], default_name: str = "model") -> Model:
-    """The model that the content of a model file describes."""
+    """Return the model that a model file describes."""
     table = _Table(content, "The file", TOP)
     coordinates = _coordinates(table.get("coordinates", dict, None))
     parameters = _parameters(table.get("parameters", dict, {}))

@@ -1,4 +1,6 @@
-"""Products of sines and cosines of coordinates as sums of harmonics: cos a cos b + sin a sin b = cos(a - b).
+"""Products of sines and cosines as sums of harmonics.
+
+For coordinates a and b, cos a cos b + sin a sin b = cos(a - b).
 
 What Lagrange's equations of a linkage give holds every product of every pair of velocities of every mass. Gathered by
 harmonics, an entry of its mass matrix is one cosine and a centrifugal force one sine; integrators and compilers take
@@ -42,10 +44,12 @@ class _TooLong(Exception):
 def gathered(
     expressions: Sequence[Expression], moving: Iterable[sp.Symbol], coordinates: Iterable[sp.Symbol], naming: Naming
 ) -> list[Expression]:
-    """The expressions by harmonics of the coordinates, where all together are shorter so; as they are otherwise.
+    """Return the expressions sorted by harmonics of the coordinates.
 
-    moving: what changes along a motion; the rest is constant and costs nothing. Harmonics that are multiplied with
-    something else become steps.
+    They stay as they are where the sum of all sorted expressions is not shorter.
+
+    moving: symbols that change along a motion; the rest is constant and costs nothing. Harmonics that are multiplied
+    with something else become steps.
     """
     if not any(e.has(sp.sin, sp.cos) for e in expressions):
         return list(expressions)
@@ -66,7 +70,10 @@ def gathered(
 
 
 class _Pending:
-    """Steps that are named when the shorter form is chosen."""
+    """Steps that are named after a choice.
+
+    They are named once the shorter form is chosen.
+    """
 
     def __init__(self, naming: Naming):
         self.naming = naming
@@ -85,7 +92,10 @@ class _Pending:
 
 
 class _Table:
-    """Numbers of the atoms and angles of some expressions, and their terms."""
+    """The terms of expressions by their atoms and angles.
+
+    Atoms and angles are numbered.
+    """
 
     def __init__(self, moving: set[sp.Symbol], coordinates: set[sp.Symbol]):
         self.moving, self.coordinates = moving, coordinates
@@ -127,7 +137,10 @@ class _Table:
         return {(((number, power),), _NOTHING): (_ONE, _ZERO)}
 
     def _waves(self, node: Expression) -> Terms | None:
-        """sin or cos of whole multiples of coordinates; None for other arguments."""
+        """Return the terms of a sine or cosine.
+
+        Its argument is a sum of whole multiples of coordinates; None for other arguments.
+        """
         multiples: dict[int, int] = {}
         for part in sp.Add.make_args(node.args[0]):
             factor, angle = part.as_coeff_Mul()
@@ -177,7 +190,10 @@ def _merged(one: Powers, other: Powers) -> Powers:
 
 
 def _written(table: _Table, terms: Terms, named: _Pending) -> Expression:
-    """Σ monomial · Σ coefficient · cos or sin, coefficients in what does not move."""
+    """Return an expression from its terms.
+
+    Σ monomial · Σ coefficient · cos or sin; the coefficients are written in symbols that do not move.
+    """
     atoms, angles = list(table.atoms), list(table.angles)
     is_moving = [not table.moving.isdisjoint(a.free_symbols) for a in atoms]
     number = _decimal if table.has_floats else _rational

@@ -1,7 +1,7 @@
-"""Derivatives of highest derivatives that are solved for step by step, by implicit differentiation.
+"""Derivatives of the highest derivatives by implicit differentiation.
 
-With R(x, w) = M(x) w + h(x) = 0 the derivative of w by anything is the solution of M dw = -∂R, w held, by the factors
-that are there already: a third of the code, and of the time, of differentiating the steps themselves.
+With R(x, w) = M(x) w + h(x) = 0 the derivative of w by any variable is the solution of M dw = -∂R, w held, by the
+factors of the elimination. This takes a third of the code and of the time of differentiating the steps themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ Table = Mapping[sp.Symbol, hy.expression]
 
 
 def top_slopes(elimination: Elimination, table: Table, by: Sequence[hy.expression]) -> list[list[hy.expression]]:
-    """∂w_j/∂s for each highest derivative j (rows) and each s of `by` (columns).
+    """Return ∂w_j/∂s of the highest derivatives.
+
+    Rows: highest derivatives j; columns: each s of `by`.
 
     table: where the symbols of the steps are in compiled code; `by` are variables or run-time parameters of it.
     """

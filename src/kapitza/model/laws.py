@@ -1,4 +1,7 @@
-"""Ready laws of friction and stiffness, added to the equations of a model by name."""
+"""Laws of friction and stiffness, chosen by name.
+
+They are added to the equations of a model.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,12 @@ Force = Callable[[Expression, Expression, Sequence[Expression]], Expression]
 
 @dataclass(frozen=True)
 class Law:
-    """A force on a coordinate: its parameters with start values and bounds, and the force f(x, x', parameters).
+    """A force law that acts on a coordinate.
 
-    The force stands on the left side, m*x'' + ... + f = 0: positive friction takes energy out, positive stiffness
-    pulls back.
+    parameters: names with start values and bounds. force: f(x, x', parameters).
+
+    The force is on the left side, m*x'' + ... + f = 0: positive friction dissipates energy, positive stiffness is
+    restoring.
     """
 
     meaning: str
@@ -110,7 +115,10 @@ def with_laws(model: Model, laws: Sequence[str]) -> Model:
 
 
 def _orientation(model: Model, number: int) -> int:
-    """+1, or -1 where the equation is written with its inertia negative."""
+    """Return the sign of the inertia in an equation.
+
+    It is +1, or -1 where the equation is written with its inertia negative.
+    """
     name = model.coordinates[number].name
     inertia = sp.diff(model.equations[number], rate(name, 2))
     values = {symbol(n): v for n, v in model.values.items() if not math.isnan(v)}

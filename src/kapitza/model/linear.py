@@ -1,4 +1,7 @@
-"""What is linear in a model: its equations in some parameters, and its motion near an equilibrium."""
+"""Linear parts of a model.
+
+Equations that are linear in some parameters, and the motion near an equilibrium.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ def linear_combinations(model: Model, free: Iterable[str]) -> list[tuple[Express
 def combinations_of(
     number: int, equation: Expression, chosen: list[sp.Symbol], constants: set[sp.Symbol]
 ) -> tuple[Expression, dict[Expression, Expression]]:
-    """Equation `number` as rest + Σ c·coefficient, c being products and powers of the chosen parameters."""
+    """Return an equation as rest + Σ c·coefficient.
+
+    c: products and powers of the chosen parameters. number: of the equation, for messages.
+    """
     rest: list[Expression] = []
     groups: dict[Expression, list[Expression]] = {}
     for term in _terms(equation):
@@ -80,7 +86,10 @@ def _symbols(model: Model, free: list[str]) -> list[sp.Symbol]:
 
 
 def _kept_equations(model: Model, free: list[str]) -> list[Expression]:
-    """The residuals with derived parameters replaced, except those named in `free`, which stay symbols."""
+    """Return the residuals with derived parameters replaced.
+
+    Those named in `free` stay symbols.
+    """
     kept = {symbol(name) for name in free}
     own = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
     order = [s for s in derived_in_base(model) if s not in kept]
@@ -91,7 +100,10 @@ def _kept_equations(model: Model, free: list[str]) -> list[Expression]:
 
 
 def _terms(expression: Expression) -> list[Expression]:
-    """The additive terms after multiplying out products and powers of sums, but nothing inside functions or roots."""
+    """Return the additive terms of an expression, multiplied out.
+
+    Products and powers of sums are multiplied out, but nothing inside functions or roots.
+    """
     expanded = sp.expand(
         expression, deep=False, mul=True, multinomial=True, power_base=False, power_exp=False, log=False, basic=False
     )
@@ -112,7 +124,9 @@ def _not_linear(number: int, equation: Expression, culprit: sp.Symbol, chosen: l
 
 @dataclass(frozen=True)
 class Linearisation:
-    """Small motions x' = A x about a state, averaged over one period of the excitation.
+    """The linear motion about a state.
+
+    x' = A x, A averaged over one period of the excitation.
 
     state: (n,); matrix: A (n, n); eigenvalues: (n,), by growing frequency.
     frequencies: (k,) natural (undamped) angular frequencies |λ| of the oscillating pairs;
@@ -165,7 +179,10 @@ def equilibrium(model: Model, near: Mapping[str, float] | None) -> dict[str, flo
 
 
 def _averages(model: Model) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-    """Functions of the state: mean rates (n,) and their mean Jacobian (n, n) over one excitation period."""
+    """Return the mean rates and their mean Jacobian.
+
+    Both are functions of the state, averaged over one excitation period: (n,) and (n, n).
+    """
     if model.is_map:
         raise ModelError(f'Model "{model.name}" is a map; its linearisation is the Jacobian of one step.')
     if model.delays:

@@ -1,4 +1,7 @@
-"""The mass matrix in numbers: is it singular, is it definite?"""
+"""Numerical tests of the mass matrix.
+
+They decide whether it is singular or definite.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ SINGULAR = 1e14
 
 
 class _Entries:
-    """A matrix of expressions in numbers: entries that occur several times are compiled once, constants not at all."""
+    """A matrix of expressions that is evaluated on arrays.
+
+    Entries that occur several times are compiled once, constants are not compiled.
+    """
 
     def __init__(self, matrix: sp.ImmutableMatrix, variables: Sequence[str], parameters: Sequence[str] = ()):
         flat = matrix.flat()
@@ -38,7 +44,9 @@ class _Entries:
 
 
 class MassFunction:
-    """M at a few random states and instants, for given values of the parameters: (LOOKS, n, n).
+    """The mass matrix at a few random states.
+
+    For given values of the parameters it returns M (LOOKS, n, n) at random states and instants.
 
     used: names of the parameters that occur in it.
     """
@@ -54,10 +62,12 @@ class MassFunction:
 
 
 def is_definite(matrices: Array, blocks: Sequence[Block]) -> bool:
-    """Is every symmetric block of the matrices (N, n, n) definite, positive or negative, in all of them?
+    """Return whether every symmetric block is definite.
 
-    An eigenvalue changes its sign only where the matrix is singular: what is definite somewhere stays so on every
-    motion along which the accelerations are determined.
+    A block of the matrices (N, n, n) must be positive definite in all of them, or negative definite in all of them.
+
+    An eigenvalue changes its sign only where the matrix is singular. A block that is definite at one state is definite
+    on every motion along which the accelerations are determined.
     """
     if not np.isfinite(matrices).all():
         return False
@@ -71,7 +81,10 @@ def is_definite(matrices: Array, blocks: Sequence[Block]) -> bool:
 
 
 def refuse_singular(mass: sp.ImmutableMatrix, blocks: Sequence[Block], tops: Sequence[sp.Symbol]) -> None:
-    """Refuse a mass matrix with a block that is singular whatever the values."""
+    """Refuse a mass matrix with a singular block.
+
+    A block is refused when it is singular at all of the random values.
+    """
     names = sorted(s.name for s in mass.free_symbols)
     random = np.random.default_rng(1).uniform(0.5, 1.5, (len(names), LOOKS))
     matrices = _Entries(mass, names)(random, np.empty(0))
@@ -85,7 +98,10 @@ def refuse_singular(mass: sp.ImmutableMatrix, blocks: Sequence[Block], tops: Seq
 
 
 def singular(names: Sequence[str]) -> ModelError:
-    """The error of equations that do not determine these highest derivatives."""
+    """Return the error of a singular mass matrix.
+
+    The equations do not determine the highest derivatives of these names.
+    """
     return ModelError(
         f"The mass matrix is singular: the equations for {', '.join(names)} hold the same "
         "combination of highest derivatives. Replace one of them by an independent equation."

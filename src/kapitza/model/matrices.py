@@ -1,4 +1,7 @@
-"""Models given by matrices, as finite-element programs write them: M x'' + C x' + K x + n(x, x') = f(t)."""
+"""Models given by matrices.
+
+Finite-element programs write them as M x'' + C x' + K x + n(x, x') = f(t).
+"""
 
 from __future__ import annotations
 
@@ -40,13 +43,16 @@ Matrix = ArrayLike | csr_matrix | Mapping[Written, ArrayLike | csr_matrix]
 
 
 class Terms:
-    """A square matrix as Σ factor · numbers: the factors are expressions in parameters, the numbers arrays."""
+    """A square matrix Σ factor · numbers.
+
+    The factors are expressions in parameters, the numbers arrays.
+    """
 
     def __init__(self, size: int, parts: list[tuple[Expression, Array]]):
         self.size, self.parts = size, parts
 
     def projected(self, shapes: Array) -> Terms:
-        """Φᵀ A Φ, with what is rounding alone taken out."""
+        """Return Φᵀ A Φ without entries that are rounding."""
         parts: list[tuple[Expression, Array]] = []
         for factor, numbers in self.parts:
             small = shapes.T @ (numbers @ shapes)
@@ -72,7 +78,10 @@ class Terms:
 
 
 def _number(value: float) -> Expression:
-    """A whole number as such (k·2 stays short), any other as the double it is."""
+    """Return a number as SymPy writes it shortest.
+
+    A whole number stays whole (k·2 stays short); any other is a floating-point number.
+    """
     return sp.Integer(int(value)) if value == int(value) and abs(value) < 1e15 else sp.Float(float(value))
 
 
@@ -122,7 +131,10 @@ def _size_of(matrix: Matrix | None, what: str) -> int:
 
 
 def _terms(matrix: Matrix | None, what: str, size: int, names: list[str]) -> Terms:
-    """A matrix of numbers, of numbers and expressions, or Σ expression · matrix given as a mapping; None is zero."""
+    """Return a matrix as terms.
+
+    It is given as numbers, as numbers and expressions, or as a mapping Σ expression · matrix; None is zero.
+    """
     if matrix is None:
         return Terms(size, [])
     if isinstance(matrix, Mapping):
@@ -170,7 +182,10 @@ def _vector(
 
 
 def _equations(mass: Terms, damping: Terms, stiffness: Terms, places: list[str]) -> list[Expression]:
-    """M x'' + C x' + K x, row by row."""
+    """Return the linear part, row by row.
+
+    It is M x'' + C x' + K x.
+    """
     motion = [(mass, [rate(p, 2) for p in places]), (damping, [rate(p) for p in places])]
     motion.append((stiffness, [symbol(p) for p in places]))
     return [
@@ -190,7 +205,10 @@ def _reduced(
     constants: tuple[Parameter, ...],
     parts: dict[str, Any],
 ) -> Model:
-    """The equations of the amplitudes q of some modes, x = Φ q, with every displacement as an output."""
+    """Return the model in modal amplitudes.
+
+    The coordinates are the amplitudes q of some modes, x = Φ q; every displacement is an output.
+    """
     values = _values_of(constants, [mass, stiffness])
     if not isinstance(modes, ModalReduction):
         modes = modal_reduction(mass.at(values), stiffness.at(values), modes)
@@ -225,7 +243,10 @@ def _reduced(
 
 
 def _drive_above(model: Model, modes: ModalReduction) -> str:
-    """What is said when the excitation is faster than all modes that are kept."""
+    """Return a note on an excitation above all modes.
+
+    It is "" unless the excitation is faster than all modes that are kept.
+    """
     drive = 0.0 if model.period is None or not modes.left_out.size else 2 * np.pi / model.period
     if not np.isfinite(drive) or drive <= modes.frequencies[-1]:
         return ""
@@ -233,7 +254,10 @@ def _drive_above(model: Model, modes: ModalReduction) -> str:
 
 
 def _values_of(constants: tuple[Parameter, ...], matrices: list[Terms]) -> dict[sp.Symbol, float]:
-    """Values of all parameters that the matrices need; those without a value are refused."""
+    """Return the values of all parameters in the matrices.
+
+    Parameters without a value are refused.
+    """
     values: dict[sp.Symbol, float] = {
         symbol(p.name): float(p.value) for p in constants if p.expression is None and not np.isnan(p.value)
     }

@@ -1,4 +1,7 @@
-"""Measured signals, as local polynomials between knots or as a Fourier series."""
+"""Measured signals.
+
+A signal is a piecewise polynomial between knots, or a Fourier series.
+"""
 
 from __future__ import annotations
 
@@ -111,11 +114,17 @@ class Signal:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """First and last time [s] at which the signal is known."""
+        """Return the span [s] of the signal.
+
+        It is (first time, last time) at which the signal is known, infinite where it repeats.
+        """
         return (float(self.times[0]), float(self.times[-1])) if self.period is None else (-np.inf, np.inf)
 
     def inside(self, times: Array | float) -> Array:
-        """Return the times, refused where the signal is not known; rounding is taken off at its ends."""
+        """Return the times; refuse those outside the signal.
+
+        Rounding is removed at its ends.
+        """
         times = np.asarray(times, float)
         low, high = self.reach
         near = NEAR * (high - low) if self.period is None else 0.0
@@ -129,7 +138,9 @@ class Signal:
 
     @cached_property
     def polynomials(self) -> PPoly:
-        """The piecewise polynomial over [0, period], or from the first sample to the last.
+        """Return the piecewise polynomial of the signal.
+
+        It covers [0, period], or the span from the first sample to the last.
 
         `.x` are the knots, `.c[k, i]` multiplies (t - x_i)^(degree-k).
         """
@@ -182,7 +193,10 @@ class Signal:
         return self._from_zero(knots, coefficients)
 
     def _from_zero(self, knots: Array, coefficients: Array) -> PPoly:
-        """Cut the polynomials, given over one period from the first sample on, so that they cover [0, period]."""
+        """Cut the polynomials so that they cover [0, period].
+
+        They are given over one period from the first sample on.
+        """
         from scipy.interpolate import PPoly
 
         assert self.period is not None
@@ -203,17 +217,26 @@ class Signal:
 
     @property
     def knots(self) -> Array:
-        """(K+1,) breakpoints of the polynomials; the integrator stops at each."""
+        """Return the breakpoints (K+1,) of the polynomials.
+
+        The integrator stops at each.
+        """
         return self.polynomials.x
 
     @property
     def coefficients(self) -> Array:
-        """(K, degree+1) ascending: on knot interval i the signal is Σ_k coefficients[i, k] (t - knots[i])^k."""
+        """Return the coefficients (K, degree+1) of the polynomials.
+
+        They ascend: on knot interval i the signal is Σ_k coefficients[i, k] (t - knots[i])^k.
+        """
         return np.ascontiguousarray(self.polynomials.c[::-1].T)
 
     @cached_property
     def fourier(self) -> tuple[float, Array, Array]:
-        """Mean, cosine (H,) and sine (H,) coefficients by least squares on the samples (exact on an even grid)."""
+        """Return the Fourier coefficients of the signal.
+
+        Mean, cosine (H,) and sine (H,) coefficients by least squares on the samples (exact on an even grid).
+        """
         assert self.period is not None
         count = self.times.size - int(np.isclose(self.times[-1] - self.times[0], self.period, rtol=1e-12))
         most = (count - 1) // 2
@@ -229,7 +252,10 @@ class Signal:
         return float(solution[0]), solution[1 : harmonics + 1], solution[harmonics + 1 :]
 
     def __call__(self, times: Array | float, derivative: int = 0) -> Array:
-        """Value (or time derivative) at times; the signal repeats after its period, or is refused beyond its ends."""
+        """Return the signal or its time derivative at times.
+
+        The signal repeats after its period; without a period, times beyond its ends are refused.
+        """
         times = np.asarray(times, float)
         if self.period is None:
             return self.polynomials(self.inside(times), nu=derivative)

@@ -55,7 +55,10 @@ def _lagrange(method: LagrangesMethod) -> tuple[list[AppliedUndef], list[sp.Expr
 
 
 def _kane(method: KanesMethod) -> tuple[list[AppliedUndef], list[sp.Expr]]:
-    """Coordinates and residuals: with q' = u in the coordinates alone, otherwise with the speeds as states."""
+    """Return coordinates and residuals of Kane's equations.
+
+    Where q' = u the coordinates alone remain; otherwise the speeds are states.
+    """
     try:
         mass, forcing = method.mass_matrix, method.forcing
     except ValueError as problem:

@@ -1,4 +1,7 @@
-"""Modes of the linear part of a structure, and what a model loses when it keeps a few of them."""
+"""Modes of the linear part of a structure.
+
+They show what a model loses when it keeps a few of them.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ class ModalReduction:
     missing: Array
 
     def about(self, loaded: Sequence[str] = (), names: Sequence[str] = ()) -> str:
-        """In words: what is kept, what is left out, and what that costs where forces act."""
+        """Describe the modes that are kept and left out.
+
+        Where forces act, the text says what the modes left out cost.
+        """
         kept, total = self.frequencies.size, self.frequencies.size + self.left_out.size
         hertz = self.frequencies / (2 * np.pi)
         text = f"{kept} of {total} modes are kept, {hertz[0]:.4g} to {hertz[-1]:.4g} Hz."

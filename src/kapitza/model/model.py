@@ -91,7 +91,9 @@ class Model(Shown):
         parameters: Mapping[str, Written | Parameter] | Iterable[Parameter | str | sp.Basic] | None = None,
         **parts: Anything,
     ) -> Model:
-        """A model from residual equations, as text in plain notation or as SymPy.
+        """Return a model from residual equations.
+
+        The equations are text in plain notation, or SymPy.
 
         Text: "x'' + 2*d*x' + x = F*cos(w*t)"; primes mark derivatives and thereby the coordinates. SymPy: in the
         symbols of `kapitza.model` (symbol("x"), rate("x", 2)), or with functions of time, x(t).diff(t, 2).
@@ -115,7 +117,9 @@ class Model(Shown):
         dissipation: Written = 0,
         **parts: Anything,
     ) -> Model:
-        """A model from L(q, q', t): d/dt ∂L/∂q' - ∂L/∂q + ∂R/∂q' = Q for each coordinate q.
+        """Return a model from a Lagrangian L(q, q', t).
+
+        For each coordinate q: d/dt ∂L/∂q' - ∂L/∂q + ∂R/∂q' = Q.
 
         forces: generalised forces Q per coordinate; dissipation: the Rayleigh function R(q, q'). The rest as in
         `from_equations`.
@@ -135,7 +139,9 @@ class Model(Shown):
         forces: Mapping[str, Written] | None = None,
         **parts: Anything,
     ) -> Model:
-        """A model from H(q, p, t): q' = ∂H/∂p, p' = -∂H/∂q + Q. States: positions, then momenta.
+        """Return a model from a Hamiltonian H(q, p, t).
+
+        q' = ∂H/∂p, p' = -∂H/∂q + Q. States: positions, then momenta.
 
         Without forces Q and explicit time, H becomes the invariant "H". The rest as in `from_equations`.
         """
@@ -156,7 +162,9 @@ class Model(Shown):
         modes: int | ModalReduction | None = None,
         **parts: Anything,
     ) -> Model:
-        """A model from M x'' + C x' + K x + n(x, x') = f(t), as finite-element programs give it.
+        """Return a model from mass, damping and stiffness matrices.
+
+        M x'' + C x' + K x + n(x, x') = f(t), as finite-element programs give it.
 
         M, C, K: (n, n) numbers (arrays or scipy.sparse), entries with parameters ([["k1 + k2", "-k2"], …]), or sums
         {"E": K1, "rho*g": K2} of parameters times matrices; C may be None, or {"alpha": M, "beta": K} (Rayleigh).
@@ -192,7 +200,9 @@ class Model(Shown):
     def from_urdf(
         cls, path: str | os.PathLike[str], forces: Mapping[str, Written] | None = None, **parts: Anything
     ) -> Model:
-        """A model of a linkage described in URDF: serial chains and trees of rigid links.
+        """Return the model of a linkage described in URDF.
+
+        The linkage is a serial chain or tree of rigid links.
 
         Coordinates are the joints that move. Masses (m_LINK), damping (d_JOINT), dry friction (f_JOINT) and gravity g
         along -z are parameters; inertias are numbers. forces: torques or forces per joint. Refused: closed loops,
@@ -210,19 +220,28 @@ class Model(Shown):
         parameters: Mapping[str, Written | Parameter] | Iterable[Parameter | str | sp.Basic] | None = None,
         **parts: Anything,
     ) -> Model:
-        """A discrete map x -> F(x, θ): {state: its new value}. The rest as in `from_equations`."""
+        """Return the model of a discrete map.
+
+        x -> F(x, θ), given as {state: its new value}. The rest as in `from_equations`.
+        """
         from kapitza.model.build import from_map
 
         return from_map(equations, angles, parameters, **parts)
 
     @cached_property
     def states(self) -> tuple[str, ...]:
-        """Names of the states: all coordinates, then the rates of the second-order ones."""
+        """Return the names of the states.
+
+        All coordinates, then the rates of the second-order ones.
+        """
         return tuple(c.name for c in self.coordinates) if self.is_map else states_of(self.coordinates)
 
     @property
     def units(self) -> dict[str, str]:
-        """Unit of every state, "" where none is declared: that of its coordinate, per second for a rate."""
+        """Return the unit of every state.
+
+        It is that of its coordinate, per second for a rate; "" where none is declared.
+        """
         own = {c.name: c.unit for c in self.coordinates}
         return {name: own[name] if name in own else rate_unit(own[name.rstrip("'")]) for name in self.states}
 
@@ -239,7 +258,10 @@ class Model(Shown):
 
     @cached_property
     def values(self) -> dict[str, float]:
-        """Value of every parameter, derived ones included (NaN where none was given)."""
+        """Return the value of every parameter.
+
+        Derived parameters are included; NaN where no value was given.
+        """
         independent = {p.name: float(p.value) for p in self.parameters if p.expression is None}
         if len(independent) == len(self.parameters):
             return independent
@@ -257,7 +279,10 @@ class Model(Shown):
 
     @property
     def vector(self) -> Array:
-        """Values of the independent parameters, in the order of `names`."""
+        """Return the values of the independent parameters.
+
+        They are in the order of `names`.
+        """
         result = np.array([self.values[name] for name in self.names])
         missing = [name for name, value in zip(self.names, result, strict=True) if math.isnan(value)]
         if missing:
@@ -267,7 +292,10 @@ class Model(Shown):
 
     @cached_property
     def period(self) -> float | None:
-        """Period of the excitation at the present values; None for an autonomous model, a map or a lasting signal."""
+        """Return the period of the excitation.
+
+        It holds at the present values; None for an autonomous model, a map or a signal that does not repeat.
+        """
         if self.excitation is None or self.excitation.period is None:
             return None
         values = self.values
@@ -293,21 +321,30 @@ class Model(Shown):
 
     @property
     def signals(self) -> tuple[Signal, ...]:
-        """Measured excitations, which stand in the equations under their names."""
+        """Return the measured excitations.
+
+        They occur in the equations under their names.
+        """
         return () if self.excitation is None else self.excitation.signals
 
     @property
     def reach(self) -> tuple[float, float]:
-        """First and last time at which all measured signals are known; without end where they repeat."""
+        """Return the span in which all signals are known.
+
+        It is (first time, last time), infinite where the signals repeat.
+        """
         spans = [signal.reach for signal in self.signals]
         return max((low for low, _ in spans), default=-math.inf), min((high for _, high in spans), default=math.inf)
 
     def within_reach(self, times: Array) -> Array:
-        """Return the times, moved to the ends of the measured signals where they lie beyond."""
+        """Return the times, clipped to the measured signals."""
         return np.clip(times, *self.reach)
 
     def needs_repetition(self, what: str) -> None:
-        """Refuse a model whose measured drive has no period; what: that would need one, in the plural."""
+        """Refuse a model whose measured drive has no period.
+
+        what: the thing that would need a period, in the plural.
+        """
         for signal in self.signals:
             if signal.period is None:
                 low, high = signal.reach
@@ -319,7 +356,10 @@ class Model(Shown):
 
     @cached_property
     def delays(self) -> tuple[Delayed, ...]:
-        """Past values in the equations, such as y'(t - tau); empty for ordinary models."""
+        """Return the past values in the equations.
+
+        An example is y'(t - tau); empty for ordinary models.
+        """
         if self.is_map or not any(is_delayed(s) for e in self.equations for s in e.free_symbols):
             return ()
         names = [p.name for p in self.parameters]
@@ -338,7 +378,10 @@ class Model(Shown):
         )
 
     def check(self, name: str) -> Parameter:
-        """The independent parameter of this name; unknown and derived names are refused."""
+        """Return the independent parameter of this name.
+
+        Unknown and derived names are refused.
+        """
         parameter = self.parameter(name)
         if parameter.expression is not None:
             sources = ", ".join(sorted(s.name for s in parameter.expression.free_symbols))
@@ -373,7 +416,10 @@ class Model(Shown):
         return changed
 
     def without_values(self) -> Model:
-        """The same equations, with no value of any parameter: what is asked of it cannot rest on values by mistake."""
+        """Return the model without values of its parameters.
+
+        Results that are computed from it cannot depend on values by mistake.
+        """
         blank = copy.copy(self)
         object.__setattr__(blank, "structure", self.structure)
         parameters = tuple(dataclasses.replace(p, value=math.nan) for p in self.parameters)
@@ -383,7 +429,10 @@ class Model(Shown):
         return blank
 
     def _period_ignores(self, names: Iterable[str]) -> bool:
-        """Whether the period of the excitation surely does not depend on these parameters."""
+        """Return whether the period is independent of these parameters.
+
+        False also where that is not certain.
+        """
         if self.excitation is None:
             return True
         used = self.excitation.timing
@@ -391,14 +440,20 @@ class Model(Shown):
 
     @cached_property
     def structure(self) -> Structure:
-        """What follows from the equations alone; shared by models that differ in values only."""
+        """Return the structure of the equations.
+
+        Models that differ in values only share one structure.
+        """
         structure = structure_of(self)
         if not self.is_map:
             structure.check_mass(self.values)
         return structure
 
     def state(self, values: Mapping[str, float] | None = None) -> Array:
-        """A state vector from values by name; states left out are 0. Without values: the model's own start."""
+        """Return a state vector from values by name.
+
+        States left out are 0. Without values it is the start of the model.
+        """
         values = checks.table("A state", self.start if values is None else values, error=ModelError)
         for name, value in values.items():
             if name not in self.states:
@@ -410,7 +465,9 @@ class Model(Shown):
         return np.array([values.get(name, 0.0) for name in self.states])
 
     def linear_terms(self, free: Iterable[str]) -> list[tuple[Expression, dict[str, Expression]]]:
-        """Each residual as rest + Σ θ·coefficient over the free parameters: [(rest, {name: coefficient}), …].
+        """Return each residual as rest + Σ θ·coefficient.
+
+        The sum is over the free parameters: [(rest, {name: coefficient}), …].
 
         A derived parameter may be freed in place of its sources. Raises ModelError, which names the term, when a free
         parameter does not occur linearly.
@@ -418,15 +475,24 @@ class Model(Shown):
         return linear_terms(self, free)
 
     def linear_combinations(self, free: Iterable[str]) -> list[tuple[Expression, dict[Expression, Expression]]]:
-        """Each residual as rest + Σ c(θ)·coefficient, in combinations c of the free parameters such as k2/(m*l**2)."""
+        """Return each residual as rest + Σ c(θ)·coefficient.
+
+        c: combinations of the free parameters such as k2/(m*l**2).
+        """
         return linear_combinations(self, free)
 
     def equilibrium(self, near: Mapping[str, float] | None = None) -> dict[str, float]:
-        """The state near the given one (default 0) at which the rates, averaged over the excitation, vanish."""
+        """Return an equilibrium near a given state.
+
+        There the rates, averaged over the excitation, vanish. near: 0 by default.
+        """
         return equilibrium(self, near or {})
 
     def linearise(self, at: Mapping[str, float] | None = None) -> Linearisation:
-        """Small motions about an equilibrium (default 0): matrix, eigenvalues, natural frequencies, damping ratios."""
+        """Return the linear motion about an equilibrium.
+
+        It has a matrix, eigenvalues, natural frequencies and damping ratios. at: 0 by default.
+        """
         return linearise(self, at or {})
 
     def _repr_latex_(self) -> str:

@@ -1,7 +1,10 @@
-"""Plain notation: text like `phi'' + k2/(m*l**2)*phi' + g/l*sin(phi) = 0` to SymPy, through a whitelist.
+"""Parser of the plain notation of equations.
 
-The text is data. It is cut to a size and depth, parsed to Python's syntax tree, and walked node by node: only numbers,
-known names, + - * / **, comparisons inside Piecewise, and the functions below are understood. Nothing is evaluated.
+Text like `phi'' + k2/(m*l**2)*phi' + g/l*sin(phi) = 0` becomes SymPy through a whitelist.
+
+The text is data. Its size and depth are limited, Python parses it to a syntax tree, and every node is converted: only
+numbers, known names, + - * / **, comparisons inside Piecewise, and the functions below are understood. Nothing is
+evaluated.
 """
 
 from __future__ import annotations
@@ -86,7 +89,9 @@ REFUSED: dict[type[ast.AST], str] = {
 
 
 def parse_expression(text: str, names: Iterable[str]) -> Expression:
-    """The expression that `text` writes in the symbols `names` (with their primes), t, pi and the functions.
+    """Return the expression of a text in plain notation.
+
+    The text may hold the symbols `names` (with their primes), t, pi and the functions.
 
     Raises ParseError, whose message shows the text and points at the column.
     """
@@ -95,7 +100,10 @@ def parse_expression(text: str, names: Iterable[str]) -> Expression:
 
 
 def parse_equation(text: str, names: Iterable[str]) -> Expression:
-    """The residual left - right of an equation `left = right`; without "=" the text itself is the residual."""
+    """Return the residual left - right of an equation.
+
+    Without "=" the text itself is the residual.
+    """
     text = _checked_text(text)
     signs = [m.start() for m in re.finditer(r"(?<![<>=!:])=(?!=)", text)]
     if len(signs) > 1:
@@ -111,7 +119,10 @@ def parse_equation(text: str, names: Iterable[str]) -> Expression:
 
 
 def primed_names(text: str) -> dict[str, int]:
-    """Names that carry primes, in order of appearance, with the most primes of each: the coordinates of the text."""
+    """Return the names with primes: coordinates of the text.
+
+    They are in order of appearance, with the largest number of primes of each.
+    """
     text = _checked_text(text)
     found: dict[str, int] = {}
     for match in re.finditer(r"([^\W\d]\w*)('+)", text):
@@ -120,7 +131,10 @@ def primed_names(text: str) -> dict[str, int]:
 
 
 def _checked_text(given: object) -> str:
-    """The text within its limits, with names in their canonical spelling."""
+    """Return the text with names in canonical spelling.
+
+    Text beyond the limits is refused.
+    """
     if not isinstance(given, str):
         raise ParseError(f"An equation must be text, not {type(given).__name__}.")
     text = checks.words(given[: LONGEST_TEXT + 1])
@@ -139,7 +153,10 @@ def _checked_text(given: object) -> str:
 
 
 def _error(text: str, column: int, reason: str) -> ParseError:
-    """An error that shows the neighbourhood of the column (counted from 0 here, from 1 for the reader)."""
+    """Return an error that points at a column.
+
+    It shows the text around it. The column counts from 0 here, from 1 for the reader.
+    """
     line = "".join(c if c.isprintable() else "?" for c in re.sub(r"\s", " ", text))
     start = max(0, column - 50)
     shown = line[start : column + 30]
@@ -149,7 +166,10 @@ def _error(text: str, column: int, reason: str) -> ParseError:
 
 
 class _Reader:
-    """Walks one expression; `offset` is where it starts inside the whole text."""
+    """Reader of one expression.
+
+    offset: where the expression starts inside the whole text.
+    """
 
     def __init__(self, whole: str, offset: int, part: str, names: Iterable[str]):
         self.whole, self.offset = whole, offset
@@ -266,7 +286,10 @@ class _Reader:
         raise self.fail(node, f"the operator {type(node.op).__name__} is not part of the notation")
 
     def chain(self, node: ast.BinOp, operators: tuple[type, ...], depth: int) -> list[Expression]:
-        """The operands of a + b - c + …, left to right; long sums lean left, so this is a loop and not a recursion."""
+        """Return the operands of a sum or product.
+
+        Those of a + b - c + …, left to right. Long sums lean left, so this is a loop and not a recursion.
+        """
         operands: list[Expression] = []
         current: ast.AST = node
         while isinstance(current, ast.BinOp) and isinstance(current.op, operators):
@@ -337,7 +360,10 @@ class _Reader:
         return result
 
     def past(self, node: ast.Call, name: str, depth: int) -> Expression | None:
-        """A past value y(t - tau); None when the brackets are something else."""
+        """Return a past value y(t - tau).
+
+        None when the brackets are something else.
+        """
         if len(node.args) != 1 or node.keywords or name == "t":
             return None
         delay = symbol("t") - self.value(node.args[0], depth + 1)
@@ -375,12 +401,18 @@ class _Reader:
 
 
 def _is_rounded_zero(expression: Expression) -> bool:
-    """Is it a constant that SymPy does not know to be zero, but is, such as sin(1)**2 + cos(1)**2 - 1?"""
+    """Return whether a constant is zero unknown to SymPy.
+
+    An example is sin(1)**2 + cos(1)**2 - 1.
+    """
     return bool(expression.is_number and expression.is_zero is None and vanishes(expression))
 
 
 def _is_real(expression: Expression) -> bool:
-    """False for a constant that SymPy leaves as it is although it has no real value, such as acos(2)."""
+    """Return whether a constant has a real value.
+
+    SymPy leaves some constants as they are although they have none, such as acos(2).
+    """
     if not expression.is_number or expression.is_Rational or expression.is_Float:
         return True
     value = complex(expression.evalf(15, maxn=60))
@@ -388,7 +420,10 @@ def _is_real(expression: Expression) -> bool:
 
 
 def _bits(expression: Expression) -> int:
-    """Size of a plain number; symbols and functions have none."""
+    """Return the size of a plain number in bits.
+
+    It is 0 for symbols and functions.
+    """
     if isinstance(expression, sp.Rational):
         return max(int(expression.p).bit_length(), int(expression.q).bit_length())
     return 0

@@ -1,4 +1,7 @@
-"""The parts of a model: parameters, coordinates, excitation, impacts, symmetries."""
+"""The parts of a model.
+
+Parameters, coordinates, excitation, impacts, symmetries.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +154,10 @@ class Excitation:
 
     @classmethod
     def of_signals(cls, signals: Sequence[Signal]) -> Excitation:
-        """Excitation by measured signals alone: their longest period, or none where one does not repeat."""
+        """Return the excitation by measured signals alone.
+
+        Its period is the longest of theirs, or None where one does not repeat.
+        """
         periods = [signal.period for signal in signals if signal.period is not None]
         return cls(sp.Float(max(periods)) if periods and len(periods) == len(signals) else None, tuple(signals))
 
@@ -213,7 +219,10 @@ def _lasting(signals: Sequence[object]) -> list[str]:
 
 
 def _named(part: Parameter | Coordinate, what: str, kind: str) -> str:
-    """Pass the name, unit and description of a part through the gate; returns what messages call it."""
+    """Check the name, unit and description of a part.
+
+    Returns its label for messages.
+    """
     object.__setattr__(part, "name", checks.name(what, part.name, error=ModelError))
     label = f'{kind} "{part.name}"'
     for key in ("unit", "description"):

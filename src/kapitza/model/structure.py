@@ -1,4 +1,6 @@
-"""What follows from the equations alone: first-order rates, mass matrix, switches.
+"""The structure of a model.
+
+First-order rates, mass matrix and switches follow from the equations alone.
 
 Residuals g(u, u', u'', t, θ) = 0, linear in the highest derivative w of each coordinate, read M w + h = 0. The rates of
 the states (all coordinates, then the rates of the second-order ones) follow from w = -M⁻¹ h.
@@ -42,7 +44,9 @@ double them at every level; what is longer stays a named step."""
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Everything that depends on the equations of a model but not on its values.
+    """Everything that follows from the equations alone.
+
+    It does not depend on values of parameters.
 
     states: names; parameters: names of the independent ones; signals: names of measured excitations.
     rates: right-hand side of each state (for maps the new value), in states, t, parameters, signals and steps.
@@ -74,7 +78,10 @@ class Structure:
 
     @cached_property
     def key(self) -> str:
-        """A text that is equal for equal structures, in any process."""
+        """Return a text that identifies the structure.
+
+        It is equal for equal structures, in any process.
+        """
         return hashlib.sha256(sp.srepr(self.source).encode()).hexdigest()
 
     @cached_property
@@ -88,7 +95,10 @@ class Structure:
 
     @property
     def switches(self) -> tuple[Switch, ...]:
-        """Switching functions found in the rates, in a fixed order."""
+        """Return the switching functions of the rates.
+
+        Their order is fixed.
+        """
         return self._split[0]
 
     @property
@@ -98,12 +108,15 @@ class Structure:
 
     @property
     def smooth_rates(self) -> tuple[Expression, ...]:
-        """The rates with the mode symbols of the switches in place of sign, Abs, Heaviside, Max, Min, Piecewise."""
+        """Return the rates with mode symbols.
+
+        The modes of the switches replace sign, Abs, Heaviside, Max, Min and Piecewise.
+        """
         return self._split[2]
 
     @cached_property
     def is_autonomous(self) -> bool:
-        """True when neither time nor a signal occurs in the rates."""
+        """Return whether the rates hold neither time nor signals."""
         moving = {time, *(symbol(s) for s in self.signals)}
         expressions = (*(e for _, e in self.steps), *self.rates, *(i.surface for i in self.impacts))
         return not any(moving & e.free_symbols for e in expressions)
@@ -114,7 +127,10 @@ class Structure:
         return MassFunction(self.mass_matrix, variables, self.parameters)
 
     def check_mass(self, values: Mapping[str, float]) -> None:
-        """Refuse parameter values at which the mass matrix is singular at every one of a few states."""
+        """Refuse parameter values with a singular mass matrix.
+
+        It is refused when it is singular at every one of a few states.
+        """
         if not self._mass.used:
             return
         vector = np.array([values[n] for n in self.parameters])
@@ -129,7 +145,9 @@ class Structure:
             self._refuse_mass(values, "is singular")
 
     def suits(self, vector: Array) -> bool:
-        """False where the steps rely on a definite mass matrix and it is not, at one of a few states.
+        """Return whether the steps suit these parameter values.
+
+        False where the steps rely on a definite mass matrix and it is not definite at one of a few states.
 
         vector: values of the independent parameters.
         """
@@ -144,7 +162,10 @@ class Structure:
 
     @property
     def mass_parameters(self) -> tuple[int, ...]:
-        """Which of the independent parameters occur in the mass matrix."""
+        """Return the independent parameters in the mass matrix.
+
+        They are given by their numbers.
+        """
         return tuple(i for i, name in enumerate(self.parameters) if name in self._mass.used)
 
     def _refuse_mass(self, values: Mapping[str, float], what: str) -> None:
@@ -156,7 +177,10 @@ class Structure:
 
 
 def structure_of(model: Model) -> Structure:
-    """The structure of a model; models that differ in values only share one object."""
+    """Return the structure of a model.
+
+    Models that differ in values only share one object.
+    """
     derived, long = solve_derived(model.parameters)
     signals = tuple(s.name for s in model.signals)
     impacts = tuple(
@@ -190,7 +214,10 @@ def structure_of(model: Model) -> Structure:
 
 
 def derived_in_base(model: Model) -> dict[sp.Symbol, Expression]:
-    """Each derived parameter as an expression in independent ones; too long ones are refused."""
+    """Return the derived parameters in independent ones.
+
+    Expressions that are too long are refused.
+    """
     written, long = solve_derived(model.parameters)
     if long:
         raise too_long(long)
@@ -198,7 +225,10 @@ def derived_in_base(model: Model) -> dict[sp.Symbol, Expression]:
 
 
 def in_base(model: Model, expression: Expression) -> Expression:
-    """An expression in independent parameters; refused where it needs a derived one that is too long."""
+    """Return an expression in independent parameters.
+
+    Refused where it needs a derived parameter that is too long.
+    """
     written, long = solve_derived(model.parameters)
     used = [step for step in long if step[0] in expression.free_symbols]
     if used:
@@ -207,7 +237,7 @@ def in_base(model: Model, expression: Expression) -> Expression:
 
 
 def too_long(long: Iterable[Step]) -> ModelError:
-    """What cannot be done with derived parameters that stay steps."""
+    """Return the error of derived parameters that stay steps."""
     names = ", ".join(s.name for s, _ in list(long)[:3])
     return ModelError(
         f"The derived parameters {names} have more than {LARGEST_DERIVED} operations, written out in independent ones; "
@@ -216,7 +246,10 @@ def too_long(long: Iterable[Step]) -> ModelError:
 
 
 def _refuse_long(model: Model, equations: tuple[Expression, ...], long: tuple[Step, ...]) -> None:
-    """Steps of derived parameters go with smooth equations and a short mass matrix without them; refused elsewhere."""
+    """Refuse long derived parameters where steps cannot be used.
+
+    Their steps need smooth equations and a short mass matrix that does not hold them.
+    """
     rough = any(e.has(*NONSMOOTH) for e in (*equations, *(e for _, e in long)))
     if rough or model.impacts or model.delays:
         raise too_long(long)
@@ -227,7 +260,9 @@ def _refuse_long(model: Model, equations: tuple[Expression, ...], long: tuple[St
 
 
 def solve_derived(parameters: Iterable[Parameter]) -> tuple[dict[sp.Symbol, Expression], tuple[Step, ...]]:
-    """Derived parameters as expressions in independent ones, and those too long for it as steps, in their order.
+    """Return the derived parameters in independent ones, and steps.
+
+    Derived parameters that are too long become steps, in their order.
 
     A step is written in independent parameters and earlier steps.
     """
@@ -252,7 +287,10 @@ def solve_derived(parameters: Iterable[Parameter]) -> tuple[dict[sp.Symbol, Expr
 
 
 def _operations(expression: Expression, solved: Mapping[sp.Symbol, Expression]) -> int:
-    """Nodes of an expression once the solved symbols in it are written out, as a tree."""
+    """Return the nodes of an expression written out.
+
+    The solved symbols in it are replaced; the nodes are those of the tree.
+    """
     return sum(
         sum(1 for _ in sp.preorder_traversal(solved[node])) if isinstance(node, sp.Symbol) and node in solved else 1
         for node in sp.preorder_traversal(expression)
@@ -261,7 +299,10 @@ def _operations(expression: Expression, solved: Mapping[sp.Symbol, Expression]) 
 
 @dataclass(frozen=True)
 class _Matter:
-    """Mass matrix and rest of some equations, and the blocks in which they are solved."""
+    """Mass matrix, rest and blocks of some equations.
+
+    The blocks are those in which the equations are solved.
+    """
 
     mass: sp.ImmutableMatrix
     rest: tuple[Expression, ...]
@@ -371,7 +412,10 @@ def _mass_and_rest(
 
 
 def _linear_parts(equation: Expression, tops: Iterable[sp.Symbol]) -> tuple[dict[sp.Symbol, Expression], Expression]:
-    """Coefficient of each highest derivative and what is left without them, term by term."""
+    """Return the coefficients of highest derivatives, and the rest.
+
+    Both are gathered term by term.
+    """
     tops = set(tops)
     gathered: dict[sp.Symbol, list[Expression]] = {}
     rest: list[Expression] = []
@@ -392,7 +436,10 @@ def _linear_parts(equation: Expression, tops: Iterable[sp.Symbol]) -> tuple[dict
 
 
 def _written_out(tops: list[sp.Symbol], matter: _Matter) -> dict[sp.Symbol, Expression]:
-    """Solve M w = -h block by block, in the order in which the blocks depend on each other, by minors."""
+    """Solve for the highest derivatives by minors.
+
+    M w = -h is solved block by block, in the order in which the blocks depend on each other.
+    """
     mass, size = matter.mass, len(tops)
     flat = mass.flat()
     solved: dict[int, Expression] = {}

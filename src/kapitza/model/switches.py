@@ -1,4 +1,6 @@
-"""Switches: where sign, Abs, Heaviside, Max, Min and Piecewise change, as functions with a mode each.
+"""Switches of nonsmooth terms, with a mode each.
+
+A switch is where sign, Abs, Heaviside, Max, Min or Piecewise changes.
 
 Every nonsmooth term is rewritten with the mode m of its switching function s:
 
@@ -59,7 +61,9 @@ LARGEST_QUOTIENT = 500
 
 @dataclass(frozen=True)
 class Switch:
-    """A switching function s and its mode symbol m (the sign of s).
+    """A switching function s and its mode m.
+
+    m is the sign of s.
 
     continuous: the rates do not jump where the mode changes. can_vanish: s may be zero on a stretch, where m = 0.
     """
@@ -70,7 +74,10 @@ class Switch:
     can_vanish: bool = False
 
     def jumps(self, expression: Expression) -> list[Expression]:
-        """Differences of an expression between the values of the mode; empty where it does not hold the mode."""
+        """Return the jumps of an expression with the mode.
+
+        They are its differences between the values of the mode; empty where it does not hold the mode.
+        """
         if not expression.has(self.mode):
             return []
         above, below = (expression.xreplace({self.mode: sp.Integer(side)}) for side in (1, -1))
@@ -83,7 +90,7 @@ class Switch:
 def split_switches(
     rates: tuple[Expression, ...], moving: Iterable[sp.Symbol], signals: Iterable[sp.Symbol] = ()
 ) -> tuple[tuple[Switch, ...], tuple[Expression, ...]]:
-    """Return the switches of the rates and the rates written with their modes.
+    """Return the switches, and the rates with modes.
 
     moving: the symbols that change along a motion (states, time, signals); a nonsmooth term of parameters alone stays.
     signals: those of them that may be constant for a while. The order of the switches depends on the expressions only:
@@ -112,7 +119,10 @@ def split_switches(
 
 
 def _fixed_terms(expressions: Iterable[Expression], moving: set[sp.Symbol]) -> dict[Expression, sp.Symbol]:
-    """Symbols for nonsmooth terms of parameters alone: what vanishes for b > 0 need not vanish with sign(b) = -1."""
+    """Return symbols for nonsmooth terms of parameters alone.
+
+    An expression that vanishes for b > 0 need not vanish with sign(b) = -1.
+    """
     terms = {t for e in expressions for t in e.atoms(*NONSMOOTH) if t.free_symbols.isdisjoint(moving)}
     return {t: sp.Symbol(f"fixed:{i}", real=True) for i, t in enumerate(sorted(terms, key=sp.sstr))}
 
@@ -123,7 +133,9 @@ def split_program(
     moving: Iterable[sp.Symbol],
     signals: Iterable[sp.Symbol] = (),
 ) -> tuple[tuple[Switch, ...], tuple[tuple[sp.Symbol, Expression], ...], tuple[Expression, ...]]:
-    """Return the switches of the rates and of the named steps before them, and both written with the modes.
+    """Return the switches of the rates and steps.
+
+    Also both written with the modes; the named steps come before the rates.
 
     A switch counts as continuous when no step jumps: that is safe, as the rates then do not either.
     """
@@ -139,7 +151,10 @@ def split_program(
 def _in_order(
     found: dict[Expression, sp.Symbol],
 ) -> tuple[dict[Expression, sp.Symbol], dict[sp.Symbol, sp.Symbol]]:
-    """Functions with their final modes, inner ones first and then by their text, and how the modes are renamed."""
+    """Return the functions with their final modes.
+
+    Inner functions come first, then by their text. Also returned: how the modes are renamed.
+    """
     left = dict(found)
     renamed: dict[sp.Symbol, sp.Symbol] = {}
     ordered: dict[Expression, sp.Symbol] = {}
@@ -162,11 +177,13 @@ def _itself(mode: Expression) -> Expression:
 
 
 class _Rewriting:
-    """One pass from the inside out; a term that occurs twice is rewritten once.
+    """A rewriting of expressions from the inside out.
 
-    modes: the mode of each switching function found so far, under a temporary name. jumping: those of them that stand
-    for more than an absolute value, a maximum or a minimum, which are continuous by themselves. vanishing: those whose
-    functions may vanish on a stretch.
+    A term that occurs twice is rewritten once.
+
+    modes: the mode of each switching function found so far, under a temporary name. jumping: those of them that
+    represent more than an absolute value, a maximum or a minimum, which are continuous by themselves. vanishing: those
+    whose functions may vanish on a stretch.
     """
 
     def __init__(self, moving: set[sp.Symbol], signals: set[sp.Symbol]):
@@ -204,12 +221,17 @@ class _Rewriting:
         return not expression.free_symbols.isdisjoint(self.moving)
 
     def _sign(self, function: Expression, read: Reading, jumps: bool = False) -> Expression:
-        """Return read(sign of a function) as a polynomial in modes, exact at all their values."""
+        """Return read(sign of a function) in modes.
+
+        It is a polynomial in modes, exact at all their values.
+        """
         modes, signs = self._signs(function, jumps)
         return sp.expand(self._interpolated(modes, {values: read(sign) for values, sign in signs.items()}))
 
     def _choice(self, function: Expression, read: Callable[[Expression, Reading], Expression]) -> Expression:
-        """Return read(sign of a function, at), an expression that is linear in the sign.
+        """Return read(sign of a function, at).
+
+        It is an expression that is linear in the sign.
 
         at: puts the values of the modes into an expression, where the sign follows from modes in the function. Powers
         of modes are then left out: a mean of m over a sampling cell, as `HarmonicFit` takes it, has no power.
@@ -222,7 +244,9 @@ class _Rewriting:
         return self._interpolated(modes, chosen)
 
     def _signs(self, function: Expression, jumps: bool) -> Signs:
-        """Return modes and the sign of a function at all combinations of their values.
+        """Return modes and the signs of a function.
+
+        The signs are given at all combinations of the values of the modes.
 
         The function may hold modes. Its sign follows from these, or is that of a switch of its own.
         """
@@ -243,7 +267,10 @@ class _Rewriting:
         return [mode], {(value,): side * value for value in self._values(mode)}
 
     def _signs_of_factors(self, function: Expression, jumps: bool) -> Signs | None:
-        """Signs of a product from those of its factors: none of them needs to vanish with another one."""
+        """Return the signs of a product from its factors.
+
+        No factor needs to vanish together with another one.
+        """
         factors = [f for f in function.args if self._moves(f) or self._inside(f)]
         # Parameters stay with something that moves: their sign has no slope.
         place = next(i for i, f in enumerate(factors) if self._moves(f))
@@ -271,7 +298,10 @@ class _Rewriting:
         return itertools.product(*(self._values(m) for m in inside))
 
     def _interpolated(self, inside: list[sp.Symbol], values: Table) -> Expression:
-        """The polynomial in the modes with these values at all combinations, one mode after another."""
+        """Return the polynomial in modes with these values.
+
+        It is exact at all combinations; it is interpolated in one mode after another.
+        """
         if not inside:
             return values[()]
         mode, rest = inside[0], inside[1:]
@@ -285,7 +315,10 @@ class _Rewriting:
         return between[0] + mode * slope + mode**2 * (mean - between[0])
 
     def _fixed_signs(self, function: Expression, inside: list[sp.Symbol]) -> Table:
-        """Signs of a function of modes and parameters alone, which changes with them and at no other instant."""
+        """Return the signs of a function without motion.
+
+        It holds modes and parameters alone, changes with them and at no other instant.
+        """
         cases = self._cases(inside)
         if cases > MOST_FIXED:
             raise ModelError(
@@ -295,7 +328,9 @@ class _Rewriting:
         return {p: sp.sign(function.xreplace(dict(zip(inside, p, strict=True)))) for p in self._points(inside)}
 
     def _signs_of_cases(self, function: Expression, inside: list[sp.Symbol]) -> Table | None:
-        """Signs of a function that moves, where they follow from the modes inside; None where they do not.
+        """Return the signs that follow from the modes inside.
+
+        The function moves. None where its signs do not follow from the modes.
 
         At every combination it must be a number or, up to a factor, the function of one of the modes inside.
         """
@@ -321,7 +356,10 @@ class _Rewriting:
         return math.prod(len(self._values(m)) for m in inside)
 
     def _own_mode(self, function: Expression, inside: list[sp.Symbol]) -> tuple[sp.Symbol, int]:
-        """The mode of a function that moves, and the sign with which the function has it."""
+        """Return the mode of a moving function.
+
+        Also the sign by which the function differs from that of the mode.
+        """
         rest, side = _orient(function)
         if rest not in self.modes:
             self.modes[rest] = mode = sp.Symbol(f"mode?{len(self.modes) + 1}", real=True)
@@ -332,13 +370,19 @@ class _Rewriting:
         return self.modes[rest], side
 
     def _never_vanishes(self, function: Expression) -> bool:
-        """True when a slope by a state or by time is not zero, whatever the parameters and signals."""
+        """Return whether a function never vanishes on a stretch.
+
+        True when a slope by a state or by time is not zero, whatever the parameters and signals.
+        """
         function = sp.expand(function)
         slopes = (derivative(function, v) for v in sorted(function.free_symbols & self.free, key=lambda s: s.name))
         return any(slope.free_symbols <= self.free and not vanishes(slope) for slope in slopes)
 
     def _extreme(self, kind: Callable[..., Expression], arguments: list[Expression]) -> Expression:
-        """Max or Min two at a time, winners against winners: then the terms grow with the square of their number."""
+        """Return Max or Min, formed two at a time.
+
+        Winners are compared with winners: then the terms grow with the square of their number.
+        """
         fixed = [a for a in arguments if not self._moves(a) and a.free_symbols.isdisjoint(self._symbols)]
         left = sorted({*arguments} - {*fixed}, key=sp.sstr) + ([kind(*fixed)] if fixed else [])
         direction = 1 if kind is sp.Max else -1
@@ -367,7 +411,10 @@ class _Rewriting:
         return sp.Add(*terms)
 
     def _weight(self, condition: Boolean) -> Expression:
-        """1 where the condition holds and 0 elsewhere, as a polynomial in the modes."""
+        """Return 1 where the condition holds, else 0.
+
+        It is a polynomial in the modes.
+        """
         if condition in (sp.true, sp.false):
             return sp.Integer(int(condition == sp.true))
         if isinstance(condition, sp.And):
@@ -400,7 +447,10 @@ _READINGS: dict[type[sp.Basic], Reading] = {
 
 
 def _orient(function: Expression) -> tuple[Expression, int]:
-    """The switching function up to a positive factor, with the sign that was taken out: s and -2 s are one switch."""
+    """Return the switching function up to a positive factor.
+
+    Also the sign that was taken out: s and -2 s are one switch.
+    """
     coefficient, rest = sp.expand(function, deep=False).primitive()
     factor, rest = rest.as_coeff_Mul()
     sign = -1 if (coefficient * factor).is_negative else 1
@@ -410,14 +460,20 @@ def _orient(function: Expression) -> tuple[Expression, int]:
 
 
 def _is_fragile(value: Expression) -> bool:
-    """True when a branch may have no finite value outside its own region: it must be selected, not weighted by zero."""
+    """Return whether a branch must be selected.
+
+    It may have no finite value outside its own region, so it cannot be weighted by zero.
+    """
     powers = value.atoms(sp.Pow)
     roots = any(not p.exp.is_integer or p.exp.is_negative for p in powers if p.base.free_symbols)
     return roots or bool(value.atoms(sp.log, sp.asin, sp.acos, sp.acosh, sp.atanh))
 
 
 def _clamped_powers(expression: Expression) -> Expression:
-    """Max(a, 0)**p with fractional p (Hertz contact) as a Piecewise: its Taylor series breaks on the flat side."""
+    """Return Max(a, 0)**p as a Piecewise.
+
+    p is fractional (Hertz contact): its Taylor series breaks on the flat side.
+    """
 
     def clamped(node: Expression) -> bool:
         if not (isinstance(node, sp.Pow) and isinstance(node.base, sp.Max) and len(node.base.args) == 2):
@@ -433,7 +489,9 @@ def _clamped_powers(expression: Expression) -> Expression:
 
 
 def _is_continuous(rates: tuple[Expression, ...], switch: Switch, switches: list[Switch], composed: bool) -> bool:
-    """Do the rates agree on both sides of s = 0, whatever the other modes? Decided on the surface, with 30 digits.
+    """Return whether the rates agree across the switch.
+
+    They must agree on both sides of s = 0 for all other modes. The test is made on the surface, with 30 digits.
 
     composed: the mode comes from absolute values, maxima and minima alone, so that nothing but a division by zero on
     the surface can make the rates jump. Where nothing can be shown the switch counts as a jump, which is never wrong.
@@ -460,14 +518,20 @@ def _is_continuous(rates: tuple[Expression, ...], switch: Switch, switches: list
 
 
 def _throws(inner: Switch, outer: Switch) -> bool:
-    """True when the rates may jump with the outer mode at the instant at which the inner one changes."""
+    """Return whether an inner switch makes the rates jump.
+
+    They may jump with the outer mode at the instant at which the inner mode changes.
+    """
     if outer.continuous or not outer.function.has(inner.mode):
         return False
     return outer.can_vanish or not all(_vanishes_on(inner.function, jump) for jump in inner.jumps(outer.function))
 
 
 def _divides(rate: Expression) -> bool:
-    """True when a quotient or root of something that moves with the modes may be singular on the surface."""
+    """Return whether a quotient or root may be singular.
+
+    It is one of something that moves with the modes, on the surface.
+    """
     return any(not (p.exp.is_integer and p.exp.is_positive) for p in rate.atoms(sp.Pow) if p.base.free_symbols)
 
 

@@ -44,12 +44,18 @@ symbolic = threading.RLock()
 
 @lru_cache(maxsize=4096)
 def symbol(name: str) -> sp.Symbol:
-    """The symbol of a parameter, coordinate or rate; the same name always gives the same symbol."""
+    """Return the symbol of a parameter, coordinate or rate.
+
+    The same name always gives the same symbol.
+    """
     return sp.Symbol(name, real=True)
 
 
 def rate(name: str, order: int = 1) -> sp.Symbol:
-    """Symbol of the time derivative of a coordinate: rate("phi", 2) is phi''."""
+    """Return the symbol of a time derivative.
+
+    rate("phi", 2) is phi''.
+    """
     return symbol(name + "'" * order)
 
 
@@ -58,10 +64,12 @@ time = symbol("t")
 
 @lru_cache(maxsize=50_000)
 def derivative(expression: Expression, by: sp.Symbol) -> Expression:
-    """∂ expression / ∂ by, as `sympy.diff` gives it for sums, products and powers, without its detours.
+    """Return ∂ expression / ∂ by.
 
-    SymPy multiplies what does not depend on the symbol by zero and then asks whether that is finite: for a chain of
-    masses that takes most of the time.
+    It is that of `sympy.diff` for sums, products and powers, without its detours.
+
+    SymPy multiplies terms that do not depend on the symbol by zero and then tests whether that is finite: for a chain
+    of masses that takes most of the time.
     """
     if by not in expression.free_symbols:
         return sp.Integer(0)
@@ -79,7 +87,10 @@ def derivative(expression: Expression, by: sp.Symbol) -> Expression:
 
 
 def vanishes(expression: Expression) -> bool:
-    """Is the expression identically zero? Decided with 30 digits at three points of unrelated rationals."""
+    """Return whether an expression is identically zero.
+
+    It is evaluated with 30 digits at three points of unrelated rationals.
+    """
     free = sorted(expression.free_symbols, key=lambda s: s.name)
     for trial in range(3):
         point = {s: sp.Rational(1 + (7919 * (i + 1) + 104729 * trial) % 997, 613) for i, s in enumerate(free)}

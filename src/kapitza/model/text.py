@@ -1,4 +1,7 @@
-"""Expressions as text in plain notation, such that parsing gives them back."""
+"""Expressions as text in plain notation.
+
+Parsing the text returns the expression.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from kapitza.model.symbols import Expression, vanishes
 
 
 class _PlainPrinter(StrPrinter):
-    """SymPy's own text with every digit of a number, and conditions as the notation writes them."""
+    """Printer of SymPy for the plain notation.
+
+    It writes every digit of a number, and conditions as the notation has them.
+    """
 
     def _print_Float(self, expr: sp.Float) -> str:
         return repr(float(expr))
@@ -39,7 +45,10 @@ class _PlainPrinter(StrPrinter):
 
 
 def to_text(expression: Expression, names: Iterable[str]) -> str:
-    """The expression in plain notation; refused when parsing it again would give something else."""
+    """Return the expression in plain notation.
+
+    It is refused when parsing the text would give another expression.
+    """
     text = _PlainPrinter().doprint(expression)
     try:
         again = parse_expression(text, names)

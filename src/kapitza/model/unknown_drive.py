@@ -1,4 +1,7 @@
-"""A measured excitation replaced by harmonics: unknown ones (HARMONIC 3), or one of a chosen level and frequency."""
+"""Models with a measured excitation replaced by harmonics.
+
+The harmonics are unknown (HARMONIC 3), or one has a chosen level and frequency.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,12 @@ SAMPLES = 1 << 16
 
 
 def unknown_excitation(model: Model, name: str, harmonics: int = 1) -> Model:
-    """Replace the measured signal `name` by y(t) = Σ_j E_j cos jωt + F_j sin jωt with unknown E1, F1, E2, ...
+    """Replace a measured signal by unknown harmonics.
+
+    The signal `name` becomes y(t) = Σ_j E_j cos jωt + F_j sin jωt with unknown E1, F1, E2, ...
 
     ω = 2π over the period of the excitation. The new parameters enter linearly wherever the signal did; coefficients
-    that multiply it can then not be told from them and must be fixed.
+    that multiply it cannot be distinguished from them and must be fixed.
     """
     signals = model.signals
     if model.excitation is None or name not in [s.name for s in signals]:
@@ -49,7 +54,9 @@ def unknown_excitation(model: Model, name: str, harmonics: int = 1) -> Model:
 
 
 def harmonic_drive(model: Model, name: str, frequency: str = "omega") -> Model:
-    """Replace the measured signal `name` by y(t) = level·cos(frequency·t), with parameters NAME_level and `frequency`.
+    """Replace a measured signal by one harmonic.
+
+    The signal `name` becomes y(t) = level·cos(frequency·t), with parameters NAME_level and `frequency`.
 
     Level and frequency begin at the half range of the signal and at its strongest line. A fitted model driven by a
     recording becomes one whose responses can be followed over the frequency.

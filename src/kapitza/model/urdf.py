@@ -1,4 +1,6 @@
-"""Linkages described in URDF: rigid links, joints that turn or slide, damping and dry friction of the joints.
+"""Models of linkages described in URDF.
+
+Links are rigid; joints turn or slide, with damping and dry friction.
 
 The kinetic energy is T = Σ m v²/2 + ωᵀ I ω/2 over the links, with v the velocity of the centre of mass and ω the
 angular velocity; the potential is V = Σ m g z. The equations follow from the Lagrangian T - V, with the torque
@@ -72,7 +74,10 @@ def from_urdf(path: str | os.PathLike[str], forces: Mapping[str, Written] | None
 
 
 def _summed(motion: _Motion, forces: Mapping[str, Written], constants: list[str]) -> dict[str, Written]:
-    """Friction of the joints and the forces of the user."""
+    """Return the forces on the joints.
+
+    They are the friction of the joints plus the forces of the user.
+    """
     from kapitza.model.build import read_expression
 
     names = [*motion.coordinates, *(f"{n}'" for n in motion.coordinates), *constants]
@@ -88,7 +93,10 @@ Frame = tuple[sp.Matrix, sp.Matrix, sp.Matrix]
 
 @dataclass(frozen=True)
 class _Joint:
-    """A joint: where it is in its parent, and how it moves."""
+    """A joint with its place and its motion.
+
+    The place is that in its parent.
+    """
 
     name: str
     kind: str
@@ -113,7 +121,10 @@ class _Motion:
 
 
 def _parsed(path: Path) -> ET.Element:
-    """The elements of an XML file; document types, and with them entities, are refused."""
+    """Return the elements of an XML file.
+
+    Document types, and with them entities, are refused.
+    """
     shown = f'"{checks.printable(path.name)}"'
     try:
         if path.stat().st_size > LARGEST_FILE:
@@ -156,7 +167,10 @@ def _attribute(element: ET.Element, key: str, shown: str) -> str:
 
 
 def _numbers(text: str | None, default: tuple[float, ...], what: str) -> list[sp.Expr]:
-    """Numbers of an attribute, as exact where they are whole."""
+    """Return the numbers of an attribute.
+
+    Whole numbers are exact.
+    """
     if text is None:
         return [sp.Float(v) if v % 1 else sp.Integer(int(v)) for v in default]
     words = text.split()
@@ -197,7 +211,10 @@ def _joint(element: ET.Element, shown: str) -> _Joint:
 
 
 def _origin(element: ET.Element, what: str) -> tuple[sp.Matrix, sp.Matrix]:
-    """Place (3, 1) and rotation (3, 3) of a frame in its parent: Rz(yaw) Ry(pitch) Rx(roll)."""
+    """Return place (3, 1) and rotation (3, 3).
+
+    They are those of a frame in its parent: Rz(yaw) Ry(pitch) Rx(roll).
+    """
     origin = element.find("origin")
     xyz, rpy = (None, None) if origin is None else (origin.get("xyz"), origin.get("rpy"))
     place = sp.Matrix(_numbers(xyz, (0.0, 0.0, 0.0), f"{what}, xyz"))
@@ -247,7 +264,10 @@ def _check_tree(links: Mapping[str, ET.Element], joints: list[_Joint], shown: st
 
 
 def _add_link(motion: _Motion, name: str, links: Mapping[str, ET.Element], joints: list[_Joint], frame: Frame) -> None:
-    """Add the energy of a link and of all links behind it; frame: rotation, place and angular velocity, in the base."""
+    """Add the energy of a link and its descendants.
+
+    frame: rotation, place and angular velocity, in the base.
+    """
     turn, place, spin = frame
     inertial = links[name].find("inertial")
     if inertial is not None:
@@ -275,7 +295,7 @@ def _add_link(motion: _Motion, name: str, links: Mapping[str, ET.Element], joint
 
 
 def _word(name: str, motion: _Motion) -> str:
-    """The name of a joint as a name of a coordinate."""
+    """Return the name of a joint as a coordinate."""
     word = "".join(c if c.isalnum() and c.isascii() else "_" for c in name).strip("_") or "q"
     word = "_".join(part for part in word.split("_") if part)
     word = f"q_{word}" if not word[0].isalpha() or word in ("g", "t") else word
@@ -285,7 +305,10 @@ def _word(name: str, motion: _Motion) -> str:
 
 
 def _add_losses(motion: _Motion, word: str, joint: _Joint) -> None:
-    """Torque -d q' - f sign(q') of a joint; parameters for those that are not zero."""
+    """Add damping and friction of a joint.
+
+    The torque is -d q' - f sign(q'). Coefficients that are not zero become parameters.
+    """
     unit = ("N s/m", "N") if joint.kind == "prismatic" else ("N m s/rad", "N m")
     torque: sp.Expr = sp.Integer(0)
     if joint.damping:

@@ -1,4 +1,7 @@
-"""Files of data acquisition systems, each read by the library made for it."""
+"""Readers of files of data acquisition systems.
+
+Each format is read by the library made for it.
+"""
 
 # pyright: reportUnusedImport=false
 

@@ -1,4 +1,6 @@
-"""Bags of ROS 1 and ROS 2 (.bag, .db3, .mcap), by rosbags.
+"""Reader of ROS bags by rosbags.
+
+Bags of ROS 1 and ROS 2: .bag, .db3, .mcap.
 
 Only message types that ROS itself defines are read: for others rosbags would build classes from text in the file.
 """
@@ -22,7 +24,10 @@ MOST_FIELDS = 200
 
 
 def read_bag(path: Path) -> list[Group]:
-    """One group per topic of numbers; times of measurement where the messages state them, else of receipt."""
+    """Return one group per topic of numbers.
+
+    Times are those of measurement where the messages state them, else of receipt.
+    """
     from rosbags.rosbag1 import Reader as Reader1
     from rosbags.rosbag2 import Reader as Reader2
     from rosbags.typesys import Stores, get_typestore
@@ -81,13 +86,19 @@ class _Topic:
 
 
 def _member(message: Any, name: str) -> Any:
-    """Return a field of a message; None where its type has none of this name."""
+    """Return a field of a message.
+
+    None where its type has no field of this name.
+    """
     known = {each.name for each in fields(message)} if is_dataclass(message) else set[str]()
     return getattr(message, name) if name in known else None
 
 
 def _numbers(value: object, name: str) -> Iterator[tuple[str, float]]:
-    """Names and values of all numbers in a message: position.x, position[hip] where the message names its joints."""
+    """Return all numbers in a message by name.
+
+    Names are position.x, or position[hip] where the message names its joints.
+    """
     if isinstance(value, bool | int | float | np.integer | np.floating):
         yield name, float(cast("float", value))
     elif isinstance(value, np.ndarray):

@@ -1,4 +1,7 @@
-"""What a file of an acquisition system holds: groups of channels, each with a clock of its own."""
+"""Groups of channels with separate clocks.
+
+Files of acquisition systems consist of them.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class Group:
     notes: list[str] = field(default_factory=list[str])
 
     def add(self, name: str, values: NDArray[Any], unit: str = "") -> None:
-        """Append a channel; a name that exists already gets a number."""
+        """Append a channel to the group.
+
+        A name that exists already gets a number.
+        """
         if len(self.names) >= MOST_ARRAYS:
             raise DataError(f'The group "{self.name}" has more than {MOST_ARRAYS} channels: it is not a recording.')
         count = Counter(self.names)[name]
@@ -61,7 +67,10 @@ def even_times(count: int, interval: float, begin: float = 0.0) -> Array:
 
 
 def round_interval(interval: float) -> tuple[float, str]:
-    """The interval [s] of the round rate that is meant, and a note where it is not the one stated."""
+    """Return the interval [s] of the nearest round rate.
+
+    Also a note where it is not the interval that the file states.
+    """
     rate = 1.0 / interval
     digits = max(0, 3 - int(np.floor(np.log10(rate))))
     nearest = round(rate, digits)
@@ -74,7 +83,10 @@ def round_interval(interval: float) -> tuple[float, str]:
 
 
 def chosen_columns(groups: Sequence[Group], wanted: str | None, path: Path) -> Columns:
-    """Columns of the group asked for; of all groups where they share one clock."""
+    """Return the columns of the requested group.
+
+    Without a request they are those of all groups, where these share one clock.
+    """
     full = [group for group in groups if group.names]
     if not full:
         raise DataError(f"{path.name} holds no channels of numbers: it is empty, damaged, or of another kind.")
@@ -92,7 +104,10 @@ def chosen_columns(groups: Sequence[Group], wanted: str | None, path: Path) -> C
 
 
 def _one_clock(groups: Sequence[Group]) -> bool:
-    """Do all groups have the same times? Groups without times are never taken together."""
+    """Return whether all groups have the same times.
+
+    Groups without times are never combined.
+    """
     first = groups[0]
     return all(
         group.time is not None

@@ -1,4 +1,6 @@
-"""Columns from HDF5: also MATLAB v7.3 and NetCDF-4, which are HDF5 inside.
+"""Reader of HDF5.
+
+MATLAB v7.3 and NetCDF-4 are HDF5 inside.
 
 Nothing is followed out of the file. The structure is visited and sizes are added up before an array is read.
 """
@@ -35,7 +37,10 @@ DEFLATE, PACKING = 1, {1, 4, 32000}
 
 
 def hdf5_contents(path: Path) -> Contents:
-    """Datasets by path. MATLAB v7.3 stores arrays transposed, and cells as references into "#refs#"."""
+    """Return the datasets of a file by path.
+
+    MATLAB v7.3 stores arrays transposed, and cells as references into "#refs#".
+    """
     import h5py
     from h5py import h5o
 
@@ -81,7 +86,9 @@ def hdf5_contents(path: Path) -> Contents:
 
 
 def attribute(item: Dataset | File, name: str) -> str:
-    """The text of an attribute, "" where there is none or it is not one text.
+    """Return the text of an attribute.
+
+    "" where there is none or it is not one text.
 
     An array of texts may point to one long text a thousand times: it is not read.
     """
@@ -93,7 +100,10 @@ def attribute(item: Dataset | File, name: str) -> str:
 
 
 def count_dataset(item: Dataset, unpacking: Unpacking) -> None:
-    """Add what the reading of a dataset unpacks: its numbers, and whole chunks where it has some."""
+    """Add the size to which a dataset unpacks.
+
+    It counts its numbers, and whole chunks where it has some.
+    """
     refuse_other_files(item, unpacking.path)
     size, width = int(item.size or 0), item.dtype.itemsize
     if item.chunks is None:
@@ -106,7 +116,10 @@ def count_dataset(item: Dataset, unpacking: Unpacking) -> None:
 
 
 def check_packed_chunks(item: Dataset, unpacking: Unpacking) -> None:
-    """Refuse chunks that inflate to more than the limit: HDF5 unpacks them to the end, whatever their shape is."""
+    """Refuse chunks that inflate beyond the limit.
+
+    HDF5 unpacks them to the end, whatever their shape is.
+    """
     plist = item.id.get_create_plist()
     filters = [plist.get_filter(k)[0] for k in range(plist.get_nfilters())]
     if sum(f in PACKING for f in filters) > 1:
@@ -127,14 +140,20 @@ def check_packed_chunks(item: Dataset, unpacking: Unpacking) -> None:
 
 
 def refuse_other_files(item: Dataset, path: Path) -> None:
-    """A dataset may say that its numbers lie in another file, any file of the computer: that is not followed."""
+    """Refuse a dataset whose numbers are in other files.
+
+    It may name any file of the computer; such a link is not followed.
+    """
     if item.external or item.is_virtual:
         kind = "in another file (external storage)" if item.external else "in other files (a virtual dataset)"
         raise DataError(f'{path.name}: the numbers of "{item.name}" lie {kind}, which is not followed: copy them in.')
 
 
 def check_links(file: File, path: Path) -> None:
-    """Refuse names that stand for other files, groups nested without end, and more names than can be visited."""
+    """Refuse links that cannot be followed safely.
+
+    These are names of other files, groups nested without end, and more names than can be visited.
+    """
     from h5py import h5l
 
     seen = 0

@@ -1,7 +1,7 @@
-"""The structure of MATLAB v5 files, checked before SciPy reads them.
+"""Check of MATLAB v5 files before SciPy reads them.
 
 SciPy looks up types in tables by the codes of the file, unchecked: a flipped bit ends the process. So every element is
-visited first: known codes, sizes that fit into what holds them, and what the arrays will take in memory.
+visited first: its code must be known, its size must fit into its container, and the memory of the arrays is counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ WIDTHS = {TEXT: 4, 7: 4, 8: 1, 9: 1, 10: 2, 11: 2, 12: 4, 13: 4}
 
 @dataclass(frozen=True)
 class Checked:
-    """The file that is checked: the order of its bytes, and what it unpacks to."""
+    """A file that is checked.
+
+    It has an order of bytes, and a size to which it unpacks.
+    """
 
     path: Path
     order: str
@@ -46,7 +49,10 @@ def _damaged(path: Path, why: str) -> DataError:
 
 
 def check_structure(path: Path, unpacking: Unpacking) -> None:
-    """Refuse a damaged file, and one whose arrays would unpack beyond the limit."""
+    """Refuse a damaged or too large file.
+
+    Its arrays must not unpack beyond the limit.
+    """
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
         if order is None:
@@ -56,7 +62,10 @@ def check_structure(path: Path, unpacking: Unpacking) -> None:
 
 
 def top(content: memoryview, file: Checked) -> None:
-    """The variables, one after another; packed ones are unpacked to be visited."""
+    """Check the variables, one after another.
+
+    Packed variables are unpacked for the check.
+    """
     position = 0
     with content:
         while position + 8 <= len(content):
@@ -93,7 +102,10 @@ def variable(content: memoryview, file: Checked) -> None:
 
 
 def matrix(content: memoryview, file: Checked, depth: int) -> None:
-    """Flags, dimensions and name, then what the class asks for; an empty one is an empty array."""
+    """Check one array.
+
+    Flags, dimensions and name come first, then the parts that its class requires. An empty element is an empty array.
+    """
     if not len(content):
         return
     if depth > DEEPEST:
@@ -123,7 +135,10 @@ def matrix(content: memoryview, file: Checked, depth: int) -> None:
 
 
 def count_array(content: memoryview, parts: list[tuple[int, int, int]], flags: int, file: Checked) -> None:
-    """Add what an array takes in memory by its dimensions, which are only as true as the file is."""
+    """Add the memory of an array by its dimensions.
+
+    The dimensions are those that the file states.
+    """
     _, begin, end = parts[1]
     lengths = struct.unpack_from(f"{file.order}{(end - begin) // 4}i", content, begin)
     if any(length < 0 for length in lengths):
@@ -138,7 +153,10 @@ def count_array(content: memoryview, parts: list[tuple[int, int, int]], flags: i
 
 
 def elements(content: memoryview, file: Checked) -> list[tuple[int, int, int]]:
-    """Type, begin and end of the data of each element inside an array."""
+    """Return type, begin and end of each element.
+
+    The elements are those inside an array.
+    """
     found: list[tuple[int, int, int]] = []
     position = 0
     while position + 8 <= len(content):

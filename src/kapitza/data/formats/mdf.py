@@ -1,4 +1,7 @@
-"""MDF, the measurement files of vehicle and control systems (.mf4, .mdf, .dat of version 3), by asammdf."""
+"""Reader of MDF by asammdf.
+
+MDF are measurement files of vehicle and control systems (.mf4, .mdf, .dat of version 3).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ FORMULA = 3
 
 
 def read_mdf(path: Path) -> list[Group]:
-    """Groups of an MDF file; each has its own clock."""
+    """Return the groups of an MDF file.
+
+    Each group has its own clock.
+    """
     if _begin(path) != b"MDF":
         raise DataError(f"{path.name} is not an MDF file: it begins otherwise.")
     hook = sys.unraisablehook
@@ -40,7 +46,10 @@ def _begin(path: Path) -> bytes:
 
 
 def _read(path: Path) -> tuple[list[Group], DataError | None]:
-    """Groups, or what is wrong: without the traceback, which would keep the half-made object of the library alive."""
+    """Return the groups, or an error.
+
+    The error has no traceback, which would keep the half-made object of the library alive.
+    """
     try:
         return _groups(path), None
     except DataError as problem:
@@ -68,7 +77,10 @@ def _groups(path: Path) -> list[Group]:
 
 
 def _check_size(group: Any, unpacking: Unpacking) -> None:
-    """Count what a group unpacks to: its records, its packed blocks, its channels as wide as each declares to be."""
+    """Add the size to which a group unpacks.
+
+    It counts its records, its packed blocks, and its channels with their declared widths.
+    """
     cycles = int(group.channel_group.cycles_nr)
     record = int(getattr(group.channel_group, "samples_byte_nr", 0))
     widths = [max(int(getattr(channel, "bit_count", 0)) // 8, 8) for channel in group.channels]

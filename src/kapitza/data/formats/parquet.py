@@ -38,7 +38,10 @@ FIXED = {1: 1, 2: 1, 3: 1, 7: 8}
 
 @dataclass(frozen=True)
 class ParquetColumns:
-    """The flat columns of a Parquet file, read within the limit; nested ones (lists, structures) are left out."""
+    """The flat columns of a Parquet file.
+
+    They are read within the limit. Nested columns (lists, structures) are left out.
+    """
 
     path: Path
     metadata: FileMetaData
@@ -52,7 +55,10 @@ class ParquetColumns:
     """Number of the file."""
 
     def read(self, names: Sequence[str] | None = None, group: int | None = None) -> Table:
-        """A table of the columns named (all), of one row group or of all."""
+        """Return a table of columns.
+
+        names: all by default. group: one row group, by default all.
+        """
         import pyarrow.parquet as pq
 
         chosen = self.names if names is None else tuple(names)
@@ -70,7 +76,10 @@ class ParquetColumns:
             return file.read(columns) if group is None else file.read_row_group(group, columns)
 
     def _require_same(self, stream: IO[bytes]) -> None:
-        """Refuse a file that took the place of the one whose footer was read."""
+        """Refuse a file that was replaced.
+
+        Its footer was read from another file.
+        """
         if os.fstat(stream.fileno()).st_ino != self.inode:
             raise DataError(f"{self.path.name} has been replaced since it was opened: open it again.")
 
@@ -96,7 +105,7 @@ class ParquetColumns:
 
 
 def parquet_columns(path: Path) -> ParquetColumns:
-    """The columns of a file, nothing of them read yet."""
+    """Return the columns of a file, not yet read."""
     import pyarrow.parquet as pq
 
     if not path.is_file():
@@ -111,7 +120,10 @@ def parquet_columns(path: Path) -> ParquetColumns:
 
 
 def pages(stream: IO[bytes], chunk: ColumnChunkMetaData, path: Path) -> Iterator[tuple[int, int]]:
-    """Bytes that each page of a column chunk unpacks to, and how often they may appear in the values."""
+    """Return the unpacked size of each page.
+
+    Pairs of bytes that a page of the column chunk unpacks to, and how often they may appear in the values.
+    """
     begin = chunk.data_page_offset
     if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
         begin = min(begin, chunk.dictionary_page_offset)
@@ -137,7 +149,10 @@ def pages(stream: IO[bytes], chunk: ColumnChunkMetaData, path: Path) -> Iterator
 
 
 def compact_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """Fields of a structure in Thrift's compact protocol by number, and where it ends; lists are passed over."""
+    """Return the fields of a Thrift structure by number.
+
+    The structure is in the compact protocol. Also returned: where it ends. Lists are passed over.
+    """
     fields: dict[int, Any] = {}
     number = 0
     if depth > 8:
@@ -208,7 +223,10 @@ LONGEST_TEXT = 100
 
 
 def column_values(column: ChunkedArray, unpacking: Unpacking) -> NDArray[Any]:
-    """Numbers, durations or dates (in UTC) of a column; whole numbers with nulls become floats; texts are objects."""
+    """Return the values of a column.
+
+    They are numbers, durations or dates (in UTC). Whole numbers with nulls become floats; texts are objects.
+    """
     import pyarrow as pa
 
     if pa.types.is_decimal(column.type):
@@ -235,5 +253,8 @@ def _is_text(kind: DataType) -> bool:
 
 
 def _shortened(text: str) -> str:
-    """The beginning of a long text, and a sum over all of it: notes that begin alike stay different labels."""
+    """Return a long text, shortened.
+
+    It is the beginning and a checksum of all of it: notes that begin alike stay different labels.
+    """
     return f"{text[:LONGEST_TEXT]}… {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"

@@ -12,7 +12,10 @@ from kapitza.errors import DataError
 
 
 def read_groups(path: Path) -> list[Group]:
-    """The groups of channels in a file of an acquisition system."""
+    """Return the groups of channels in a file.
+
+    The file is that of an acquisition system.
+    """
     reader = READERS[path.suffix.lower()]
     if find_spec(reader.library) is None:
         raise DataError(

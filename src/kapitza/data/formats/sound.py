@@ -1,4 +1,7 @@
-"""WAV files, which recorders of vibration and sound write; numbers are shares of the full scale."""
+"""Reader of WAV files.
+
+Recorders of vibration and sound write them; numbers are shares of the full scale.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from kapitza.errors import DataError
 
 
 def read_wav(path: Path) -> list[Group]:
-    """The channels of a WAV file between -1 and 1, "channel_1" and so on."""
+    """Return the channels of a WAV file.
+
+    Values are between -1 and 1; names are "channel_1" and so on.
+    """
     from scipy.io import wavfile
 
     Unpacking(path).add(2 * path.stat().st_size)

@@ -1,4 +1,7 @@
-"""TDMS, the files of LabVIEW and of National Instruments' loggers, by npTDMS."""
+"""Reader of TDMS by npTDMS.
+
+TDMS are the files of LabVIEW and of National Instruments' loggers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def read_tdms(path: Path) -> list[Group]:
-    """Groups of a TDMS file. Damage that npTDMS only logs is refused."""
+    """Return the groups of a TDMS file.
+
+    Damage that npTDMS only logs is refused.
+    """
     from nptdms import TdmsFile
 
     damage = _Kept()
@@ -32,7 +38,10 @@ def read_tdms(path: Path) -> list[Group]:
 
 
 class _Kept(logging.Handler):
-    """Keeps warnings and errors of a library that goes on after them."""
+    """A handler that keeps warnings and errors.
+
+    They are those of a library that goes on after them.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -40,7 +49,10 @@ class _Kept(logging.Handler):
 
     @contextmanager
     def instead_of_handlers(self) -> Generator[None]:
-        """Take the place of the handlers that the modules of the library print with."""
+        """Replace the handlers of the library.
+
+        Its modules print with them.
+        """
         named = logging.root.manager.loggerDict
         loggers = [logging.getLogger(name) for name in named if name.partition(".")[0] == "nptdms"]
         before = [(logger, logger.handlers, logger.propagate) for logger in loggers]

@@ -63,7 +63,10 @@ class Layout:
 def read_text(
     path: Path, names: Sequence[str] | None = None, separator: str | None = None, decimal: str | None = None
 ) -> Columns:
-    """All columns of a text file. names: given by the caller, they replace those of the file."""
+    """Return all columns of a text file.
+
+    names: given by the caller, they replace those of the file.
+    """
     layout = read_layout(path, separator, decimal)
     if names is not None:
         if len(names) != layout.fields:
@@ -87,7 +90,10 @@ def read_text(
 
 
 def parse(path: Path, layout: Layout) -> pd.DataFrame:
-    """The rows, by pandas; too many fields in a row is an error, too few become missing numbers."""
+    """Return the rows of a text file by pandas.
+
+    Too many fields in a row are an error, too few become missing numbers.
+    """
     import pandas as pd
 
     width = layout.fields + layout.trailing
@@ -130,7 +136,10 @@ def parse(path: Path, layout: Layout) -> pd.DataFrame:
 
 
 def count_fields(path: Path, width: int) -> None:
-    """Refuse a table that is much larger than its text: short rows below a first row of thousands of fields."""
+    """Refuse a table much larger than its text.
+
+    Such a table has short rows below a first row of thousands of fields.
+    """
     unpacking = Unpacking(path)
     with path.open("rb") as stream:
         for block in iter(lambda: stream.read(BLOCK), b""):
@@ -194,7 +203,10 @@ GROUPED = {",": re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+"), ".": re.compile(r"[-+
 
 
 def number_signs(rows: Sequence[str], separator: str, decimal: str | None) -> tuple[str, str | None]:
-    """The decimal sign, and the sign between thousands where there is one."""
+    """Return the decimal sign and the thousands separator.
+
+    The separator is None where there is none.
+    """
     fields = [field for row in rows for field in split(row, separator)]
     for sign, grouped in GROUPED.items():
         if decimal in (None, sign) and any(map(grouped.fullmatch, fields)):
@@ -204,7 +216,10 @@ def number_signs(rows: Sequence[str], separator: str, decimal: str | None) -> tu
 
 
 def first_lines(path: Path, count: int = 200) -> tuple[list[str], str]:
-    """The first lines and the encoding: UTF-8, else Latin-1 (loggers write ° that way)."""
+    """Return the first lines and the encoding.
+
+    It is UTF-8, else Latin-1 (loggers write ° in it).
+    """
     for encoding in ("utf-8-sig", "latin-1"):
         try:
             with path.open(encoding=encoding, newline=None) as stream:
@@ -222,14 +237,20 @@ def first_lines(path: Path, count: int = 200) -> tuple[list[str], str]:
 
 
 def row_of_numbers(text: str) -> bool:
-    """Whether a line is a row: it begins with a number, and at least half of its fields are numbers."""
+    """Return whether a line is a row.
+
+    It begins with a number, and at least half of its fields are numbers.
+    """
     fields = [field for field in re.split(r"[,;\s]+", text.replace('"', "")) if field]
     are_numbers = [is_number(field) for field in fields]
     return bool(fields) and are_numbers[0] and 2 * sum(are_numbers) >= len(fields)
 
 
 def is_number(field: str) -> bool:
-    """Whether a field can stand in a row: a number, a date or a clock time."""
+    """Return whether a field can be in a row.
+
+    It is a number, a date or a clock time.
+    """
     try:
         float(field)
     except ValueError:
@@ -238,7 +259,10 @@ def is_number(field: str) -> bool:
 
 
 def sniff_separator(row: str) -> str:
-    """Tab, semicolon, comma, in this order of certainty; blanks otherwise."""
+    """Return the separator of a row.
+
+    Tab, semicolon and comma are tried in this order of certainty; blanks otherwise.
+    """
     for separator in ("\t", ";", ","):
         if separator in row.strip():
             return separator
@@ -257,7 +281,10 @@ def split(line: str, separator: str) -> list[str]:
 def header_names(
     comments: Sequence[str], header: Sequence[str], separator: str, fields: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names and units from the header line(s), from a comment line that fits, or column0, column1, …"""
+    """Return names and units of the columns.
+
+    They come from the header line(s), from a comment line that fits, or are column0, column1, …
+    """
     lines = [text for text in (*header[::-1], *comments[::-1]) if not text.startswith(MARK)]
     # A line is read in one way: 'time [s],N' is not a line of names above one of units.
     ways = (
@@ -279,13 +306,19 @@ def header_names(
 
 
 def fitted(words: list[str], fields: int) -> list[str]:
-    """The words when there are as many as columns (empty ones at the end apart), [] otherwise."""
+    """Return the words when they fit the columns.
+
+    There must be as many words as columns, without empty ones at the end; [] otherwise.
+    """
     words = words[: max(fields, len(trimmed(words)))]
     return words if len(words) == fields and any(words) else []
 
 
 def is_unit_row(fields: Sequence[str]) -> bool:
-    """Whether a line below the names holds their units: at least half of its words are, and none is a usual name."""
+    """Return whether a line below the names holds units.
+
+    At least half of its words are units, and none is a usual name of a column.
+    """
     words = [field.strip("[]() ") for field in fields]
     stated = [word for word in words if word]
     known = [word for word in stated if is_unit(word)]
@@ -299,8 +332,10 @@ def trimmed(names: list[str]) -> list[str]:
 
 
 def name_and_unit(text: str) -> tuple[str, str]:
-    """'phi [rad]' or 'phi (rad)' as name and unit; what stands in round brackets and is not a unit belongs to the
-    name."""
+    """Return name and unit of a header.
+
+    'phi [rad]' and 'phi (rad)' are split. Text in round brackets that is not a unit belongs to the name.
+    """
     text = text.strip()
     for opening, closing in ("[]", "()"):
         name, found, unit = text[:-1].rpartition(opening)
@@ -312,13 +347,19 @@ def name_and_unit(text: str) -> tuple[str, str]:
 
 
 def file_metadata(comments: Iterable[str]) -> Metadata:
-    """What `write` left in a comment line: units, angles, noise, period."""
+    """Return the metadata that `write` left.
+
+    They are in a comment line: units, angles, noise, period.
+    """
     own = (text for text in comments if text.startswith(MARK))
     return parse_metadata(next(own, MARK)[len(MARK) :])
 
 
 def numbered_rows(path: Path, layout: Layout) -> Iterator[tuple[int, str]]:
-    """Line number (from 1) and text of every row of numbers."""
+    """Return line number and text of every row.
+
+    Lines count from 1; only rows of numbers are returned.
+    """
     with path.open(encoding=layout.encoding, errors="replace") as stream:
         for number, line in enumerate(stream, start=1):
             text = line.strip()
@@ -327,7 +368,10 @@ def numbered_rows(path: Path, layout: Layout) -> Iterator[tuple[int, str]]:
 
 
 def ragged_line(path: Path, layout: Layout) -> tuple[int, int] | None:
-    """The first line with another number of fields than the first row, and that number."""
+    """Return the first line with another number of fields.
+
+    It differs from the first row. Also returned: its number of fields.
+    """
     for number, text in numbered_rows(path, layout):
         count = len(split(text, layout.separator)) - (layout.separator != SPACES and text.endswith(layout.separator))
         if count != layout.fields:
@@ -336,7 +380,10 @@ def ragged_line(path: Path, layout: Layout) -> tuple[int, int] | None:
 
 
 def line_of(path: Path, layout: Layout, row: int) -> str:
-    """'line 17' for a row number; says so when that line has another number of fields."""
+    """Return the line of a row for messages.
+
+    It is such as 'line 17'; it also states when that line has another number of fields.
+    """
     number, text = next(itertools.islice(numbered_rows(path, layout), row, None), (None, ""))
     if number is None:
         return f"row {row}"

@@ -1,4 +1,7 @@
-"""UFF and UNV files of modal analysis (data set 58), by pyuff."""
+"""Reader and writer of UFF by pyuff.
+
+UFF and UNV are files of modal analysis; data set 58 is used.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ AXES = {
 
 
 def read_uff(path: Path) -> list[Group]:
-    """One group per clock, of all time series of a file."""
+    """Return the time series of a file, by clock.
+
+    Each group has one clock.
+    """
     import pyuff
 
     # Text of 5 to 13 characters a number: the arrays are never larger than twice the file.
@@ -88,7 +94,10 @@ def _add(groups: dict[tuple[int, float, float], Group], one: dict[str, Any], num
 
 
 def write_uff(record: Record, path: Path) -> None:
-    """Write an evenly sampled record as time series of data set 58, in binary numbers of 64 bits."""
+    """Write an evenly sampled record as UFF.
+
+    The time series are data sets 58, in binary numbers of 64 bits.
+    """
     if find_spec("pyuff") is None:
         raise DataError("To write a universal file install pyuff, pip install 'kapitza[formats]'.")
     import pyuff
@@ -112,7 +121,10 @@ def write_uff(record: Record, path: Path) -> None:
 
 @contextmanager
 def _left_open() -> Generator[None]:
-    """Quiet about files that pyuff leaves to be closed with their last reference."""
+    """Suppress warnings about files that pyuff leaves open.
+
+    They are closed with their last reference.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         yield
@@ -124,7 +136,10 @@ def _text(one: dict[str, Any], key: str) -> str:
 
 
 def _name(one: dict[str, Any], number: int) -> str:
-    """The label of the axis, the name of the response, or its node and direction."""
+    """Return the name of a time series.
+
+    It is the label of the axis, the name of the response, or its node and direction.
+    """
     for key in ("ordinate_axis_lab", "rsp_ent_name"):
         if _text(one, key):
             return _text(one, key)

@@ -1,4 +1,6 @@
-"""Excel workbooks (.xlsx, .xlsm), by python-calamine behind a check of their size.
+"""Reader of Excel workbooks by python-calamine.
+
+The formats are .xlsx and .xlsm. Their size is checked first.
 
 A sheet is laid out as a text file is: title lines, names, units, numbers. It is read by the reader of text.
 """
@@ -55,7 +57,10 @@ def check_size(path: Path) -> None:
 
 
 def _spanned(stream: Any) -> int:
-    """Cells of the rectangle from A1 to the last row and column that are used."""
+    """Return the number of cells that a sheet spans.
+
+    The rectangle is from A1 to the last row and column that are used.
+    """
     rows = columns = 0
     rest = b""
     while block := stream.read(BLOCK):
@@ -96,7 +101,10 @@ def _group(name: str, rows: list[list[Any]], path: Path) -> Group:
 
 
 def _text(cell: Any) -> str:
-    """A cell as text: numbers in full, dates as ISO 8601."""
+    """Return a cell as text.
+
+    Numbers are in full, dates in ISO 8601.
+    """
     if isinstance(cell, bool):
         return str(int(cell))
     if isinstance(cell, float | int):

@@ -1,4 +1,6 @@
-"""The arrays of a Zarr folder that `write` made: their description is checked before Zarr sees it.
+"""Arrays of a Zarr folder that `write` made.
+
+Their description is checked before Zarr reads it.
 
 Zarr decodes by whatever codecs the folder names, pickle among them, and makes arrays and chunks of whatever size it
 declares. So only format 3, codecs from a list and chunks of the declared size are handed to it.
@@ -32,8 +34,10 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 
 @dataclass(frozen=True)
 class ZarrArray:
-    """What the description of an array says: samples, samples of a chunk, type, what packs it (None: nothing)
-    and whether each chunk ends with a checksum.
+    """The description of a Zarr array.
+
+    size: samples; chunk: samples of a chunk; packing: the codec that packs it (None: not packed); checksum: whether
+    each chunk ends with one.
     """
 
     size: int
@@ -45,7 +49,10 @@ class ZarrArray:
 
 @dataclass(frozen=True)
 class ZarrArrays:
-    """The arrays of a Zarr folder; a logger that is just appending has filled some of them further than others."""
+    """The arrays of a Zarr folder.
+
+    While a logger appends, some arrays are longer than others.
+    """
 
     path: Path
     identity: tuple[int, ...]
@@ -90,7 +97,10 @@ class ZarrArrays:
         return values
 
     def _check_chunks(self, name: str, array: ZarrArray, first: int, last: int) -> None:
-        """Refuse lost chunks, and those that do not unpack to their size."""
+        """Refuse lost chunks and those of wrong size.
+
+        A chunk must unpack to its declared size.
+        """
         numbers = range(first // array.chunk, -(-last // array.chunk))
         folder = self.path / name / "c"
         with os.scandir(folder) as found:
@@ -109,7 +119,10 @@ class ZarrArrays:
                 )
 
     def _described(self, folder: Path, kind: str) -> dict[str, Any]:
-        """The description of a group or an array: format 3 only."""
+        """Return the description of a group or array.
+
+        Only format 3 is read.
+        """
         place = folder / "zarr.json"
         if not place.is_file():
             old = " It is of format 2, which is not read: write it again." if (folder / f".z{kind}").exists() else ""
@@ -124,7 +137,10 @@ class ZarrArrays:
 
 
 def _array(facts: Mapping[str, Any]) -> ZarrArray:
-    """The facts of an array that is decoded; ValueError says what is not."""
+    """Return the facts of an array.
+
+    ValueError says why an array is not decoded.
+    """
     (size,), grid = facts["shape"], facts["chunk_grid"]
     (chunk,) = grid["configuration"]["chunk_shape"]
     keys: dict[str, Any] = facts.get("chunk_key_encoding") or {}
@@ -150,7 +166,10 @@ def _array(facts: Mapping[str, Any]) -> ZarrArray:
 
 
 def declared_size(path: Path, array: ZarrArray, unpacking: Unpacking) -> int | None:
-    """Bytes that a chunk unpacks to, by its own header; None where it says nothing."""
+    """Return the bytes to which a chunk unpacks.
+
+    The number is that of its own header; None where the header states none.
+    """
     with path.open("rb") as stream:
         if array.packing == "gzip":
             try:
@@ -166,7 +185,10 @@ def declared_size(path: Path, array: ZarrArray, unpacking: Unpacking) -> int | N
 
 
 def _zstd_size(head: bytes) -> int | None:
-    """The content size that a frame of Zstandard (RFC 8878) declares."""
+    """Return the content size of a Zstandard frame.
+
+    It is the size that the frame declares (RFC 8878).
+    """
     if len(head) < 6 or head[:4] != ZSTD:
         return None
     flags = head[4]
