@@ -1,4 +1,4 @@
-"""What can go wrong, by kind, and how iterations end.
+"""Kinds of errors, and how iterations end.
 
 Every message says what conflicts, with the numbers, and the usual cure.
 """
@@ -14,14 +14,20 @@ from kapitza.base.cures import Cure, Message, marked
 
 
 def printable(text: str) -> str:
-    """The text with control and direction characters written out, so that it cannot steer a terminal."""
+    """Return the text without control characters.
+
+    Control and direction characters are written out, so that the text cannot steer a terminal.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def shown(value: Any, most: int = 80) -> str:
-    """The value as a message may show it: its repr, cut, without line breaks or control characters."""
+    """Return a value as messages show it.
+
+    It is its repr, cut, without line breaks or control characters.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**most:
         return f"a whole number of about {int(value.bit_length() * 0.30103) + 1} digits"
     if isinstance(value, (str, bytes, bytearray, list, tuple)) and len(value) > 1000:
@@ -56,7 +62,10 @@ class KapitzaError(Exception):
 
     @property
     def cures(self) -> tuple[Cure, ...]:
-        """What to change, as data: each `Cure` has the call, its settings and its form in a study."""
+        """Return what to change, as data.
+
+        Each `Cure` has the call, its settings and its form in a study.
+        """
         return tuple(cure for one in self.args if isinstance(one, Message) for cure in one.cures)
 
 
@@ -72,12 +81,17 @@ class ModelError(KapitzaError, ValueError):
         self.place, self.column = tuple(place), column
 
     def within(self, what: str, *place: str | int) -> Self:
-        """Return the same error with a head before its message, and with these keys before its place."""
+        """Return the error with a longer place.
+
+        A head is put before its message, and these keys before its place.
+        """
         return type(self)(f"{what}: {marked(self)}", place=(*place, *self.place), column=self.column)
 
 
 class ParseError(ModelError):
-    """Text of an equation was refused; the message points at the column.
+    """The text of an equation was refused.
+
+    The message points at the column.
 
     Examples
     --------
@@ -91,27 +105,42 @@ class ParseError(ModelError):
 
 
 class ArgumentError(KapitzaError, ValueError, TypeError):
-    """An argument that cannot be used: a wrong type, size or value, one too many or too few."""
+    """An argument cannot be used.
+
+    It has a wrong type, size or value, or there is one too many or too few.
+    """
 
 
 class DataError(KapitzaError, ValueError):
-    """A record or a file cannot be used as it is."""
+    """A record or a file cannot be used."""
 
 
 class ModelArgumentError(ArgumentError, ModelError):
-    """An argument that no model can be made or changed with."""
+    """An argument that no model can use.
+
+    No model can be made or changed with it.
+    """
 
 
 class DataArgumentError(ArgumentError, DataError):
-    """An argument that no record can be read, made or changed with."""
+    """An argument that no record can use.
+
+    No record can be read, made or changed with it.
+    """
 
 
 class WriteError(KapitzaError, OSError):
-    """A file could not be written; the old one, if there was one, is as it was."""
+    """A file could not be written.
+
+    The old one, if there was one, is unchanged.
+    """
 
 
 class LockedError(WriteError):
-    """Another process works on the same file or folder; the message names it. Nothing was changed."""
+    """Another process uses the same file or folder.
+
+    The message names it. Nothing was changed.
+    """
 
 
 class TooLargeError(KapitzaError, MemoryError):
@@ -119,15 +148,24 @@ class TooLargeError(KapitzaError, MemoryError):
 
 
 class FlowError(KapitzaError, RuntimeError):
-    """A trajectory could not be computed to the tolerance asked for."""
+    """A trajectory could not be computed.
+
+    The requested tolerance was not reached.
+    """
 
 
 class EventError(FlowError):
-    """A switch or an impact was left in a state that contradicts the model."""
+    """An event contradicts the model.
+
+    A switch or an impact was left in such a state.
+    """
 
 
 class ConvergenceError(KapitzaError, RuntimeError):
-    """An iteration ended without an answer; `.result` holds what it had."""
+    """An iteration ended without an answer.
+
+    `.result` holds what it had.
+    """
 
     def __init__(self, message: str, result: object = None):
         super().__init__(message)
@@ -135,23 +173,35 @@ class ConvergenceError(KapitzaError, RuntimeError):
 
 
 class IdentifiabilityError(KapitzaError, ValueError):
-    """The free parameters cannot be told apart by these data."""
+    """The data cannot distinguish the free parameters."""
 
 
 class RigError(KapitzaError, RuntimeError):
-    """An experiment cannot do what was asked, or has failed; it is left in its safe state."""
+    """An experiment failed or refused a request.
+
+    It is left in its safe state.
+    """
 
 
 class RigArgumentError(ArgumentError, RigError):
-    """An argument that no rig can be made, set or measured with. Nothing was sent."""
+    """An argument that no rig can use.
+
+    No rig can be made, set or measured with it. Nothing was sent.
+    """
 
 
 class RigLimitError(RigError, ValueError):
-    """A demand or parameter lies outside the declared limits of a rig; it was not sent."""
+    """A demand exceeds the limits of a rig.
+
+    A demand or parameter is outside the declared limits; it was not sent.
+    """
 
 
 class RigLostError(RigError):
-    """A rig in another process or on another machine no longer answers."""
+    """A rig no longer answers.
+
+    It is in another process or on another machine.
+    """
 
 
 class Status(Enum):
@@ -184,13 +234,19 @@ class Status(Enum):
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
-    """A hint like ' Did you mean "omega"?', or '' when nothing is near."""
+    """Return a hint like ' Did you mean "omega"?'.
+
+    '' when no known name is near.
+    """
     match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f' Did you mean "{match[0]}"?' if match else ""
 
 
 def no_such(who: str, kind: str, name: str, known: Iterable[str]) -> str:
-    """Return the sentence that refuses an unknown name: what there is, and which name is near."""
+    """Return the sentence that refuses an unknown name.
+
+    It says which names there are, and which name is near.
+    """
     known = list(known)
     return f'{who} has no {kind} "{name}".{nearest_name(name, known)} It has {", ".join(known)}.'
 

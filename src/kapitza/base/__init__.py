@@ -1,1 +1,4 @@
-"""Small modules that every other folder may use: arrays, angles, checks, units, files, locks, workers, progress."""
+"""Small modules that every other folder may use.
+
+Arrays, angles, checks, units, files, locks, workers, progress.
+"""

@@ -1,4 +1,6 @@
-"""Angles on the circle, in one place: wrapping, differences, whole turns, means. All angles are in rad.
+"""Angles on the circle [rad].
+
+Wrapping, differences, whole turns and means are computed here only.
 
 Functions with an argument `angles` take states (..., n) of which only the marked entries of the last axis are angles.
 """
@@ -31,12 +33,18 @@ def wrap(angle: ArrayLike) -> Array:
 
 
 def wrap_upper(angle: ArrayLike) -> Array:
-    """The angle brought into (-π, π]: what averages of |angle| are taken over."""
+    """Return the angle in (-π, π].
+
+    Averages of |angle| are taken over this range.
+    """
     return -wrap(-np.asarray(angle, float))
 
 
 def wrap_states(states: ArrayLike, angles: Flags) -> Array:
-    """A copy of the states (..., n) with the marked entries in [-π, π)."""
+    """Return the states with angles in [-π, π).
+
+    A copy of the states (..., n); the marked entries are angles.
+    """
     states, marked = np.asarray(states, float), np.asarray(angles, bool)
     if states.ndim == 2 and len(states) > PART:
         wrapped = np.empty(states.shape)
@@ -49,7 +57,9 @@ def wrap_states(states: ArrayLike, angles: Flags) -> Array:
 
 
 def difference(a: ArrayLike, b: ArrayLike, angles: Flags) -> Array:
-    """a - b, the marked entries of the last axis by the shorter way round, in [-π, π).
+    """Return a - b, angles by the shorter path.
+
+    The marked entries of the last axis are angles; their differences are in [-π, π).
 
     >>> difference([3.1, 1.0], [-3.1, 0.0], (True, False)).round(4).tolist()
     [-0.0832, 1.0]
@@ -58,7 +68,9 @@ def difference(a: ArrayLike, b: ArrayLike, angles: Flags) -> Array:
 
 
 def turns(change: ArrayLike, angles: Flags | None = None) -> Array:
-    """Whole turns nearest to a change of angle, as floats; 0 for entries that are not marked in `angles`.
+    """Return the whole turns nearest to an angle change.
+
+    They are floats; 0 for entries that are not marked in `angles`.
 
     >>> turns([6.2, 0.3, -12.0]).tolist()
     [1.0, 0.0, -2.0]
@@ -68,7 +80,10 @@ def turns(change: ArrayLike, angles: Flags | None = None) -> Array:
 
 
 def split_turns(states: Array, angles: Flags) -> tuple[Array, NDArray[np.int32]]:
-    """States with the marked entries in [-π, π), and the whole turns that were taken away."""
+    """Return wrapped states and their whole turns.
+
+    The marked entries of the states are in [-π, π); the turns are those that were subtracted.
+    """
     marked = np.asarray(angles, bool)
     whole = np.where(marked, np.floor((states + np.pi) / TURN), 0.0)
     inside = states - TURN * whole
@@ -78,7 +93,9 @@ def split_turns(states: Array, angles: Flags) -> tuple[Array, NDArray[np.int32]]
 
 
 def unwrap(angle: ArrayLike, axis: int = -1) -> Array:
-    """A continuous angle: jumps of more than half a turn between neighbours along `axis` are taken back.
+    """Return a continuous angle.
+
+    Jumps of more than half a turn between neighbours along `axis` are removed.
 
     It is right as long as the angle moves by less than half a turn from sample to sample.
     """
@@ -86,7 +103,10 @@ def unwrap(angle: ArrayLike, axis: int = -1) -> Array:
 
 
 def unwrap_states(states: ArrayLike, angles: Flags) -> Array:
-    """A copy of the samples (N, n) with the marked columns continuous along the samples."""
+    """Return the samples (N, n) with continuous angles.
+
+    A copy; the marked columns are continuous along the samples.
+    """
     continuous = np.array(states, float)
     marked = np.asarray(angles, bool)
     continuous[:, marked] = unwrap(continuous[:, marked], axis=0)
@@ -94,7 +114,9 @@ def unwrap_states(states: ArrayLike, angles: Flags) -> Array:
 
 
 def mean(angle: ArrayLike) -> float:
-    """The direction of the mean of exp(i angle), in (-π, π]; of no meaning where the angles fill the circle evenly.
+    """Return the mean direction in (-π, π].
+
+    It is the direction of the mean of exp(i angle), without meaning where the angles fill the circle evenly.
 
     >>> round(mean([3.0, -3.0]), 4)
     3.1416

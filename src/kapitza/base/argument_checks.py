@@ -1,4 +1,6 @@
-"""Check the arguments of public calls against the annotations of their signatures.
+"""Check of the arguments of public calls.
+
+Arguments are checked against the annotations of the signature.
 
 `checked(function)` returns the function with a check in front, `check_methods(class)` does the same to the constructor
 and the public methods of a class. The package applies both to every public name when the name is first loaded, so a new
@@ -57,7 +59,10 @@ PACKAGE = __name__.partition(".")[0]
 
 @dataclass(frozen=True)
 class Range:
-    """Limits of a number: low <= value <= high, above < value < below; nan, inf: whether these are admitted."""
+    """Limits of a number.
+
+    low <= value <= high, above < value < below; nan, inf: whether these are admitted.
+    """
 
     low: float = -math.inf
     high: float = math.inf
@@ -89,10 +94,10 @@ MOST = 2**53
 
 @dataclass(frozen=True)
 class Check:
-    """How a value of a type is recognised and admitted.
+    """Recognition and admission of values of a type.
 
     wanted: what to give, for messages. near(value): whether the value is of this kind at all. admit(what, value): the
-    value to go on with, or an ArgumentError. known: False where the annotation says nothing about the value.
+    value to go on with, or an ArgumentError. known: False where the annotation states nothing about the value.
     """
 
     wanted: str
@@ -112,11 +117,17 @@ Reals = Annotated[ArrayLike, Check("numbers", lambda v: _may_be_array(v), lambda
 
 
 class Unknown(TypeError):
-    """An annotation that cannot be checked: the author of the function must change it."""
+    """An annotation that cannot be checked.
+
+    The author of the function must change it.
+    """
 
 
 def check_of(hint: Any, limits: Range | None = None) -> Check:
-    """The check of an annotation; limits: of the numbers in it."""
+    """Return the check of an annotation.
+
+    limits: of the numbers in it.
+    """
     limits = limits or Range()
     if hint is None or hint is type(None):
         return Check("None", lambda v: v is None, _admit_none)
@@ -245,7 +256,10 @@ def _array_of(kind: Any) -> Callable[[str, Any], Any]:
 
 
 def _array(what: str, value: Any, kind: Any) -> Any:
-    """The value as an array of this kind of numbers; an array that is one already is not copied."""
+    """Return the value as an array.
+
+    kind: of its numbers. An array of this kind is not copied.
+    """
     if type(value) is np.ndarray and (value.dtype == kind if kind is not Any else value.dtype != object):
         return value
     if kind is np.float64:
@@ -398,7 +412,10 @@ def _members(kind: Any) -> tuple[str, ...]:
 
 
 def _offers(value: Any, protocol: type) -> bool:
-    """Whether the value has the members of a protocol; properties are not computed for it, as `isinstance` does."""
+    """Return whether a value has a protocol's members.
+
+    Properties are not computed for it, as `isinstance` would do.
+    """
     return not isinstance(value, type) and all(_has(value, name) for name in _members(protocol))
 
 
@@ -466,7 +483,10 @@ def _annotated(hint: Any, limits: Range) -> Check:
 
 
 class Unloaded:
-    """A name of a package that is not loaded: nothing can be an instance of it until then."""
+    """A name of a package that is not loaded.
+
+    No object can be an instance of it until it is loaded.
+    """
 
     def __init__(self, module: str, path: tuple[str, ...] = ()):
         self._module, self._path = module, path
@@ -497,7 +517,10 @@ class Unloaded:
 
 
 class _Names(dict[str, Any]):
-    """Names that a module imports under TYPE_CHECKING, resolved when they are used."""
+    """Names that a module imports under TYPE_CHECKING.
+
+    They are resolved when they are used.
+    """
 
     def __init__(self, module: str):
         super().__init__()
@@ -514,7 +537,10 @@ class _Names(dict[str, Any]):
 
 @cache
 def _type_imports(module: str) -> dict[str, tuple[str, str]]:
-    """Imports of a module under `if TYPE_CHECKING:`: name -> (module, attribute)."""
+    """Return the imports of a module under TYPE_CHECKING.
+
+    name -> (module, attribute).
+    """
     try:
         tree = module_tree(inspect.getsource(sys.modules[module]))
     except (OSError, KeyError):
@@ -549,7 +575,10 @@ def _limits_by_default(default: Any, free: bool) -> Range:
 
 
 def checks_of(function: Callable[..., Any], free: bool = False) -> dict[str, Check]:
-    """The check of every parameter by name; free: any number is admitted, as in results."""
+    """Return the check of every parameter by name.
+
+    free: any number is admitted, as in results.
+    """
     hints, made = hints_of(function), {}
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in hints:
@@ -568,7 +597,10 @@ ERRORS = {"kapitza.model": ModelArgumentError, "kapitza.data": DataArgumentError
 
 
 class _Call:
-    """The arguments that a function takes, and their checks, made at the first call."""
+    """The arguments of a function and their checks.
+
+    The checks are made at the first call.
+    """
 
     def __init__(self, function: Callable[..., Any], title: str, method: bool, free: bool):
         self.error = next((e for home, e in ERRORS.items() if function.__module__.startswith(home)), ArgumentError)
@@ -586,11 +618,17 @@ class _Call:
         self.checks: dict[str, Check] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The checks are left out: a function must have the same fingerprint before its first call and after it."""
+        """Leave the checks out of a pickle.
+
+        A function must have the same fingerprint before its first call and after it.
+        """
         return _Call, (self.function, self.title, bool(self.skipped), self.free)
 
     def admitted(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments to go on with, or the error of the package that the function belongs to."""
+        """Return the checked arguments.
+
+        Refused arguments raise the error of the package that the function belongs to.
+        """
         try:
             return self._admitted(given, named)
         except ArgumentError as problem:
@@ -626,7 +664,10 @@ class _Call:
         return admitted, taken
 
     def _renamed(self, named: dict[str, Any]) -> dict[str, Any]:
-        """Return arguments under their names of today; former ones warn."""
+        """Return the arguments under their present names.
+
+        Former names give a warning.
+        """
         former = RENAMED_ARGUMENTS.get(self.title, {})
         if former.keys().isdisjoint(named):
             return named
@@ -655,7 +696,9 @@ class _Call:
 
 
 def checked(function: F, *, title: str = "", method: bool = False, free: bool = False, home: str = "") -> F:
-    """Return the function with a check of its arguments in front; signature, name and docstring are kept.
+    """Return the function with checked arguments.
+
+    Signature, name and docstring are kept.
 
     title: its name in messages. method: the first argument is self or cls. free: any number is admitted, as in results.
     home: the module where it is found under its name; other processes, to which it may be sent, look there.
@@ -680,7 +723,9 @@ def checked(function: F, *, title: str = "", method: bool = False, free: bool = 
 
 
 def check_names(namespace: dict[str, Any], results: Iterable[str] = ()) -> None:
-    """Put the check in front of the functions and classes that a module lists in `__all__`, in place.
+    """Check the arguments of a module's public names.
+
+    The functions and classes listed in `__all__` are replaced in place.
 
     results: the classes whose numbers may be missing (NaN) or infinite.
     """
@@ -692,7 +737,10 @@ def check_names(namespace: dict[str, Any], results: Iterable[str] = ()) -> None:
 
 
 def check_methods(kind: type, free: bool = False) -> None:
-    """Put the check in front of the constructor and the public methods of a class, in place."""
+    """Check the arguments of a class.
+
+    The constructor and the public methods are replaced in place.
+    """
     if issubclass(kind, (BaseException, Enum)) or getattr(kind, "_is_protocol", False):
         return
     for base in kind.__mro__:

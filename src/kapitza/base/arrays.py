@@ -1,4 +1,8 @@
-"""Kinds of arrays, named once: numbers, yes or no, positions; numbers whose kind linear algebra does not tell."""
+"""Types of arrays, named once.
+
+Array: real numbers; Flags: truth values; Indices: positions; Integers: whole numbers; Numbers: those of which linear
+algebra does not state the kind.
+"""
 
 from __future__ import annotations
 

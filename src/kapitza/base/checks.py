@@ -1,7 +1,9 @@
-"""The gate: what comes from outside (files, arguments, command lines) is checked here once, by kind.
+"""Checks of values from outside, by kind.
 
-Every function takes what the value is called, the value, and its limits. It returns a plain Python or NumPy object of
-the promised type, or raises the error kind it is told, with the thing, the value (made harmless for a terminal) and the
+Values come from files, arguments and command lines, and are checked here once.
+
+Every function takes the name of the value, the value, and its limits. It returns a plain Python or NumPy object of
+the promised type, or raises an error of the given kind, with the name, the value (made harmless for a terminal) and the
 cure. Nothing is converted that could change its meaning: text is not a number, a truth value is not a number, None
 is not a NaN.
 
@@ -50,7 +52,10 @@ LOOKS_LIKE = str.maketrans(
 
 
 def text(what: str, value: Any, *, longest: int = LONGEST_TEXT, error: Kind = ArgumentError) -> str:
-    """Text of at most `longest` characters that can be written as UTF-8."""
+    """Return a text of limited length.
+
+    It has at most `longest` characters and can be written as UTF-8.
+    """
     if not isinstance(value, str):
         raise error(f"{what} is {shown(value)}; give text.")
     if len(value) > longest:
@@ -63,7 +68,10 @@ def text(what: str, value: Any, *, longest: int = LONGEST_TEXT, error: Kind = Ar
 
 
 def texts(what: str, values: Any, *, most: int = MOST_ITEMS, error: Kind = ArgumentError) -> list[str]:
-    """A list of texts; one text alone is a list of one."""
+    """Return a list of texts.
+
+    One text alone is a list of one.
+    """
     if isinstance(values, str):
         return [text(what, values, error=error)]
     return [
@@ -72,7 +80,10 @@ def texts(what: str, values: Any, *, most: int = MOST_ITEMS, error: Kind = Argum
 
 
 def name(what: str, value: Any, *, error: Kind = ArgumentError) -> str:
-    """A name that can stand in an equation, in its canonical spelling (see `canonical`)."""
+    """Return a name that can occur in equations.
+
+    It is in its canonical spelling (see `canonical`).
+    """
     given = canonical(text(f"{what}: the name", value, longest=LONGEST_NAME, error=error))
     if not given.isidentifier() or "__" in given or "\u02b9" in given:
         raise error(
@@ -84,7 +95,9 @@ def name(what: str, value: Any, *, error: Kind = ArgumentError) -> str:
 
 
 def canonical(name: str) -> str:
-    """One spelling for names that are the same letters: µ (micro) is μ (mu), ａ (full width) is a (Unicode NFKC).
+    """Return the canonical spelling of a name.
+
+    Names of the same letters get one spelling (Unicode NFKC): µ (micro) is μ (mu), ａ (full width) is a.
 
     Anything that is not a name, such as x², is left as it is: it must not become x2.
     """
@@ -95,7 +108,10 @@ def canonical(name: str) -> str:
 
 
 def skeleton(name: str) -> str:
-    """What a name looks like: equal for names that a reader cannot tell apart, such as Latin a and Cyrillic а."""
+    """Return what a name looks like.
+
+    It is equal for names that a reader cannot distinguish, such as Latin a and Cyrillic а.
+    """
     return canonical(name).translate(LOOKS_LIKE)
 
 
@@ -110,7 +126,10 @@ def number(
     finite: bool = True,
     error: Kind = ArgumentError,
 ) -> float:
-    """One real number with low <= value <= high and above < value < below; NaN and infinity only with finite=False."""
+    """Return one real number within limits.
+
+    low <= value <= high and above < value < below; NaN and infinity only with finite=False.
+    """
     given = value
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given[()]
@@ -133,7 +152,10 @@ def number(
 
 
 def is_number(value: Any) -> bool:
-    """Whether the value is of a type of real numbers, as an entry of its own or an array without dimensions."""
+    """Return whether a value is a real number.
+
+    Its type decides; an array without dimensions counts by its entry.
+    """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, (bool, np.bool_)):
@@ -151,7 +173,10 @@ def _limits(low: float, high: float, above: float) -> str:
 def whole(
     what: str, value: Any, *, least: int | None = None, most: int | None = None, error: Kind = ArgumentError
 ) -> int:
-    """A whole number between the limits; 3.0 is one, True is none."""
+    """Return a whole number between the limits.
+
+    3.0 is a whole number, True is not.
+    """
     wanted = "a whole number" + ("" if least is None else f", {least} or more" if most is None else "")
     wanted += "" if most is None else f" from {least} to {most}" if least is not None else f", {most} or less"
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -164,7 +189,10 @@ def whole(
 
 
 def seed(value: Any, *, error: Kind = ArgumentError) -> int | None:
-    """The seed of random numbers: a whole number from 0 on, or None for a fresh one."""
+    """Return the seed of random numbers.
+
+    It is a whole number from 0 on, or None for a fresh one.
+    """
     return None if value is None else whole("seed", value, least=0, most=LARGEST_SEED, error=error)
 
 
@@ -183,7 +211,10 @@ class Quantity(Protocol):
 
 
 def instance(what: str, value: object, kind: type[Wanted], wanted: str, error: Kind = KapitzaError) -> Wanted:
-    """Return a value that must be of a kind; `wanted` says what to give instead."""
+    """Return a value that must be of a kind.
+
+    wanted: what to give instead, for the message.
+    """
     if not isinstance(value, kind):
         raise error(f"{what} = {shown(value)}; give {wanted}.")
     return value
@@ -197,7 +228,10 @@ def flag(what: str, value: Any, *, error: Kind = ArgumentError) -> bool:
 
 
 def path(what: str, value: Any, *, error: Kind = ArgumentError) -> Path:
-    """The place of a file: text or a Path, without a null character."""
+    """Return the path of a file.
+
+    It is given as text or a Path, without a null character.
+    """
     if not isinstance(value, (str, os.PathLike)) or isinstance(value, (bytes, bytearray)):
         raise error(f"{what} is {shown(value)}; give the path of a file as text.")
     given = os.fspath(value)
@@ -216,7 +250,10 @@ def path(what: str, value: Any, *, error: Kind = ArgumentError) -> Path:
 
 
 class UnreadableToml(KapitzaError):
-    """A file is not TOML, or none of a sensible size; `line` tells where (0: the file as a whole)."""
+    """A file is not TOML, or too large.
+
+    line: where (0: the file as a whole).
+    """
 
     def __init__(self, message: str, line: int = 0, column: int = 0):
         self.line, self.column = line, column
@@ -224,7 +261,10 @@ class UnreadableToml(KapitzaError):
 
 
 def toml_file(what: str, place: Path, largest: int) -> tuple[str, dict[str, Any]]:
-    """Text and tables of a TOML file of at most `largest` bytes; what: the kind of file, such as "model file"."""
+    """Return text and tables of a TOML file.
+
+    It has at most `largest` bytes. what: the kind of file, such as "model file".
+    """
     named = printable(str(place))
     try:
         if not place.is_file():
@@ -238,7 +278,10 @@ def toml_file(what: str, place: Path, largest: int) -> tuple[str, dict[str, Any]
 
 
 def toml_bytes(what: str, named: str, raw: bytes, largest: int) -> tuple[str, dict[str, Any]]:
-    """Text and tables of a TOML file that was read; named: how messages call it."""
+    """Return text and tables of TOML bytes.
+
+    The file was read already. named: its name in messages.
+    """
     if len(raw) > largest:
         raise UnreadableToml(f'"{named}" has more bytes than a {what} may have ({largest}).')
     try:
@@ -287,9 +330,11 @@ def array(
     most: int | None = None,
     error: Kind = ArgumentError,
 ) -> Array:
-    """An array of real numbers, a copy of its own; masked entries become NaN.
+    """Return an array of real numbers.
 
-    shape: with None where any length goes. Text, truth values, dates, complex numbers and None are refused, not
+    It is a copy; masked entries become NaN.
+
+    shape: with None where any length is allowed. Text, truth values, dates, complex numbers and None are refused, not
     converted: numpy would read "1" as 1, None as NaN, and dates as ticks.
     """
     result = _real_array(what, values, error)
@@ -337,7 +382,10 @@ def _real_array(what: str, values: Any, error: Kind) -> Array:
 
 
 def span(what: str, value: Any, *, error: Kind = ArgumentError) -> tuple[float, float]:
-    """A range (low, high) of finite numbers with low < high."""
+    """Return a range (low, high).
+
+    Both are finite numbers with low < high.
+    """
     ends = array(what, value, error=error)
     if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
         raise error(f"{what} = {shown(value)}; give a range (low, high) of finite numbers, the lower one first.")
@@ -345,7 +393,10 @@ def span(what: str, value: Any, *, error: Kind = ArgumentError) -> tuple[float, 
 
 
 def items(what: str, values: Any, *, most: int = MOST_ITEMS, error: Kind = ArgumentError) -> list[Any]:
-    """The entries of a list, tuple or other series; text, tables and sets (which have no order) are none."""
+    """Return the entries of a series.
+
+    The series is a list, tuple or similar; text, tables and sets (which have no order) are refused.
+    """
     if isinstance(values, (str, bytes, bytearray, Mapping, set, frozenset)) or not isinstance(values, Iterable):
         raise error(f"{what} is {shown(values)}; give a list.")
     result = []
@@ -362,7 +413,10 @@ def items(what: str, values: Any, *, most: int = MOST_ITEMS, error: Kind = Argum
 
 
 def table(what: str, value: Any, *, most: int = MOST_ITEMS, error: Kind = ArgumentError) -> dict[str, Any]:
-    """A mapping from text to anything, as a dictionary; keys that are spelled alike (see `canonical`) are refused."""
+    """Return a mapping with text keys as a dictionary.
+
+    Keys that are spelled alike (see `canonical`) are refused.
+    """
     if not isinstance(value, Mapping):
         raise error(f"{what} is {shown(value)}; give a table {{name: ...}}.")
     if len(value) > most:
@@ -377,10 +431,11 @@ def table(what: str, value: Any, *, most: int = MOST_ITEMS, error: Kind = Argume
 
 
 def expression(what: str, value: Any, *, error: Kind = ArgumentError) -> sp.Expr:
-    """A SymPy expression or a number as SymPy has it; everything else, text above all, is refused.
+    """Return a SymPy expression.
 
-    SymPy's own conversion evaluates text that it meets inside tuples, dictionaries and sets as Python code, so it is
-    never asked to convert.
+    A number becomes a number of SymPy; everything else, in particular text, is refused. An equation of SymPy passes.
+
+    SymPy's own conversion evaluates text inside tuples, dictionaries and sets as Python code, so it is never used.
     """
     if isinstance(value, (sp.Expr, sp.Equality)) and not isinstance(value, sp.MatrixExpr):
         if value.has(sp.zoo, sp.nan, sp.oo, -sp.oo, sp.I):
@@ -398,6 +453,9 @@ def expression(what: str, value: Any, *, error: Kind = ArgumentError) -> sp.Expr
 
 
 def words(written: str) -> str:
-    """The text of an expression with every name in it in its canonical spelling; typographic primes become plain."""
+    """Return an expression's text in canonical spelling.
+
+    Every name in it is in its canonical spelling; typographic primes become plain.
+    """
     plain = re.sub("[\u2019\u2032\u02b9]", "'", written.replace("\u2033", "''"))
     return re.sub(r"[^\W\d]\w*", lambda match: canonical(match[0]), plain)

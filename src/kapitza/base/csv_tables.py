@@ -1,7 +1,7 @@
-"""Texts in csv files that spreadsheets do not take for formulas.
+"""Texts in csv files that are not formulas.
 
-A spreadsheet runs a cell that begins with =, +, - or @. Names come from files of anybody: such a cell gets an
-apostrophe in front, which `original` takes off again.
+A spreadsheet runs a cell that begins with =, +, - or @. Names come from files of any origin: such a cell gets an
+apostrophe in front, which `original` removes again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ SEPARATORS = re.compile(r"[,;=+@\-]")
 
 
 def harmless(text: str) -> str:
-    """Return a cell that is not a formula; a number and a dash alone stay as they are."""
+    """Return a cell that is not a formula.
+
+    A number and a dash alone stay as they are.
+    """
     if not FORMULA.match(text) or text == "-" or _is_number(text):
         return text
     return f"'{text}"
@@ -43,7 +46,10 @@ def _is_number(text: str) -> bool:
 
 
 def harmless_json(text: str) -> str:
-    """Return JSON for a line of a csv file: no cell begins inside its texts, whatever separates the cells."""
+    """Return JSON for a line of a csv file.
+
+    No cell begins inside its texts, whatever separates the cells.
+    """
 
     def escaped(token: re.Match[str]) -> str:
         return SEPARATORS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", token[0])
@@ -52,7 +58,10 @@ def harmless_json(text: str) -> str:
 
 
 def write_table(table: pd.DataFrame, path: str | os.PathLike[str], index: bool = False) -> None:
-    """Write a table as csv in full precision, complete or not at all; texts in it are not formulas."""
+    """Write a table as csv in full precision.
+
+    The file appears complete or not at all; texts in it are not formulas.
+    """
 
     def cell(value: Any) -> Any:
         return harmless(value) if isinstance(value, str) else value

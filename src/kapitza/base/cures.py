@@ -1,9 +1,11 @@
-"""Cures: what to change, as data, printed for Python and for study files and commands.
+"""Cures of errors as data.
+
+A cure says what to change; it is printed for Python, and for study files and commands.
 
 Messages name their cures by `Give`, `Set`, `Fit`, `By` and `Do`, inside of the text that an error or a `Message` is
 made of: ``KapitzaError(f"Several look like the time: choose it with {Give(time='...')}.")``. These write the cure as
-data between two marks that no text has; the error or `Message` reads it back, so that texts can be joined and nested
-before. It prints as Python has it (`str`) or as study files and commands have it (`in_study`).
+data between two marks that do not occur in texts; the error or `Message` reads it back, so that texts can be joined and
+nested before. It prints in the notation of Python (`str`) or of study files and commands (`in_study`).
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class Cure:
 
     @property
     def in_study(self) -> str:
-        """The cure as a study file or a command has it."""
+        """Return the cure for a study or command."""
         lines = ", ".join(_line(name, value) for name, value in self.settings.items())
         if self.kind == "give":
             return lines
@@ -112,36 +114,54 @@ class Message(str):
 
 
 def in_study(text: object) -> str:
-    """A text or an error with its cures in the notation of study files and commands."""
+    """Return a text with cures for a study.
+
+    The text or error gets its cures in the notation of study files and commands.
+    """
     parts = _parts(marked(text))
     return "".join(part.in_study if isinstance(part, Cure) else part for part in parts)
 
 
 def marked(text: object) -> str:
-    """A text with its cures as data, to be put into another one."""
+    """Return a text with its cures as data.
+
+    It can be put into another text.
+    """
     said = text.args[0] if isinstance(text, Exception) and len(text.args) == 1 else text
     return said.marked if isinstance(said, Message) else str(text)
 
 
 def keep_cures(noun: object, *names: str) -> None:
-    """Read the cures in texts of a noun that is being made."""
+    """Read the cures in texts of a noun.
+
+    The noun is being constructed.
+    """
     for name in names:
         given = getattr(noun, name)
         object.__setattr__(noun, name, Message(given) if isinstance(given, str) else tuple(map(Message, given)))
 
 
 def Give(*names: str, **settings: Any) -> str:
-    """Give arguments: ``a=1``, ``a = 1`` in a study; names alone where no value is proposed."""
+    """Return the cure that gives arguments.
+
+    ``a=1``, ``a = 1`` in a study; names alone where no value is proposed.
+    """
     return _mark("give", "", dict.fromkeys(names) | settings)
 
 
 def Set(table: str, **settings: Any) -> str:
-    """Set values of the model, attributes of the data or of an orbit (TABLES)."""
+    """Return the cure that sets values.
+
+    They are values of the model, attributes of the data or of an orbit (TABLES).
+    """
     return _mark("set", table, settings)
 
 
 def Fit(method: str, **settings: Any) -> str:
-    """Fit by a method: ``HarmonicFit(width=...)``, ``[fit.harmonic] width = ...`` in a study."""
+    """Return the cure that fits by a method.
+
+    ``HarmonicFit(width=...)``, ``[fit.harmonic] width = ...`` in a study.
+    """
     return _mark("fit", method, settings)
 
 
@@ -151,12 +171,18 @@ def By(name: str) -> str:
 
 
 def Do(python: str, study: str) -> str:
-    """Do what Python and study files write in their own words."""
+    """Return a cure with separate texts.
+
+    One is for Python, one for study files.
+    """
     return _mark("do", python, {}, study)
 
 
 class Code(str):
-    """A value that is code, not text: `Give(t=Code("times"))` is ``t=times``."""
+    """A value that is code, not text.
+
+    `Give(t=Code("times"))` is ``t=times``.
+    """
 
 
 def _mark(kind: str, name: str, settings: Mapping[str, Any], study: str = "") -> str:
@@ -167,7 +193,10 @@ def _mark(kind: str, name: str, settings: Mapping[str, Any], study: str = "") ->
 
 
 def _python(value: Any) -> str:
-    """A value as Python writes it, texts in double quotes as messages have them; a cure stays one."""
+    """Return a value as Python writes it.
+
+    Texts are in double quotes as in messages; a cure stays a cure.
+    """
     if value is ... or isinstance(value, Code):
         return "..." if value is ... else str(value)
     if isinstance(value, str):
@@ -181,7 +210,7 @@ def _python(value: Any) -> str:
 
 
 def _parts(text: str) -> Iterator[str | Cure]:
-    """Plain pieces of a text and the cures between them."""
+    """Return the pieces of a text and its cures."""
     last = 0
     for found in MARKED.finditer(text):
         yield text[last : found.start()]
@@ -191,7 +220,10 @@ def _parts(text: str) -> Iterator[str | Cure]:
 
 
 def _read(data: str) -> str | Cure:
-    """A cure from its data; the text itself where somebody else wrote the marks."""
+    """Return a cure from its data.
+
+    It is the text itself where something else wrote the marks.
+    """
     try:
         kind, name, settings, study = json.loads(data)
         made = {key: _inner(value) for key, value in settings.items()}
@@ -208,7 +240,10 @@ def _inner(value: str | None) -> str | Cure | None:
 
 
 def _line(name: str, value: str | Cure | None) -> str:
-    """A setting as a line of a study or an option of a command."""
+    """Return a setting for a study or command.
+
+    It is a line of a study or an option of a command.
+    """
     here = OTHERWISE.get(name, name)
     if value is None:
         return OPTIONS.get(name, here)

@@ -1,4 +1,7 @@
-"""Nouns in notebooks and papers: what all of them offer; `kapitza.report` draws them when it is asked for."""
+"""Display of nouns in notebooks and papers.
+
+All nouns offer it; `kapitza.report` draws them on request.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from kapitza.errors import WriteError
 
 
 class Shown:
-    """A noun that a notebook shows as a table, and a paper prints."""
+    """A noun with a table for notebooks and papers."""
 
     def _repr_html_(self) -> str:
         from kapitza.report import as_html
@@ -20,7 +23,10 @@ class Shown:
         return as_html(self)
 
     def to_latex(self) -> str:
-        """For a paper: the equations of a model, rates with dots; everything else as a booktabs table."""
+        """Return LaTeX for a paper.
+
+        The equations of a model have rates with dots; everything else is a booktabs table.
+        """
         from kapitza.report import as_latex
 
         return as_latex(self)

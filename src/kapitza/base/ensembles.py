@@ -1,8 +1,9 @@
-"""Many independent runs of one function: on this machine, on any executor, with the same answer everywhere.
+"""Many independent runs of one function.
 
-Every run draws from a generator of its own, made from the seed and the number of the run: who does it, and with how
-many others, changes nothing. A run that fails is noted and the others go on; a worker that dies costs its runs a
-repetition.
+They run on this machine or on any executor, with the same answer everywhere.
+
+Every run draws from a separate generator, made from the seed and the number of the run: the worker, and the number of
+other runs, change nothing. A run that fails is noted and the others go on; when a worker dies its runs are repeated.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ Run = Callable[[Any, Any, np.random.Generator], Row]
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that gave no answer: its number and what was said."""
+    """A run that failed.
+
+    It has its number and the message of the error.
+    """
 
     run: int
     message: str
@@ -278,7 +282,10 @@ def _on(
     parts: list[tuple[int, list[Any]]],
     retries: int,
 ) -> Iterator[tuple[int, _Part]]:
-    """All parts on an executor, in the order in which they end; one that an executor lost is begun again."""
+    """Run all parts on an executor.
+
+    They come in the order in which they end; a part that an executor lost is begun again.
+    """
     ended: SimpleQueue[Any] = SimpleQueue()
     waiting: dict[Any, int] = {}
     items = dict(parts)
@@ -315,7 +322,10 @@ def _on(
 
 
 def _next(ended: SimpleQueue[Any]) -> Any:
-    """The next future that ended; the monitor may end the waiting."""
+    """Return the next future that ended.
+
+    The monitor may end the waiting.
+    """
     while True:
         try:
             return ended.get(timeout=LOOK)
@@ -338,7 +348,10 @@ def _gathered(parts: list[_Part], status: Status) -> Ensemble:
 
 
 class _Kept:
-    """A folder of finished parts, each of which says to what study it belongs."""
+    """A folder of finished parts.
+
+    Each part states to which study it belongs.
+    """
 
     def __init__(self, folder: Path, study: _Study, items: list[Any]):
         folder.mkdir(parents=True, exist_ok=True)
@@ -349,7 +362,10 @@ class _Kept:
         return self.folder / f"part-{first:09d}.npz"
 
     def write(self, first: int, part: _Part) -> None:
-        """One file per part, complete or not there at all."""
+        """Write one file per part.
+
+        The file is complete or not there at all.
+        """
         with replacing(self.place(first)) as draft, draft.open("wb") as stream:
             np.savez(
                 stream,
@@ -362,7 +378,10 @@ class _Kept:
             )
 
     def read(self, first: int, count: int) -> _Part | None:
-        """The part of runs first … first + count - 1, None where it is not there."""
+        """Return a stored part.
+
+        It holds runs first … first + count - 1; None where it is not there.
+        """
         path = self.place(first)
         if not path.exists():
             return None

@@ -1,4 +1,6 @@
-"""Writing files and folders: complete or not at all, by one code for the whole project.
+"""Writers of files and folders.
+
+A file or folder appears complete or not at all. The whole project writes by this code.
 
 with replacing(path) as draft:
     draft.write_text(text, encoding="utf-8")
@@ -53,7 +55,7 @@ __all__ = ["identity", "is_own", "locked", "reading", "replacing", "replacing_fo
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a draft that takes the place of a file when it is complete.
+    """Yield a draft that replaces a file when complete.
 
     The draft has the name of the file. Missing folders are made. An existing file keeps its mode; a link stays a link,
     and its target is replaced. Refused: folders, devices and read-only files. Failures are `WriteError`s that name the
@@ -76,7 +78,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str], may_replace: Callable[[Path], None]) -> Iterator[Path]:
-    """Yield an empty draft folder that takes the place of a folder when it is complete.
+    """Yield a draft folder that replaces a folder.
+
+    The draft is empty; it replaces the folder when it is complete.
 
     may_replace: called with the existing folder before anything is written and again before it is replaced; it raises
     where something there is not ours to remove. A link stays a link, and its target is replaced.
@@ -105,7 +109,9 @@ def replacing_folder(path: str | os.PathLike[str], may_replace: Callable[[Path],
 
 
 def settle(path: str | os.PathLike[str]) -> Path:
-    """Return the path; finish a replacement of this folder that was stopped between its two renamings.
+    """Return the path; finish a stopped replacement.
+
+    The replacement of this folder was stopped between its two renamings.
 
     Readers call this before they open a folder that `replacing_folder` writes: where it is missing only for the moment
     between the two renamings of a live writer, that writer is waited for.
@@ -133,7 +139,10 @@ def _await_writer(folder: Path) -> None:
 
 
 def identity(path: str | os.PathLike[str]) -> tuple[int, ...]:
-    """Return numbers that change when a file or folder is replaced, () where there is none; not when a file grows."""
+    """Return numbers that identify a file or folder.
+
+    They change when it is replaced, not when a file grows; () where there is none.
+    """
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -142,7 +151,9 @@ def identity(path: str | os.PathLike[str]) -> tuple[int, ...]:
 
 
 def reading(path: Path, work: Callable[[], Result]) -> Result:
-    """Return the result of a reading during which the file or folder was not replaced; repeat it otherwise.
+    """Return the result of an undisturbed reading.
+
+    The reading is repeated when the file or folder was replaced during it.
 
     A reader opens a file more than once, and many files of a folder: half of them could be those of the old one.
     """
@@ -160,13 +171,19 @@ def reading(path: Path, work: Callable[[], Result]) -> Result:
 
 
 def is_own(name: str) -> bool:
-    """Return whether a file name is that of a draft folder or a lock: never data."""
+    """Return whether a name is Kapitza's own.
+
+    A draft folder or a lock is never data.
+    """
     return name.startswith(DRAFT) or (name.startswith(".") and SUFFIX in name)
 
 
 @contextmanager
 def _draft(target: Path) -> Iterator[Path]:
-    """Yield the place of a draft beside its target; everything there is removed in the end."""
+    """Yield the place of a draft beside its target.
+
+    Everything there is removed in the end.
+    """
     _remove_leftovers(target.parent)
     folder, descriptor = _draft_folder(target.parent)
     try:
@@ -177,7 +194,10 @@ def _draft(target: Path) -> Iterator[Path]:
 
 
 def _draft_folder(parent: Path) -> tuple[Path, int]:
-    """Make a draft folder that this process has locked; returned with the descriptor of its lock."""
+    """Make a draft folder that this process has locked.
+
+    It is returned with the descriptor of its lock.
+    """
     while True:
         folder = parent / f"{DRAFT}{secrets.token_hex(8)}"
         folder.mkdir(mode=0o700)
@@ -194,7 +214,7 @@ def _draft_folder(parent: Path) -> tuple[Path, int]:
 
 
 def _drafts(parent: Path) -> list[Path]:
-    """Return the draft folders of this user beside a target."""
+    """Return this user's draft folders beside a target."""
     with suppress(OSError), os.scandir(parent) as entries:
         return [
             parent / entry.name
@@ -207,7 +227,10 @@ def _drafts(parent: Path) -> list[Path]:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    """Remove the drafts of killed writers: draft folders of this user whose lock is free."""
+    """Remove the drafts of killed writers.
+
+    These are draft folders of this user whose lock is free.
+    """
     for folder in _drafts(parent):
         # A folder with anything else in it than a draft is not ours, whatever its name.
         with suppress(OSError):
@@ -219,7 +242,10 @@ def _remove_leftovers(parent: Path) -> None:
 
 
 def _discard(folder: Path, descriptor: int) -> None:
-    """Remove a draft folder whose lock this process holds; a replacement that was begun is finished first."""
+    """Remove a draft folder locked by this process.
+
+    A replacement that was begun is finished first.
+    """
     try:
         _restore(folder)
         shutil.rmtree(folder / "new", ignore_errors=True)
@@ -232,7 +258,10 @@ def _discard(folder: Path, descriptor: int) -> None:
 
 
 def _exchange(draft: Path, target: Path) -> None:
-    """Exchange two folders in one step, or by two renamings that can be finished after a kill."""
+    """Exchange two folders.
+
+    It is done in one step, or by two renamings that can be finished after a kill.
+    """
     if _exchanged_at_once(draft, target):
         return
     folder = draft.parent.parent
@@ -244,7 +273,10 @@ def _exchange(draft: Path, target: Path) -> None:
 
 
 def _exchanged_at_once(one: Path, other: Path) -> bool:
-    """Exchange two names by renameat2; False where the system or the file system has no such step."""
+    """Exchange two names by renameat2.
+
+    False where the system or the file system has no such step.
+    """
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError, TypeError):
@@ -258,7 +290,10 @@ def _exchanged_at_once(one: Path, other: Path) -> bool:
 
 
 def _committed(folder: Path) -> str:
-    """Return the name of the target whose replacement was begun in a draft folder, or ""."""
+    """Return the target of a replacement under way.
+
+    It is the name of the target whose replacement was begun in a draft folder, or "".
+    """
     with suppress(OSError, ValueError, KeyError, TypeError):
         name = json.loads((folder / "commit").read_text(encoding="utf-8"))["target"]
         if isinstance(name, str) and name == Path(name).name:
@@ -267,7 +302,10 @@ def _committed(folder: Path) -> str:
 
 
 def _restore(folder: Path) -> None:
-    """Put a complete new folder, or else the old one, where a stopped replacement left no folder."""
+    """Restore a folder after a stopped replacement.
+
+    It is the complete new folder, or else the old one.
+    """
     name = _committed(folder)
     target = folder.parent / name
     if not name or target.exists():
@@ -289,7 +327,10 @@ def _all_to_disk(folder: Path) -> None:
 
 
 def _to_disk(path: Path) -> None:
-    """Bring a file or the entries of a folder to the disk, as far as the system can."""
+    """Write a file or folder through to disk.
+
+    The entries of a folder are written; fsync does it as far as the system can.
+    """
     is_folder = path.is_dir()
     if is_folder and os.name == "nt":
         return
@@ -305,7 +346,10 @@ def _to_disk(path: Path) -> None:
 
 
 def _target(path: Path) -> Path:
-    """Return the place of the bytes, links followed; refuse what cannot or should not be replaced."""
+    """Return the file that is replaced, links followed.
+
+    A target that cannot or should not be replaced is refused.
+    """
     _require_name(path)
     # Absolute: the working directory may change before the draft is put in its place.
     target = Path(os.path.realpath(path)) if path.is_symlink() else path.absolute()
@@ -341,7 +385,10 @@ def _require_name(path: Path) -> None:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Turn failures of the system into one error that names the requested file, not the draft."""
+    """Turn failures of the system into one error.
+
+    It names the requested file, not the draft.
+    """
     try:
         yield
     except WriteError:

@@ -1,4 +1,8 @@
-"""A text that is equal for equal values, in any process: to know whether stored work is the work that is asked for."""
+"""Fingerprints of values.
+
+A fingerprint is a text that is equal for equal values, in any process. It shows whether stored work is the requested
+work.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,12 @@ Digest = Any
 
 
 def fingerprint(*values: Any) -> str:
-    """64 hexadecimal digits from the content of the values: numbers, texts, arrays, models, records, settings.
+    """Return 64 hexadecimal digits of values.
 
-    Functions count by their names and their own code (not by that of what they call), objects of other libraries by
-    what they would send to another process.
+    The content counts: numbers, texts, arrays, models, records, settings.
+
+    Functions count by their names and their own code (not by that of functions they call), objects of other libraries
+    by their pickled form.
     """
     digest = sha256()
     _add(digest, values, {})
@@ -28,7 +34,10 @@ def fingerprint(*values: Any) -> str:
 
 
 def _add(digest: Digest, value: Any, seen: dict[int, Any]) -> None:
-    """The kind of the value and its content; parts of containers are counted, so that none runs into another."""
+    """Add the kind and content of a value.
+
+    Parts of containers are counted, so that none runs into another.
+    """
     kind = type(value)
     digest.update(f"<{kind.__module__}.{kind.__qualname__}>".encode())
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | range | type(Ellipsis)):

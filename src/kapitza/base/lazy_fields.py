@@ -1,4 +1,4 @@
-"""Fields of frozen dataclasses that are computed when they are first asked for."""
+"""Fields of frozen dataclasses computed on first access."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ T = TypeVar("T")
 
 
 class Later(Generic[T]):
-    """A value to come: computed once, by whichever thread asks first, and kept."""
+    """A value that is computed later.
+
+    It is computed once, by the thread that needs it first, and kept.
+    """
 
     def __init__(self, compute: Callable[[], T]):
         self._compute: Callable[[], T] | None = compute
@@ -28,12 +31,18 @@ class Later(Generic[T]):
 
 
 def to_come(compute: Callable[[], T]) -> T:
-    """A `Later` for a field of this type, which gives the value when it is asked for."""
+    """Return a `Later` for a field of this type.
+
+    The field computes the value on first access.
+    """
     return cast(T, Later(compute))
 
 
 class _Deferrable:
-    """A field that takes its value or a `Later`, and always gives the value."""
+    """A field that takes a value or a `Later`.
+
+    Reading it always returns the value.
+    """
 
     def __init__(self, default: Any):
         self._default = default
@@ -56,20 +65,32 @@ class _Deferrable:
 
 
 def deferrable(default: Any = MISSING) -> Any:
-    """A field of a frozen dataclass, with its default or without, that may be given as a `Later`."""
+    """Return a field that may be given later.
+
+    It is a field of a frozen dataclass, with its default or without, that takes a `Later`.
+    """
     return _Deferrable(default)
 
 
 def as_given(instance: Any) -> dict[str, Any]:
-    """Fields of a dataclass by name, those to come not yet computed: to make a changed copy that shares them."""
+    """Return the fields of a dataclass, uncomputed.
+
+    Fields given as a `Later` are not computed: a changed copy shares them.
+    """
     return {f.name: vars(instance)[f.name] for f in fields(instance) if f.init}
 
 
 def changed(instance: T, **changes: Any) -> T:
-    """Return a copy of a dataclass with some fields changed; `dataclasses.replace` would compute those to come."""
+    """Return a copy with some fields changed.
+
+    `dataclasses.replace` would compute the fields given as a `Later`.
+    """
     return type(instance)(**(as_given(instance) | changes))
 
 
 def as_computed(instance: Any) -> dict[str, Any]:
-    """Fields of a dataclass by name, all computed: what travels to other processes."""
+    """Return the fields of a dataclass, computed.
+
+    They are sent to other processes.
+    """
     return {f.name: getattr(instance, f.name) for f in fields(instance)}

@@ -1,4 +1,6 @@
-"""Locks between processes that name their holder and end with it.
+"""Locks between processes.
+
+A lock names its holder and ends with it.
 
 with locked(folder):
     ...  # no other process is inside such a block for this folder
@@ -51,7 +53,10 @@ _held: set[int] = set()
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that holds a lock; begun: its start in clock ticks, which tells processes of one number apart."""
+    """The process that holds a lock.
+
+    begun: its start in clock ticks, which distinguishes processes of one number.
+    """
 
     pid: int = 0
     host: str = ""
@@ -66,7 +71,10 @@ class Holder:
 
     @property
     def alive(self) -> bool:
-        """Whether the process may still run: one of another host cannot be tested."""
+        """Return whether the process may still run.
+
+        A process of another host cannot be tested and counts as running.
+        """
         if self.host != platform.node():
             return True
         if not self.begun:
@@ -80,14 +88,17 @@ class Holder:
 
 
 def this_process() -> Holder:
-    """Return this process as a holder of locks, from now on."""
+    """Return this process as a holder of locks."""
     command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else ["python"])
     since = time.strftime("%Y-%m-%d %H:%M:%S%z")
     return Holder(os.getpid(), platform.node(), command[:200], since, _begun(os.getpid()))
 
 
 def _begun(pid: int) -> str:
-    """Return the start time of a process in clock ticks (Linux), "" where it does not run or is not known."""
+    """Return the start time of a process.
+
+    It is in clock ticks (Linux), "" where the process does not run or its start is not known.
+    """
     with suppress(OSError):
         # The name of the program may hold spaces and brackets; the fields behind it do not.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -97,7 +108,9 @@ def _begun(pid: int) -> str:
 
 @contextmanager
 def locked(path: str | os.PathLike[str], wait: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a file or folder, which need not exist; its parent must.
+    """Hold the lock of a file or folder.
+
+    The file or folder need not exist; its parent must.
 
     Links are followed, so all names of a folder share one lock. LockedError names the holder where another process,
     or another block of this one, has the lock and keeps it for `wait` seconds more.
@@ -123,13 +136,19 @@ def locked(path: str | os.PathLike[str], wait: float = 0.0) -> Iterator[None]:
 
 
 def lock_file(place: Path) -> Path:
-    """Return the lock of a file or folder; 200 bytes of its name keep the lock's own name short enough."""
+    """Return the lock of a file or folder.
+
+    200 bytes of its name keep the name of the lock short enough.
+    """
     name = place.name.encode()[:200].decode(errors="ignore")
     return place.with_name(f".{name}{SUFFIX}")
 
 
 def take(file: Path) -> int | Holder:
-    """Return the descriptor of a lock that this process now holds, or the holder that has it."""
+    """Take a lock.
+
+    Returns the descriptor of the lock, or the holder that has it.
+    """
     if not _kernel_locks(file.parent):
         return _take_by_name(file)
     while True:
@@ -151,7 +170,10 @@ def take(file: Path) -> int | Holder:
 
 
 def release(descriptor: int, file: Path) -> None:
-    """Give a lock back and remove its file; nothing happens in a child that inherited it."""
+    """Release a lock and remove its file.
+
+    Nothing happens in a child process that inherited it.
+    """
     if descriptor not in _held:
         return
     _held.discard(descriptor)
@@ -206,7 +228,10 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _opened(file: Path) -> int:
-    """Open a lock, made where it is missing; a link or anything else that is not a file is refused."""
+    """Open a lock; make it where it is missing.
+
+    A link or anything else that is not a file is refused.
+    """
     # O_NONBLOCK: a pipe in its place must not keep this process waiting.
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -221,7 +246,7 @@ def _opened(file: Path) -> int:
 
 
 def _is_at(descriptor: int, file: Path) -> bool:
-    """Return whether the open file is still the one of this name."""
+    """Return whether an open file still has its name."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(file))
     except FileNotFoundError:
@@ -234,7 +259,10 @@ def _read(descriptor: int, file: Path) -> Holder | None:
 
 
 def parsed(text: bytes, file: Path) -> Holder | None:
-    """Return the holder written in a lock; None where there is none yet, WriteError where it is another file."""
+    """Return the holder written in a lock.
+
+    None where there is none yet, WriteError where it is another file.
+    """
     # A crash of the machine may leave zeros.
     if not text.strip(b"\0 \n"):
         return None
@@ -250,7 +278,10 @@ def _line() -> bytes:
 
 
 def _sign(descriptor: int, file: Path) -> bool:
-    """Write this process into a lock that it holds; False where another user's file is left over."""
+    """Write this process into a lock it holds.
+
+    False where a file of another user is left over.
+    """
     try:
         os.ftruncate(descriptor, 0)
     except OSError as problem:
@@ -268,7 +299,10 @@ def _sign(descriptor: int, file: Path) -> bool:
 
 
 def _take_by_name(file: Path) -> int | Holder:
-    """Take a lock where the kernel has none: a file that counts for as long as the process it names is alive."""
+    """Take a lock where the kernel has none.
+
+    The lock is a file that counts as long as the process it names is alive.
+    """
     own = _aside(file)
     _sweep(file)
     try:
@@ -292,7 +326,10 @@ def _take_by_name(file: Path) -> int | Holder:
 
 
 def _remove_stale(file: Path, text: bytes) -> None:
-    """Remove a lock whose holder is gone, and no other that took its place since it was read."""
+    """Remove a lock whose holder is gone.
+
+    A lock that replaced it since it was read stays.
+    """
     aside = _aside(file)
     file.rename(aside)
     if aside.read_bytes() != text:
@@ -302,12 +339,18 @@ def _remove_stale(file: Path, text: bytes) -> None:
 
 
 def _aside(file: Path) -> Path:
-    """Return a name beside a lock that says which process uses it."""
+    """Return a name beside a lock.
+
+    It states which process uses it.
+    """
     return file.with_name(f"{file.name}.{_host()}-{os.getpid()}-{_begun(os.getpid())}-{secrets.token_hex(4)}")
 
 
 def _sweep(file: Path) -> None:
-    """Remove what processes of this host that have ended left beside a lock."""
+    """Remove leftovers beside a lock.
+
+    They are of processes of this host that have ended.
+    """
     pattern = re.compile(rf"{re.escape(file.name)}\.{_host()}-(\d+)-(\d*)-[0-9a-f]{{8}}")
     for found in file.parent.iterdir():
         match = pattern.fullmatch(found.name)
@@ -320,7 +363,10 @@ def _host() -> str:
 
 
 def _forget() -> None:
-    """Close the inherited locks in a forked child, so that they end with the process that took them."""
+    """Close the inherited locks in a forked child.
+
+    They then end with the process that took them.
+    """
     for descriptor in _held:
         with suppress(OSError):
             os.close(descriptor)

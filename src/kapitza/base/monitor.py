@@ -1,6 +1,8 @@
-"""Progress, cancelling and Ctrl-C: one small protocol that every long verb takes as `monitor=`.
+"""Progress, cancelling and Ctrl-C.
 
-A verb watches its work; a monitor is shown what is done and what is left, and may cancel:
+One small protocol, which every long verb takes as `monitor=`.
+
+A verb watches its work; a monitor is shown how much is done and how much remains, and may cancel:
 
     with watch(monitor, "orbits of duffing", total=6) as task:
         for period in range(1, 7):
@@ -58,7 +60,9 @@ class Progress:
     cost: float | None = None
 
     def cost_change(self, before: Progress) -> float | None:
-        """Return cost minus an earlier one; None between stages, whose costs weigh different things.
+        """Return cost minus an earlier one.
+
+        None between stages, whose costs weigh different things.
 
         Examples
         --------
@@ -74,7 +78,10 @@ class Progress:
 
     @property
     def fraction(self) -> float | None:
-        """Share that is done, 0 … 1; None where the total is not known."""
+        """Return the share that is done, 0 … 1.
+
+        None where the total is not known.
+        """
         return None if not self.total else min(self.done / self.total, 1.0)
 
 
@@ -96,11 +103,14 @@ class Monitor(Protocol):
 
     @property
     def cancelled(self) -> bool:
-        """True from the moment on when the work should stop; asked again and again."""
+        """Return whether the work should stop.
+
+        It is called repeatedly, and stays True.
+        """
         ...
 
     def show(self, progress: Progress) -> None:
-        """Take notice of how far the work is; return soon."""
+        """Show how far the work is; return soon."""
         ...
 
 
@@ -120,7 +130,7 @@ class Silent:
         self._stop = threading.Event()
 
     def cancel(self) -> None:
-        """Ask the work to stop; it returns what is finished."""
+        """Stop the work; it returns what is finished."""
         self._stop.set()
 
     @property
@@ -152,7 +162,7 @@ class Bar:
         self._rows: dict[int, Any] = {}
 
     def cancel(self) -> None:
-        """Ask the work to stop; it returns what is finished."""
+        """Stop the work; it returns what is finished."""
         self._stop.set()
 
     @property
@@ -191,7 +201,10 @@ def _rich_bars() -> Any:
     from rich.text import Text
 
     class Words(ProgressColumn):
-        """Titles as they are: a model's name may hold brackets."""
+        """Titles as they are.
+
+        The name of a model may hold brackets.
+        """
 
         def render(self, task: Row) -> Text:
             return Text.from_markup(escape(task.description))
@@ -208,18 +221,27 @@ def _in_notebook() -> bool:
 
 
 def default_monitor() -> Monitor:
-    """A bar where somebody looks on (a terminal, a notebook), silence elsewhere."""
+    """Return the default monitor.
+
+    It is a bar on a terminal or in a notebook, silent elsewhere.
+    """
     seen = sys.stderr is not None and sys.stderr.isatty()
     here = threading.current_thread() is threading.main_thread()
     return Bar() if here and (seen or _in_notebook()) else Silent()
 
 
 class Interrupted(KeyboardInterrupt):
-    """A monitor was cancelled; like Ctrl-C it passes every `except Exception`."""
+    """A monitor was cancelled.
+
+    Like Ctrl-C it passes every `except Exception`.
+    """
 
 
 class Task:
-    """Work under way, made by `watch`. It is itself a monitor, for the verbs that the work calls."""
+    """Work under way, made by `watch`.
+
+    It is itself a monitor, for the verbs that the work calls.
+    """
 
     def __init__(self, monitor: Monitor, progress: Progress, partial: bool = True):
         self._monitor, self._progress = monitor, progress
@@ -249,11 +271,17 @@ class Task:
             raise Interrupted
 
     def advance(self, steps: float = 1.0, text: str = "") -> None:
-        """So many more steps are done; ends the work when it was cancelled."""
+        """Add steps that are done.
+
+        Ends the work when it was cancelled.
+        """
         self.reach(self._progress.done + steps, text)
 
     def reach(self, done: float, text: str = "", total: float | None = None) -> None:
-        """`done` steps are done in all, of `total` when that has become known."""
+        """Set the steps that are done in all.
+
+        total: of the steps, when that has become known.
+        """
         now = self._progress
         # `replace` would take three times as long, at every point of a branch.
         now = Progress(
@@ -265,7 +293,10 @@ class Task:
         self.check()
 
     def note(self, stage: str, estimates: Mapping[str, float] | None, cost: float | None) -> None:
-        """Keep what the next reports say of a fit: its stage inside the stages under way, estimates and cost."""
+        """Keep the state of a fit for later reports.
+
+        Its stage inside the stages under way, estimates and cost.
+        """
         name = ", ".join((*self.stages, stage) if stage else self.stages)
         now = self._progress
         if name != now.stage:
@@ -282,17 +313,22 @@ _under_way: ContextVar[Task | None] = ContextVar("_under_way", default=None)
 
 
 def under_way() -> Task | None:
-    """Return the task of the innermost verb that runs in this thread."""
+    """Return the task of the innermost running verb.
+
+    The verb runs in this thread.
+    """
     return _under_way.get()
 
 
 def checkpoint(
     partial: Any = None, text: str = "", steps: float = 0.0, stage: str = "", cost: float | None = None
 ) -> None:
-    """A place inside an iteration where the verb under way may be stopped; nothing happens outside of one.
+    """Report an iteration, where the verb may be stopped.
 
-    partial: what could be returned if it is stopped from here on; estimates by name are shown as well. steps: how
-    much more of the total is done. stage, cost: see `Progress`.
+    Nothing happens outside of a verb.
+
+    partial: the result if the verb is stopped from here on; estimates by name are shown as well. steps: how many more
+    of the total are done. stage, cost: see `Progress`.
     """
     task = _under_way.get()
     if task is None:
@@ -305,7 +341,10 @@ def checkpoint(
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """A part of the verb under way that has its own costs, such as the search for starting values."""
+    """Name a part of the verb under way.
+
+    It has separate costs, such as the search for starting values.
+    """
     task = _under_way.get()
     if task is None:
         yield
@@ -322,7 +361,9 @@ def stage(name: str) -> Iterator[None]:
 
 @contextmanager
 def watch(monitor: Monitor | None, title: str, total: float | None = None, partial: bool = True) -> Iterator[Task]:
-    """A block of long work that Ctrl-C or a cancelled monitor ends early; `task.interrupted` says so afterwards.
+    """Watch a block of long work.
+
+    Ctrl-C or a cancelled monitor ends it early; `task.interrupted` states so afterwards.
 
     monitor: None for that of the verb that called, so that stopping the inner work stops the outer too, or else for
     the default (a bar on a terminal or notebook, silence elsewhere). partial: False where results of verbs inside that

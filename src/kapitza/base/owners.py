@@ -1,4 +1,7 @@
-"""Folders whose content is trusted: code that runs, keys that open a door. Nobody else may have written them."""
+"""Folders whose content is trusted.
+
+They hold code that runs, or keys that give access. No other user may have written them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from pathlib import Path
 
 
 def distrust(folder: Path) -> str:
-    """Return why what is in this folder may be somebody else's, or ""."""
+    """Return why a folder is not trusted, or "".
+
+    Its content may be that of another user.
+    """
     if os.name != "posix":
         return ""
     real = Path(os.path.realpath(folder))
@@ -37,6 +43,9 @@ def distrust(folder: Path) -> str:
 
 
 def _open_to_others(found: os.stat_result) -> bool:
-    """Return whether others than the owner can write; a group of the owner's own number is taken for private."""
+    """Return whether others than the owner can write.
+
+    A group of the owner's own number is taken for private.
+    """
     group = found.st_mode & stat.S_IWGRP and found.st_gid != found.st_uid
     return bool(group or found.st_mode & stat.S_IWOTH)

@@ -1,4 +1,7 @@
-"""Nouns made of parts: the attributes of a part are attributes of its owner too."""
+"""Nouns made of parts.
+
+The attributes of a part are attributes of its owner too.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ T = TypeVar("T")
 
 
 class Inside(Generic[T]):
-    """Give an attribute of a part under the same name; home: the field that holds the part."""
+    """An attribute of a part, under the same name.
+
+    home: the field that holds the part.
+    """
 
     def __init__(self, home: str):
         self.home = home
@@ -30,7 +36,10 @@ class Inside(Generic[T]):
 
 
 class Former(Generic[T]):
-    """Give a field under its former name, with a DeprecationWarning."""
+    """A field under its former name.
+
+    Reading it gives a DeprecationWarning.
+    """
 
     def __init__(self, now: str):
         self.now = now
@@ -46,7 +55,10 @@ class Former(Generic[T]):
 
 
 class OfKind(Generic[T]):
-    """Give a field that holds one of several kinds if it is of this kind, else None."""
+    """A field that holds one of several kinds.
+
+    Reading it returns the value if it is of this kind, else None.
+    """
 
     def __init__(self, home: str, *kinds: type[T]):
         self.home, self.kinds = home, kinds
@@ -59,7 +71,10 @@ class OfKind(Generic[T]):
 
 
 def gathered(kind: type, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of a constructor with those that are fields of parts put into the parts."""
+    """Return the arguments of a constructor, by parts.
+
+    Arguments that are fields of parts are put into the parts.
+    """
     homes = _homes(kind)
     if homes.keys().isdisjoint(named):
         return dict(named)
@@ -74,12 +89,18 @@ def gathered(kind: type, named: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _homes(kind: type) -> dict[str, str]:
-    """The fields of parts of a class, with the field that holds the part."""
+    """Return the fields of parts of a class.
+
+    Each has the field that holds the part.
+    """
     return {name: place.home for name, place in vars(kind).items() if isinstance(place, Inside)}
 
 
 def with_parts(instance: T, changes: Mapping[str, Any]) -> T:
-    """Return a copy of a noun with some of its fields, or fields of its parts, changed."""
+    """Return a copy with changed fields.
+
+    Fields of a noun, or fields of its parts, are changed.
+    """
     own = {f.name for f in fields(cast(Any, instance))}
     made: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}

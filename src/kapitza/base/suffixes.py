@@ -1,4 +1,6 @@
-"""Which files are read and written: the one list of suffixes.
+"""The list of suffixes of files.
+
+It states which files are read and written.
 
 A new kind of file needs a line in `READERS` and a function in `data/formats` that returns its groups of channels.
 Nothing is imported here: the command line shows these lists before it needs a library.
@@ -11,7 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads a kind of file: module and function in data/formats, library, and the extra that installs it."""
+    """The reader of a kind of file.
+
+    Module and function in data/formats, library, and the extra that installs it.
+    """
 
     what: str
     module: str

@@ -1,11 +1,13 @@
-"""Units: what a text such as "deg/ms" means, and how to get from one unit to another.
+"""Units and their conversions.
+
+A text such as "deg/ms" is parsed, and converted from one unit to another.
 
 The registry is pint's. Three things are stricter here, because a wrong unit gives wrong parameters with small
-intervals: an angle and a count are kinds of their own (pint converts Hz to rad/s, percent to rad and counts to rad by
-the factor 1); texts with two usual meanings ("g": gram or gravity) are refused; and symbols are taken from a list of
+intervals: an angle and a count are separate kinds (pint converts Hz to rad/s, percent to rad and counts to rad by the
+factor 1); texts with two usual meanings ("g": gram or gravity) are refused; and symbols are taken from a list of
 those that laboratories write (`SYMBOLS`), because pint knows one for nearly every two letters: "MM" is megamolar, "Ns"
 several newtons, "pa" a picoyear, "R" the gas constant. Words of four letters and more are pint's. Unit texts come from
-files: they pass a grammar of names and small whole powers before pint sees them.
+files: they pass a grammar of names and small whole powers before pint reads them.
 """
 
 from __future__ import annotations
@@ -138,7 +140,9 @@ REFUSED = {
 
 
 def meant_by(name: str, text: str) -> str:
-    """The unit that the name of a quantity decides where its text has two meanings, "" where it does not.
+    """Return the unit that a quantity's name decides.
+
+    The text of the unit has two meanings; "" where the name does not decide.
 
     >>> meant_by("Accel X", "g"), meant_by("g", "g")
     ('gravity', '')
@@ -187,7 +191,10 @@ FACTOR = re.compile(
 
 @dataclass(frozen=True)
 class Conversion:
-    """From one unit to another: new = factor · old + offset."""
+    """A conversion from one unit to another.
+
+    new = factor · old + offset.
+    """
 
     factor: float = 1.0
     offset: float = 0.0
@@ -206,7 +213,10 @@ class Conversion:
         return (values / round(inverse) if whole else values * self.factor) + self.offset
 
     def spread(self, deviation: float) -> float:
-        """The same for a standard deviation, which knows no offset."""
+        """Return the converted standard deviation.
+
+        The offset does not apply to it.
+        """
         return float(Conversion(abs(self.factor))(np.asarray(deviation)))
 
 
@@ -218,7 +228,10 @@ def _registry() -> Any:
 
 
 def _factors(text: str) -> list[tuple[str, int]] | None:
-    """Names and powers of "N*m/s^2", or None when the text is not a unit by its form."""
+    """Return names and powers of a unit text.
+
+    The text is like "N*m/s^2"; None when it does not have the form of a unit.
+    """
     text = text.translate(SUPERSCRIPTS).strip()
     if not text or len(text) > LONGEST:
         return None
@@ -260,7 +273,9 @@ POWER = re.compile(r"(?:^|[\s*·⋅.])(?P<name>[^\W\d_]{2,})\s*(?:(?:\^|\*\*)\s*
 
 
 def _readings(text: str) -> str:
-    """Return both readings of a power that may belong to the last letter alone, "" where there is one reading.
+    """Return both meanings of an ambiguous power.
+
+    The power may belong to the last letter alone; "" where there is one meaning.
 
     "ms-1" is 1/ms by the rules of SI and m/s in most headers; "Nm-1", "rads-1" and "ms2" are of the same kind.
     """
@@ -289,7 +304,10 @@ def _readings(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> tuple[tuple[str, int], ...] | None:
-    """Names of the registry and their powers; None when the text is not a known unit."""
+    """Return names of the registry and their powers.
+
+    None when the text is not a known unit.
+    """
     factors = None if text.strip() in AMBIGUOUS or _readings(text) else _factors(text)
     if factors is None or any(abs(power) > HIGHEST for _, power in factors):
         return None
@@ -322,7 +340,10 @@ def _parsed(text: str) -> tuple[tuple[str, int], ...] | None:
 
 
 def _known(name: str) -> tuple[str, str] | None:
-    """Prefix and unit of the registry that a symbol of the list or a word stands for."""
+    """Return prefix and unit of the registry.
+
+    They are those of a symbol of the list or of a word.
+    """
     candidates = _registry().parse_unit_name(name)
     if not candidates:
         return None
@@ -341,7 +362,10 @@ def _definition(name: str) -> Any:
 
 
 def _base(parsed: tuple[tuple[str, int], ...]) -> tuple[Conversion, dict[str, float]]:
-    """Conversion to the base units of SI, and these with their powers; radian and count are among them."""
+    """Return the conversion to SI base units.
+
+    Also these units with their powers; radian and count are among them.
+    """
     registry = _registry()
     factor, total = 1.0, {}
     if len(parsed) == 1 and not (own := _definition(registry.parse_unit_name(parsed[0][0])[0][1])).is_multiplicative:
@@ -355,13 +379,19 @@ def _base(parsed: tuple[tuple[str, int], ...]) -> tuple[Conversion, dict[str, fl
 
 
 def is_unit(text: str) -> bool:
-    """Whether the text is a unit that can be converted; "" (none stated) and "1" (a pure number) are."""
+    """Return whether a text is a convertible unit.
+
+    "" (none stated) and "1" (a pure number) are.
+    """
     text = text.strip()
     return text in COHERENT or _parsed(text) is not None
 
 
 def require_unit(text: str, what: str) -> str:
-    """The text itself, or an error that asks for the unit. what: 'Column "phi"'."""
+    """Return the text; refuse one without a unit.
+
+    The error asks for the unit. what: 'Column "phi"'.
+    """
     if is_unit(text):
         return text
     text = text.strip()
@@ -381,7 +411,10 @@ def require_unit(text: str, what: str) -> str:
 
 
 def to_si(text: str, what: str = "A quantity") -> tuple[str, Conversion]:
-    """The coherent SI unit of the same kind ("mm" → "m", "rpm" → "rad/s", "kN" → "N"), and the way there."""
+    """Return the coherent SI unit of the same kind.
+
+    "mm" → "m", "rpm" → "rad/s", "kN" → "N". Also the conversion.
+    """
     require_unit(text, what)
     if text.strip() in COHERENT:
         return COHERENT[text.strip()], Conversion()
@@ -394,7 +427,10 @@ def to_si(text: str, what: str = "A quantity") -> tuple[str, Conversion]:
 
 
 def _coherent_parts(parsed: tuple[tuple[str, int], ...]) -> dict[str, float]:
-    """The same product in SI units of factor 1, with their own names where they have one (N, V, Pa)."""
+    """Return the same product in coherent SI units.
+
+    Their factor is 1; they have their own names where they have one (N, V, Pa).
+    """
     registry, parts = _registry(), {}
     for name, power in parsed:
         _, stem, _ = registry.parse_unit_name(name)[0]
@@ -427,7 +463,9 @@ def _text(parts: Mapping[str, float]) -> str:
 
 
 def conversion(given: str, wanted: str, what: str = "A quantity") -> Conversion:
-    """The way from one unit to another; refused when they are of different kinds. Unstated units ("") match all.
+    """Return the conversion between two units.
+
+    Units of different kinds are refused. Unstated units ("") match all.
 
     >>> conversion("deg/ms", "rad/s").factor
     17.453292519943297
@@ -452,7 +490,10 @@ def conversion(given: str, wanted: str, what: str = "A quantity") -> Conversion:
 
 
 def rate_unit(unit: str, times: int = 1) -> str:
-    """The unit of the rate of something: "rad" → "rad/s", "" → ""."""
+    """Return the unit of a rate.
+
+    "rad" → "rad/s", "" → "".
+    """
     if not unit or not times:
         return unit
     return f"{unit}/s" if times == 1 else f"{unit}/s^{times}"
@@ -463,7 +504,10 @@ Dimension: TypeAlias = dict[str, Fraction]
 
 
 def dimension(unit: str) -> Dimension | None:
-    """What a unit is made of, {"meter": 1, "second": -2}; None where none is stated, or none that is known."""
+    """Return the dimension of a unit.
+
+    It is like {"meter": 1, "second": -2}; None where no unit is stated, or none that is known.
+    """
     unit = unit.strip()
     parsed = _parsed(unit) if unit not in ("1", "-") else ()
     if not unit or parsed is None:

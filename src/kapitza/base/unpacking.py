@@ -1,4 +1,6 @@
-"""How much a file may unpack to: one check in bytes, made before anything is unpacked, for every format.
+"""Limit on the size to which files unpack.
+
+One check in bytes, made before anything is unpacked, for every format.
 
 A file is data from anywhere. A few kilobytes can declare gigabytes (a changed shape, a packed run of zeros, one text
 repeated in every row), so every reader adds up what it is about to unpack, and stops where that is beyond the limit.
@@ -40,7 +42,10 @@ INFLATION = 1032
 
 
 class Unpacking:
-    """What the reading of a file adds up to. stored: bytes on the disk that are read, default: the size of the file."""
+    """The size to which a file unpacks.
+
+    stored: bytes on the disk that are read, default: the size of the file.
+    """
 
     def __init__(self, path: Path, stored: int | None = None):
         self.path = path
@@ -53,7 +58,10 @@ class Unpacking:
         return max(self.limit - self.total, 0)
 
     def add(self, size: int, pieces: int = 0) -> None:
-        """Count bytes that are about to be unpacked, in so many pieces; refuse them beyond the limit."""
+        """Count bytes that are about to be unpacked.
+
+        pieces: their number. Bytes beyond the limit are refused.
+        """
         self.total += max(int(size), PIECE * int(pieces))
         if self.total > self.limit:
             self.refuse(f"to {_shown(self.total)} or more")
@@ -102,7 +110,10 @@ def _shown(size: float) -> str:
 
 
 def inflate(packed: bytes | memoryview, unpacking: Unpacking, wbits: int = zlib.MAX_WBITS) -> bytes:
-    """Deflated data, unpacked within the limit. wbits: of zlib, 31 for gzip."""
+    """Return deflated data, unpacked within the limit.
+
+    wbits: of zlib, 31 for gzip.
+    """
     content = zlib.decompressobj(wbits).decompress(packed, unpacking.left + 1)
     if len(content) > unpacking.left:
         unpacking.refuse(f"to more than {_shown(unpacking.limit)}")
@@ -110,7 +121,10 @@ def inflate(packed: bytes | memoryview, unpacking: Unpacking, wbits: int = zlib.
 
 
 def npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an npz archive by name, without pickles, within the limit."""
+    """Return the arrays of an npz archive.
+
+    They are read by name, without pickles, within the limit.
+    """
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path.name} is not an npz archive: it may be damaged, or another format.")
     try:

@@ -1,7 +1,9 @@
-"""Repeated work on any executor with the interface of concurrent.futures, with answers that do not depend on it.
+"""Repeated work on any executor.
 
-The work is cut into the same parts whoever does them, and the results come back in the order of the parts: one worker,
-many, or none give the same numbers.
+An executor has the interface of concurrent.futures. The answers do not depend on it.
+
+The work is cut into the same parts for any executor, and the results are returned in the order of the parts: one
+worker, many, or none give the same numbers.
 """
 
 from __future__ import annotations
@@ -38,24 +40,31 @@ LOOK = 0.5
 
 @runtime_checkable
 class Executor(Protocol):
-    """What is asked of an executor: concurrent.futures pools, a dask Client, mpi4py.futures and others have it.
+    """The interface of an executor.
+
+    concurrent.futures pools, a dask Client, mpi4py.futures and others have it.
 
     Processes must be able to import kapitza and the module that defines the model's functions.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
-        """Start fn(*args) and return a future with `result()` and `cancel()`."""
+        """Start fn(*args) and return a future.
+
+        It has `result()` and `cancel()`.
+        """
         ...
 
 
 def in_order(
     executor: Executor | None, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]
 ) -> Iterator[Any]:
-    """function(*part) for every part, in order; on the executor all of them run at once.
+    """Return function(*part) for every part, in order.
+
+    On the executor all of them run at once.
 
     While workers are busy this process does parts that have not begun; while processes are still starting, which takes
-    a second or more, also those that already wait for them: whoever is first. What has not begun is cancelled when the
-    caller stops asking (an error, Ctrl-C, a break).
+    a second or more, also those that already wait for them: the first to finish counts. Parts that have not begun are
+    cancelled when the caller stops (an error, Ctrl-C, a break).
     """
     if executor is None:
         for part in parts:
@@ -91,9 +100,11 @@ _at_work: WeakSet[Any] = WeakSet()
 
 
 class Shared(Generic[T]):
-    """What all parts of some work need: packed once, and unpacked once in every process that works on a part.
+    """An object that all parts of some work need.
 
-    A worker that has seen it goes on with the same object, compiled code and all.
+    It is packed once, and unpacked once in every process that works on a part.
+
+    A worker that has unpacked it goes on with the same object, including compiled code.
     """
 
     def __init__(self, value: T):
@@ -123,7 +134,10 @@ def _unpacked(key: bytes, packed: bytes) -> Shared[Any]:
 
 
 def require_executor(executor: Any) -> Executor:
-    """The executor, or an error that says what one is."""
+    """Return the executor, or refuse it.
+
+    The error says what an executor is.
+    """
     if not isinstance(executor, Executor):
         raise DataError(
             f"executor = {executor!r}: pass an object with submit(function, *arguments), such as "
@@ -134,7 +148,10 @@ def require_executor(executor: Any) -> Executor:
 
 @dataclass(frozen=True)
 class _Answered:
-    """What work returned: an executor that answers anything else is found out."""
+    """The answer of work.
+
+    An executor that returns anything else is detected.
+    """
 
     value: Any
 
@@ -167,13 +184,19 @@ class Notifying(Protocol):
 
 @runtime_checkable
 class Scattering(Protocol):
-    """An executor that distributes data to its workers, such as a dask Client."""
+    """An executor that distributes data to its workers.
+
+    A dask Client is one.
+    """
 
     def scatter(self, data: Any) -> Any: ...
 
 
 def submitted(executor: Executor, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the future of the work, or say what is wrong with the executor."""
+    """Return the future of the work.
+
+    The error says what is wrong with the executor.
+    """
     try:
         future = executor.submit(_Answering(function), *arguments)
     except KapitzaError:
@@ -193,7 +216,10 @@ def submitted(executor: Executor, function: Callable[..., Any], *arguments: Any)
 
 
 def failure_of(problem: Exception) -> DataError:
-    """The error for an executor that raised something else than the work does."""
+    """Return the error of a failed executor.
+
+    It raised something else than the work does.
+    """
     return DataError(
         f"The executor failed ({type(problem).__name__}: {shown(str(problem))}): make a new one, or pass "
         f"{Give(executor=None)} to work in this process."
@@ -201,7 +227,10 @@ def failure_of(problem: Exception) -> DataError:
 
 
 def _certain(future: Any) -> Any:
-    """The result of a future; what an executor raises instead is reported as its failure."""
+    """Return the result of a future.
+
+    An exception of the executor is reported as its failure.
+    """
     try:
         return answer_of(future)
     except (KapitzaError, MemoryError):
@@ -211,7 +240,10 @@ def _certain(future: Any) -> Any:
 
 
 def _awaited(future: Any) -> Any:
-    """The result of a future; the monitor of the work may end the waiting."""
+    """Return the result of a future.
+
+    The monitor of the work may end the waiting.
+    """
     while isinstance(future, Future):
         try:
             return future.result(timeout=LOOK)
@@ -223,7 +255,10 @@ def _awaited(future: Any) -> Any:
 
 
 def answer_of(future: Any) -> Any:
-    """The result of a future of `submitted`; workers of an executor that died are named, with what can be done."""
+    """Return the result of a submitted future.
+
+    Where workers of an executor died, the error names them and what can be done.
+    """
     try:
         found = _awaited(future)
     except BrokenExecutor as problem:
@@ -245,7 +280,10 @@ def answer_of(future: Any) -> Any:
 
 
 class _Answer(Future[Any]):
-    """Of work that may be begun again; it can be cancelled as long as no worker has it."""
+    """The future of work that may be begun again.
+
+    It can be cancelled as long as no worker has it.
+    """
 
     inner: Future[Any] | None = None
 
@@ -254,7 +292,9 @@ class _Answer(Future[Any]):
 
 
 class Processes:
-    """Worker processes of this machine. When one dies all are made anew, and what was not finished begins again.
+    """Worker processes of this machine.
+
+    When one dies all are started again, and unfinished work begins again.
 
     initializer(*initargs) runs once in every process before its first work.
     """

@@ -1,4 +1,4 @@
-"""The systems of the literature, ready to use, with values and sources.
+"""Systems of the literature with values and sources.
 
 Sources by short name: ORBITS, parameters of a chaotic pendulum from its unstable periodic orbits; HARMONIC, inverse
 harmonic balance for a base-excited double pendulum; INVARIANT, parameters from a conserved quantity; PERIODIC, periodic

@@ -1,4 +1,7 @@
-"""Two double pendulums: on a shaken base with friction, and the free planar one."""
+"""Two double pendulums.
+
+One is on a shaken base with friction, one is free and planar.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A pendulum hung on a forced spring-mass, and a pendulum on a horizontally shaken support."""
+"""Two forced pendulums.
+
+One is hung on a forced spring-mass, one is on a horizontally shaken support.
+"""
 
 from __future__ import annotations
 

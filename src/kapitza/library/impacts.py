@@ -1,4 +1,7 @@
-"""Motion between walls: soft ones (colliding cart) and rigid ones (pin joint)."""
+"""Motion between walls.
+
+The walls are soft (colliding cart) or rigid (pin joint).
+"""
 
 from __future__ import annotations
 

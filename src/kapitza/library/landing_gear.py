@@ -1,4 +1,7 @@
-"""The OLEO landing gear: an oil damper, a gas spring that warms up, and seal friction."""
+"""The OLEO landing gear.
+
+It has an oil damper, a gas spring that warms up, and seal friction.
+"""
 
 from __future__ import annotations
 

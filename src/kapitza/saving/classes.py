@@ -1,4 +1,6 @@
-"""What a file may hold, plain values apart, and how files of earlier versions are read.
+"""Classes that files hold, and their versions.
+
+Plain values are not listed. Files of earlier versions are read.
 
 A class is named in files by its name here, with its version. Rules for a later release:
 
@@ -79,7 +81,9 @@ LEFT_OUT = {"Estimate": ("workings",)}
 
 @dataclass(frozen=True)
 class Change:
-    """How the fields of a class changed from one version to the next.
+    """A change of the fields of a class.
+
+    It leads from one version to the next.
 
     renamed: old name → new name; dropped: fields that are gone; convert: anything else, from fields to fields.
     """
@@ -108,7 +112,10 @@ VERSIONS: dict[str, int] = {
 
 
 def _parts(**homes: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return the change that puts fields which stood side by side into parts; homes: the class of each part."""
+    """Return the change that puts fields into parts.
+
+    The fields were side by side before; homes: the class of each part.
+    """
 
     def convert(fields: dict[str, Any]) -> dict[str, Any]:
         kept = dict(fields)
@@ -121,7 +128,10 @@ def _parts(**homes: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _estimate_of_parts(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an estimate as its parts; version 1 had them side by side."""
+    """Return the fields of an estimate as parts.
+
+    Version 1 had them side by side.
+    """
     kept = _parts(question="Question", agreement="Agreement", course="Course", combined="Combined")(fields)
     found = [kept.pop(name) for name in ("matches", "motion", "rows", "level_sets") if name in kept]
     kept["findings"] = next((one for one in found if one is not None), None)

@@ -54,7 +54,10 @@ class Reader:
         return plain[kind]()
 
     def _object(self, kind: str, value: dict[str, Any]) -> Any:
-        """An object of a listed class; fields of earlier versions are brought to the present one."""
+        """Return an object of a listed class.
+
+        Fields of earlier versions are converted to the present one.
+        """
         version, latest = int(value.get("version", 1)), version_of(kind)
         if not 1 <= version <= latest:
             raise DataError(

@@ -1,6 +1,8 @@
-"""The file itself: NetCDF-4 with the facts as JSON, sealed by a checksum.
+"""Files in NetCDF-4 with a checksum.
 
-The last line holds a SHA-256 of all before it: a damaged file is refused, not half believed.
+The facts are JSON, sealed by the checksum.
+
+The last line holds a SHA-256 of all before it: a damaged file is refused as a whole.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ DIMENSION = re.compile(r"n\d+")
 
 
 def write_sealed(path: Path, facts: str, arrays: Mapping[str, NDArray[Any]], noun: str) -> None:
-    """Facts and arrays as one file, which takes the place of an old one when it is complete."""
+    """Write facts and arrays as one file.
+
+    It replaces an old one when it is complete.
+    """
     with replacing(path) as draft:
         _write(draft, facts, arrays, noun)
         seal = SEAL + _digest(draft, draft.stat().st_size).encode()
@@ -36,7 +41,10 @@ def write_sealed(path: Path, facts: str, arrays: Mapping[str, NDArray[Any]], nou
 
 
 def read_sealed(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Facts and arrays of a file whose checksum is right."""
+    """Return facts and arrays of a file.
+
+    Its checksum must be right.
+    """
     size = path.stat().st_size - SEALED
     with path.open("rb") as stream:
         stream.seek(max(size, 0))
@@ -76,7 +84,10 @@ def _write(path: Path, facts: str, arrays: Mapping[str, NDArray[Any]], noun: str
 
 
 def _read(path: Path, size: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The datasets themselves, by h5py: the search for their dimensions does not end in files made for that."""
+    """Return the datasets of a file, by h5py.
+
+    The search for their dimensions would not end in files made for that.
+    """
     import h5py
 
     with h5py.File(path, "r") as file:

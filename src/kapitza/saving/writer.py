@@ -1,4 +1,7 @@
-"""Values as JSON, with the arrays and models that they refer to on the side."""
+"""Values as JSON, with separate arrays and models.
+
+The values refer to the arrays and models.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ from kapitza.saving.classes import HOMES, LEFT_OUT, version_of
 
 
 class Writer:
-    """Values as JSON, with the arrays and models that they refer to on the side."""
+    """Values as JSON, with separate arrays and models.
+
+    The values refer to the arrays and models.
+    """
 
     def __init__(self) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
@@ -27,7 +33,10 @@ class Writer:
         self._known: dict[str, int] = {}
 
     def encoded(self, value: Any, place: str) -> Any:
-        """`place`: where the value stands, for names of arrays and messages."""
+        """Return a value in types of JSON.
+
+        place: where the value is, for names of arrays and messages.
+        """
         if isinstance(value, Message) and value.cures:
             return {"$": "message", "text": value.marked}
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
@@ -151,7 +160,10 @@ def _missing() -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Content of a model file in the types of JSON, to see whether two models are the same."""
+    """Return a model file's content in JSON types.
+
+    It shows whether two models are the same.
+    """
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
