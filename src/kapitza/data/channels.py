@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import heyoka as hy
 import numpy as np
 import sympy as sp
+from sympy.logic.boolalg import Boolean
 
 from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
@@ -24,7 +25,7 @@ from kapitza.flow.engine import Edge, System
 from kapitza.model import Evaluator, Expression, Step, Switch, compile_derivatives, compile_expressions, vanishes
 from kapitza.model import time as time_symbol
 
-Condition = sp.logic.boolalg.Boolean
+Condition = Boolean
 
 NEAR_AN_END = 1e-6
 """A motion that fails with a margin below this, relative to its terms, fails at that end."""
@@ -106,22 +107,21 @@ class _Search:
         self._seen.clear()
         self.walk(expression, sp.true)
 
-    def walk(self, node: Expression, holds: Condition) -> None:
+    def walk(self, node: sp.Basic, holds: Condition) -> None:
         if (node, holds) in self._seen or self.moving.isdisjoint(node.free_symbols):
             return
         self._seen.add((node, holds))
         if isinstance(node, sp.Piecewise):
             before = holds
-            cases: list[Expression] = list(node.args)
-            for case in cases:
+            for case in node.args:
                 self.walk(case.expr, sp.And(before, case.cond))
                 before = sp.And(before, sp.Not(case.cond))
             return
         if isinstance(node, sp.Expr):
             for end in _ends(node):
                 self._keep(node, end, holds)
-        if node in self.cut:
-            self._keep(node, _cut_of(node), holds)
+            if node in self.cut:
+                self._keep(node, _cut_of(node), holds)
         for argument in node.args:
             self.walk(argument, holds)
 
@@ -157,7 +157,7 @@ def _cut_of(angle: Expression) -> End:
 
 def _ends(node: sp.Expr) -> Iterator[End]:
     """Yield the ends of one term."""
-    inside: Expression = node.args[0] if node.args else None
+    inside = node.args[0] if node.args else node
     if isinstance(node, sp.Pow):
         yield from _ends_of_power(node)
     elif isinstance(node, sp.log):
@@ -249,8 +249,11 @@ class Domain:
 
     @cached_property
     def _activity(self) -> Evaluator:
-        pieces: list[Expression] = [e.margin.args[0] if e.guards else None for e in self.system.edges]
-        active = [sp.Integer(1) if p is None else sp.Piecewise((1, p.cond), (0, True)) for p in pieces]
+        margins = [e.margin if e.guards else None for e in self.system.edges]
+        active = [
+            sp.Piecewise((1, m.args[0].cond), (0, True)) if isinstance(m, sp.Piecewise) else sp.Integer(1)
+            for m in margins
+        ]
         return compile_expressions(active, self._modes)
 
     def _table(self, point: Array) -> tuple[Array, Array]:

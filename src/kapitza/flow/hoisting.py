@@ -60,7 +60,7 @@ class _Hoist:
     def __init__(self, constant: set[sp.Symbol]):
         self.constant = constant
         self.found: dict[sp.Basic, sp.Symbol] = {}
-        self.known: dict[sp.Basic, sp.Basic] = {}
+        self.known: dict[sp.Basic, sp.Expr] = {}
         self.steps: dict[sp.Basic, sp.Basic] = {}
         """Steps that turned out to be constants."""
         self._symbols: dict[sp.Basic, frozenset[sp.Symbol]] = {}

@@ -40,7 +40,7 @@ class JointForm:
     """
 
     switches: tuple[int, ...]
-    inverse: tuple[tuple[sp.Rational, ...], ...]
+    inverse: tuple[tuple[sp.Expr, ...], ...]
     signs: tuple[int, ...]
     laws: tuple[sp.Expr, ...]
     slopes: tuple[tuple[sp.Expr, ...], ...]
@@ -103,7 +103,7 @@ def _without_constants(system: System, expression: Expression) -> Expression:
     return expression
 
 
-def _completed_inverse(rows: sp.Matrix) -> tuple[tuple[tuple[sp.Rational, ...], ...], tuple[int, ...]] | None:
+def _completed_inverse(rows: sp.Matrix) -> tuple[tuple[tuple[sp.Expr, ...], ...], tuple[int, ...]] | None:
     """Return T⁻¹ and the signs of its rows.
 
     The given rows of T, each times its sign, are completed by single speeds.
@@ -160,7 +160,7 @@ class _Sums:
     Each is formed from another one where that is shorter: along a chain they differ by one term.
     """
 
-    def __init__(self, inverse: tuple[tuple[sp.Rational, ...], ...], held: HeldSteps):
+    def __init__(self, inverse: tuple[tuple[sp.Expr, ...], ...], held: HeldSteps):
         self.held = held
         size = len(inverse)
         columns = [[inverse[a][j] for a in range(size)] for j in range(size)]

@@ -287,22 +287,22 @@ class _Writer:
     def _pair(self, argument: _Node, first: Op) -> tuple[_Node, _Node]:
         return self.make(first, (argument,)), self.make(Op(first + 1), (argument,))
 
-    def _exp(self, e: sp.Basic) -> _Node:
+    def _exp(self, e: sp.Expr) -> _Node:
         return self.make(Op.EXP, (self(e.args[0]),))
 
-    def _log(self, e: sp.Basic) -> _Node:
+    def _log(self, e: sp.Expr) -> _Node:
         argument = self(e.args[0])
         return self.make(Op.LOG, (argument, argument))
 
-    def _tan(self, e: sp.Basic) -> _Node:
+    def _tan(self, e: sp.Expr) -> _Node:
         return self.make(Op.TAN if isinstance(e, sp.tan) else Op.TANH, (self(e.args[0]),))
 
-    def _erf(self, e: sp.Basic) -> _Node:
+    def _erf(self, e: sp.Expr) -> _Node:
         argument = self(e.args[0])
         square = self.linear(0.0, [(-1.0, self.make(Op.SQUARE, (argument,)))])
         return self.make(Op.ERF, (argument, self.make(Op.EXP, (square,))))
 
-    def _choice(self, e: sp.Basic) -> _Node:
+    def _choice(self, e: sp.Expr) -> _Node:
         """Return the node of a nonsmooth function.
 
         Its arguments do not move, or it is a Piecewise that modes decide.
