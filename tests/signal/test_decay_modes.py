@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.signal import decay_modes, motion_end
+from kapitza.signal import decay_modes, half_cycles, linear_modes, motion_end
 
 TIME = np.arange(3000) * 0.005
 
@@ -54,3 +54,51 @@ def test_a_decay_that_ends_in_noise_is_still_a_decay():
     notes = " ".join(kz.inspect(kz.Record.from_arrays(time, {"x": values})).notes)
     assert "2 modes" in notes
     assert "1.6 % of critical damping" in notes
+
+
+def noted(values: np.ndarray) -> str:
+    return " ".join(kz.inspect(kz.Record.from_arrays(TIME, {"x": values})).notes)
+
+
+def test_modes_eight_per_cent_apart_are_two():
+    """Half cycles of their beats give one frequency with 6 % of damping at large amplitude."""
+    rng = np.random.default_rng(3)
+    values = mode(2.0, 0.02, 1.0, 0.0) + mode(2.16, 0.02, 0.8, 1.0) + 5e-3 * rng.standard_normal(TIME.size)
+    found = sorted(linear_modes(TIME, values, 5e-3), key=lambda m: m.frequency)
+    assert [m.frequency for m in found] == pytest.approx([2.0, 2.16], rel=5e-3)
+    assert [m.damping for m in found] == pytest.approx([0.02, 0.02], rel=0.1)
+    assert "(modes this close may also be one nonlinear mode)" in noted(values)
+
+
+def test_a_mode_with_half_a_per_cent_of_the_energy_is_listed():
+    rng = np.random.default_rng(4)
+    values = mode(1.5, 0.03, 1.0, 0.0) + mode(8.0, 0.01, 0.1, 0.0) + 5e-3 * rng.standard_normal(TIME.size)
+    found = sorted(linear_modes(TIME, values, 5e-3), key=lambda m: m.frequency)
+    assert [m.frequency for m in found] == pytest.approx([1.5, 8.0], rel=5e-3)
+
+
+def test_noise_at_small_amplitude_does_not_shift_the_frequency():
+    """Single half cycles at four noise widths scatter by a tenth; so did the frequency that was reported."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        decay = half_cycles(TIME, mode(2.0, 0.02, 1.0, 0.0) + 5e-3 * rng.standard_normal(TIME.size), noise=5e-3)
+        assert decay is not None
+        small = decay.sentence("m", 5e-3).split("; ")[1]
+        assert float(small.split(" Hz")[0]) == pytest.approx(2.0, rel=0.02)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-2, 5e-2])
+def test_a_pendulum_is_not_two_modes(noise):
+    model = kz.Model.from_equations("x'' + 0.1*x' + 9*sin(x) = 0", parameters={})
+    record = kz.measure(kz.simulate(model, x0=[0.5, 0.0], t=2 * TIME).select(["x"]), noise=noise, seed=1)
+    assert len(linear_modes(2 * TIME, record["x"], noise * record["x"].std())) <= 1
+
+
+def test_two_halves_of_a_cycle_last_differently():
+    """x'' + 0.1 x' + 9 x + 3 x² = 0: at small amplitude 3/(2π) Hz; single half cycles give 0.41 and 0.52 Hz."""
+    model = kz.Model.from_equations("x'' + 0.1*x' + 9*x + 3*x**2 = 0", parameters={})
+    record = kz.measure(kz.simulate(model, x0=[1.0, 0.0], t=2 * TIME).select(["x"]), noise=1e-3, seed=1)
+    decay = half_cycles(record.time, record["x"], noise=1e-3)
+    assert decay is not None
+    small = decay.sentence("m", 1e-3).split("; ")[1]
+    assert float(small.split(" Hz")[0]) == pytest.approx(3 / (2 * np.pi), rel=5e-3)

@@ -2,7 +2,7 @@
 
 from kapitza.signal.bad_samples import bad_samples
 from kapitza.signal.convolution import convolved
-from kapitza.signal.decay import Decay, decay_modes, half_cycles, motion_end
+from kapitza.signal.decay import Decay, all_decay, close_modes, decay_modes, half_cycles, linear_modes, motion_end
 from kapitza.signal.derivatives import Kernels, cutoff_half_width, five_point, local_polynomial, smoothing_spline
 from kapitza.signal.embedding import (
     DelayCurve,

@@ -5,6 +5,8 @@ The results are amplitude, frequency and damping of a vibration that dies out.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +16,13 @@ from kapitza.base.arrays import Array
 
 FEWEST = 8
 """Fewest half cycles that are evaluated."""
+
+
+PRECISE = 0.005
+"""Relative error of a frequency, from noise, up to which two cycles are enough for it."""
+
+EXCURSION = 4.0
+"""Standard deviations of the noise that a half cycle exceeds: of 100 samples near a crossing one in 300 would."""
 
 
 @dataclass(frozen=True)
@@ -40,28 +49,35 @@ class Decay:
         order, _ = np.asarray(stats.spearmanr(self.time, self.amplitude))
         return bool(order < -0.9 and self.amplitude[-3:].mean() < 0.8 * self.amplitude[:3].mean())
 
-    def sentence(self, unit: str = "") -> str:
+    def sentence(self, unit: str = "", noise: float = 0.0) -> str:
         """Describe frequency and damping at two amplitudes.
 
-        These are the largest and the smallest amplitude.
+        These are the largest and the smallest amplitude. Each is averaged over as many half cycles K as the noise
+        requires: crossings scatter by noise/(2π f A), so the relative error of the frequency is √2 noise/(π A K).
         """
-        parts = []
-        for name, part in (("large", slice(0, 3)), ("small", slice(-3, None))):
-            size, rate, ratio = (float(np.median(v[part])) for v in (self.amplitude, self.frequency, self.damping))
+        # Whole cycles: the two halves of one last differently where the force is not symmetric about the rest.
+        parts, counts = [], np.arange(4, max(4, self.time.size // 2) + 1, 2)
+        for name, turn in (("large", 1), ("small", -1)):
+            amplitude, frequency, damping = (v[::turn] for v in (self.amplitude, self.frequency, self.damping))
+            error = np.sqrt(2.0) * noise / (np.pi * np.minimum.accumulate(amplitude)[counts - 1] * counts)
+            good = np.flatnonzero(error <= PRECISE)
+            k = int(counts[good[0]] if good.size else counts[np.argmin(error)])
+            rate = k / float(np.sum(1.0 / frequency[:k]))
+            size, ratio = float(np.median(amplitude[:k])), float(np.median(damping[:k]))
             parts.append(
                 f"{rate:.4g} Hz and {100 * ratio:.2g} % of critical damping at {name} amplitude ({size:.3g} {unit})"
             )
         return "; ".join(parts).replace(" )", ")")
 
 
-def half_cycles(time: Array, values: Array, rest: float | None = None) -> Decay | None:
+def half_cycles(time: Array, values: Array, rest: float | None = None, noise: float = 0.0) -> Decay | None:
     """Return the half cycles of `values` (N,).
 
     They are between crossings of the rest position.
     rest: by default the mean under a Hann window, in which whole oscillations cancel.
 
-    Crossings count only after an excursion beyond a twentieth of the largest one that is left: noise at the crossing
-    adds none. None where there are fewer than eight half cycles.
+    Crossings count only after an excursion beyond a twentieth of the largest one that is left, and beyond four standard
+    deviations of the noise: noise at the crossing adds none. None where there are fewer than eight half cycles.
     """
     if rest is None:
         weight = np.hanning(values.size + 2)[1:-1]
@@ -73,7 +89,7 @@ def half_cycles(time: Array, values: Array, rest: float | None = None) -> Decay 
         return None
     peak = np.maximum.reduceat(np.abs(x), edges[:-1])
     ahead = np.maximum.accumulate(peak[::-1])[::-1]
-    real = peak > 0.05 * ahead
+    real = peak > np.maximum(0.05 * ahead, EXCURSION * noise)
     # noise crossings are joined to the half cycle before them: a half cycle begins where a real one of other sign does
     sign = np.sign(np.add.reduceat(x, edges[:-1]))
     starts = np.flatnonzero(real)
@@ -133,7 +149,7 @@ class Mode:
     def __str__(self) -> str:
         return (
             f"{self.frequency:.4g} Hz and {100 * self.damping:.2g} % of critical damping "
-            f"({100 * self.share:.2g} % of the energy)"
+            f"({100 * self.share:.{0 if self.share > 0.1 else 2}{'f' if self.share > 0.1 else 'g'}} % of the energy)"
         )
 
 
@@ -147,6 +163,104 @@ DISTINCT = 1.15
 """Ratio of two frequencies from which they are two modes: that of a nonlinear decay drifts."""
 
 
+TO_THE_NOISE, CLEAR = 1.15, 25.0
+"""Residual over the noise up to which a sum of modes follows a decay, and energy of a mode over that of the noise in as
+many samples as it has unknowns, from which it counts."""
+
+BESIDE = 1.01
+"""Ratio of two frequencies that a sum of modes may have where it follows the decay to the noise."""
+
+
+def linear_modes(time: Array, values: Array, noise: float) -> list[Mode]:
+    """Return the fewest modes that follow a decay to the noise.
+
+    Empty where no sum of up to five resolved ones does: the decay is nonlinear, or not one. Strongest first; `values`
+    (N,) evenly sampled, noise: standard deviation of a sample. Poles as in `decay_modes`, of signal spaces of growing
+    dimension.
+    """
+    made = _block_means(time, values)
+    if made is None or not noise > 0:
+        return []
+    x, step, every = made
+    space = _signal_space(x)
+    for count in range(1, MOST_MODES + 1):
+        rates, parts, left = _sum_of_modes(x, step, space[:, : 2 * count + 1])
+        size = np.sqrt(left / max(x.size - 4 * count - 1, 1))
+        if size > TO_THE_NOISE * noise / np.sqrt(every):
+            continue
+        total = float(((x - x.mean()) ** 2).sum())
+        energy = (parts**2).sum(axis=0)
+        found: list[Mode] = []
+        for j in np.argsort(-energy, kind="stable"):
+            frequency = float(abs(rates[j])) / (2 * np.pi)
+            clear = energy[j] > CLEAR * 4 * noise**2 / every
+            if clear and rates[j].real < 0 and all(_beside(frequency, mode.frequency) for mode in found):
+                found.append(Mode(frequency, float(-rates[j].real / abs(rates[j])), float(energy[j]) / total))
+        # A nonlinear decay drifts within the width of its line, and a sum of strongly damped modes there imitates it.
+        resolved = all(_resolved(one, other) for one, other in itertools.combinations(found, 2))
+        return found if resolved else []
+    return []
+
+
+def _resolved(one: Mode, other: Mode) -> bool:
+    """Tell whether two modes differ by more than their half widths f d."""
+    return abs(one.frequency - other.frequency) > one.frequency * one.damping + other.frequency * other.damping
+
+
+def all_decay(modes: Sequence[Mode], duration: float) -> bool:
+    """Tell whether every mode falls to less than half in a time [s]."""
+    return bool(modes) and all(2 * np.pi * m.frequency * m.damping * duration > np.log(2.0) for m in modes)
+
+
+def close_modes(modes: Sequence[Mode]) -> bool:
+    """Tell whether two modes are as near as the drift of a nonlinear one."""
+    pairs = itertools.combinations([mode.frequency for mode in modes], 2)
+    return any(max(one / other, other / one) <= DISTINCT for one, other in pairs)
+
+
+def _beside(frequency: float, stronger: float) -> bool:
+    """Return whether a frequency is neither the same nor a harmonic."""
+    ratio = frequency / stronger
+    harmonic = abs(ratio - round(ratio)) < 0.05 and 2 <= round(ratio) <= 5
+    return not harmonic and max(ratio, 1 / ratio) > BESIDE
+
+
+def _block_means(time: Array, values: Array) -> tuple[Array, float, int] | None:
+    """Return a decay thinned to means of blocks, its step and their length.
+
+    What is faster than half the rate of the blocks is damped by the means, and would alias otherwise.
+    """
+    every = max(1, int(np.ceil(values.size / LARGEST_HANKEL)))
+    count = values.size // every
+    if count < 4 * MOST_MODES or np.ptp(values) == 0:
+        return None
+    x = values[: count * every].reshape(count, every).mean(axis=1)
+    return x, float(np.median(np.diff(time))) * every, every
+
+
+def _signal_space(x: Array) -> Array:
+    """Return right singular vectors (L, 2 MOST_MODES + 1) of the Hankel matrix, strongest first."""
+    hankel = np.lib.stride_tricks.sliding_window_view(x, x.size // 3)
+    return np.linalg.svd(hankel, full_matrices=False)[2][: 2 * MOST_MODES + 1].T  # any sign: its span
+
+
+def _sum_of_modes(x: Array, step: float, space: Array) -> tuple[NDArray[np.complex128], Array, float]:
+    """Fit x_i = Σ c z^i with as many poles z as the space (L, K) has columns.
+
+    Returns the rates log z/step (M,) of positive frequency, their parts of x (N, M), and the sum of squared residuals.
+    """
+    count = x.size
+    poles = np.linalg.eigvals(np.linalg.lstsq(space[:-1], space[1:], rcond=None)[0])  # any sign: a sum over all
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = (np.log(poles) / step).astype(np.complex128)
+    rates = rates[np.isfinite(rates) & (rates.real < 1.0 / (step * count))]
+    powers = np.exp(np.outer(np.arange(count) * step, rates))
+    weights = np.linalg.lstsq(powers, x.astype(complex), rcond=None)[0]
+    left = float((np.abs(x - (powers @ weights).real) ** 2).sum())
+    above = np.flatnonzero(rates.imag > 0)
+    return rates[above], 2 * (powers[:, above] * weights[above]).real, left
+
+
 def decay_modes(time: Array, values: Array) -> list[Mode]:
     """Return the modes of a free decay, strongest first.
 
@@ -155,30 +269,18 @@ def decay_modes(time: Array, values: Array) -> list[Mode]:
     Poles z of x_i = Σ c z^i from the shift of the signal space of a Hankel matrix (R. Roy, T. Kailath, ESPRIT, 1989).
     Multiples of a stronger frequency are harmonics of a nonlinear motion, not modes.
     """
-    every = max(1, int(np.ceil(values.size / LARGEST_HANKEL)))
-    count = values.size // every
-    if count < 4 * MOST_MODES or np.ptp(values) == 0:
+    made = _block_means(time, values)
+    if made is None:
         return []
-    # Means of blocks damp frequencies above half their rate, which would alias otherwise.
-    x = values[: count * every].reshape(count, every).mean(axis=1)
-    step = float(np.median(np.diff(time))) * every
-    hankel = np.lib.stride_tricks.sliding_window_view(x, count // 3)
-    space = np.linalg.svd(hankel, full_matrices=False)[2][: 2 * MOST_MODES + 1].T  # any sign: its span
-    poles = np.linalg.eigvals(np.linalg.lstsq(space[:-1], space[1:], rcond=None)[0])  # any sign: a sum over all
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rates = np.log(poles) / step
-    rates = rates[np.isfinite(rates) & (rates.real < 1.0 / (step * count))]
-    powers = np.exp(np.outer(np.arange(count) * step, rates))
-    weights = np.linalg.lstsq(powers, x.astype(complex), rcond=None)[0]
+    x, step, _ = made
+    rates, parts, left = _sum_of_modes(x, step, _signal_space(x))
     total = float(((x - x.mean()) ** 2).sum())
-    left = float((np.abs(x - (powers @ weights).real) ** 2).sum())
     if left > (1 - EXPLAINED) * total:
         return []
     found: list[Mode] = []
-    above = np.flatnonzero(rates.imag > 0)
-    shares = ((2 * (powers[:, above] * weights[above]).real) ** 2).sum(axis=0) / total
+    shares = (parts**2).sum(axis=0) / total
     for j in np.argsort(-shares, kind="stable"):
-        rate, share = rates[above[j]], float(shares[j])
+        rate, share = rates[j], float(shares[j])
         frequency = float(abs(rate)) / (2 * np.pi)
         if share >= LEAST_SHARE and rate.real < 0 and all(_apart(frequency, mode.frequency) for mode in found):
             found.append(Mode(frequency, float(-rate.real / abs(rate)), share))

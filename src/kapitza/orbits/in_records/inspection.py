@@ -33,13 +33,16 @@ from kapitza.signal import (
     DimensionCurve,
     Lyapunov,
     Spectrum,
+    all_decay,
     bad_sample_warnings,
+    close_modes,
     decay_modes,
     embed,
     embedding_dimension,
     forced_delay,
     half_cycles,
     largest_lyapunov,
+    linear_modes,
     motion_end,
     mutual_information,
     noise_level,
@@ -261,24 +264,39 @@ SHORTEST_DECAY = 256
 """Samples from which the noise of a channel is known well enough to find the end of a decay in it."""
 
 
+BEATS = 0.5
+"""Range of the last quarter over that of the first below which beats may be a decay of several modes."""
+
+
 def _decays(record: Record, names: Sequence[str]) -> list[str]:
     """Describe free decays of the channels.
 
     Frequency and damping at large and small amplitude, of the longest segment of each channel.
     """
     piece = max(record.segments(), key=lambda part: part.stop - part.start)
-    said = []
-    for name in names:
+    said: list[str] = []
+    for name in names if record.period is None else ():
         time, values = record.time[piece], record[name][piece]
+        noise = 0.0
         # Samples after the end of the motion are noise and would hide the decay.
-        if record.period is None and values.size > SHORTEST_DECAY:
-            end = motion_end(values, float(noise_level(values[:, None])[0]))
+        if values.size > SHORTEST_DECAY:
+            noise = float(noise_level(values[:, None])[0])
+            end = motion_end(values, noise)
             time, values = time[:end], values[:end]
-        decay = half_cycles(time, values)
-        if decay is None or not decay.dies_out or record.period is not None:
+        decay = half_cycles(time, values, noise=noise)
+        if decay is None:
             continue
-        modes = decay_modes(time, values)
-        text = "; ".join(map(str, modes)) if len(modes) > 1 else decay.sentence(record.units[name])
+        falls = decay.dies_out
+        # Beats of close modes grow for a while: their half cycles do not shrink one by one.
+        if not falls and not np.ptp(values[-(values.size // 4) :]) < BEATS * np.ptp(values[: values.size // 4]):
+            continue
+        modes = linear_modes(time, values, noise)
+        if not falls and not (len(modes) > 1 and all_decay(modes, float(time[-1] - time[0]))):
+            continue
+        modes = modes or decay_modes(time, values)
+        text = "; ".join(map(str, modes)) if len(modes) > 1 else decay.sentence(record.units[name], noise)
+        if len(modes) > 1 and close_modes(modes):
+            text += " (modes this close may also be one nonlinear mode)"
         several = f"{len(modes)} modes, " if len(modes) > 1 else ""
         said.append(f"Free decay of {name}: {several}{text}.")
     return said
