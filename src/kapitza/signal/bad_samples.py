@@ -119,6 +119,7 @@ def _weights(at: tuple[int, ...], to: tuple[int, ...], degree: int) -> Array:
 
     The weights (len(to), len(at)) belong to the polynomial through `at` evaluated at `to`.
     """
+    # Positions are scaled to ±1: powers of larger ones would be badly conditioned.
     size = float(max(map(abs, (*at, *to))))
     powers = np.arange(degree + 1)
     return (np.array(to)[:, None] / size) ** powers @ np.linalg.pinv((np.array(at)[:, None] / size) ** powers)
@@ -284,6 +285,7 @@ def _bridged(values: Array, lost: Flags) -> Array:
     place = np.clip(np.searchsorted(good, bad), FILL, good.size - FILL)
     index = good[place[:, None] + np.arange(-FILL, FILL)]
     at = (index - bad[:, None]).astype(float)
+    # Scaled to ±1 for the condition of the powers.
     size = np.abs(at).max(axis=1, keepdims=True)
     powers = (at / size)[..., None] ** np.arange(4)
     # The polynomial at 0 is its first coefficient.

@@ -175,9 +175,9 @@ def embedding_dimension(
     values: Array, delay: int, *, largest: int = 6, theiler: int | None = None, segments: Segments | None = None,
     angle: bool = False,
 ) -> DimensionCurve:  # fmt: skip
-    """Return the smallest dimension without false neighbours.
+    """Estimate the smallest embedding dimension by two tests.
 
-    Two tests use the same nearest neighbours.
+    Near points must be true neighbours in that dimension. Both tests use the same nearest neighbours.
 
     False neighbours: the new coordinate parts them by more than 15 distances, or by more than two attractor sizes.
     Cao (1997): E(d) = mean of |distance in d+1| / |distance in d| (largest coordinate), E1 = E(d+1)/E(d);
@@ -196,6 +196,7 @@ def embedding_dimension(
         )
     usable = usable[:: max(1, len(usable) // LARGEST_SAMPLE)]
     size = float(np.sqrt(np.sum(signal.var(axis=0))))
+    # Neighbours that coincide must not divide by zero.
     floor = 1e-9 * size
     dimensions = np.arange(1, largest + 2)
     false, ratio, new = [], [], []
@@ -226,6 +227,7 @@ def nearest_apart(vectors: Array, rows: NDArray[np.intp], theiler: int) -> tuple
 
     centre = np.linspace(0, len(vectors) - 1, min(CENTRES, len(vectors))).astype(np.intp)
     spacing = max(1, int(np.median(np.diff(rows)))) if len(rows) > 1 else 1
+    # At most 2 theiler / spacing points can be too close in time; a few more leave one that is not.
     count = min(len(vectors), 2 * (theiler // spacing) + 8)
     distance, position = KDTree(vectors, balanced_tree=False, compact_nodes=False).query(
         vectors[centre], k=max(count, 2), p=np.inf, workers=-1
