@@ -126,7 +126,7 @@ class _Search:
             self.walk(argument, holds)
 
     def _stays_away(self, margin: sp.Expr) -> bool:
-        """Return whether a margin is not zero for any real state."""
+        """Return whether a margin never vanishes at real states."""
         # SymPy does not call 1 + (x/k)**2 positive, since k may be zero; in a model that runs, 1/k is a real number.
         return bool(margin.replace(self._is_fixed_reciprocal, lambda _: sp.Dummy(real=True)).is_nonzero)
 
