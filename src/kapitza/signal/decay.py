@@ -172,11 +172,11 @@ BESIDE = 1.01
 
 
 def linear_modes(time: Array, values: Array, noise: float) -> list[Mode]:
-    """Return the fewest modes that follow a decay to the noise.
+    """Return the fewest modes that follow a decay.
 
-    Empty where no sum of up to five resolved ones does: the decay is nonlinear, or not one. Strongest first; `values`
-    (N,) evenly sampled, noise: standard deviation of a sample. Poles as in `decay_modes`, of signal spaces of growing
-    dimension.
+    They follow it to the noise. The list is empty where no sum of up to five resolved ones does: the decay is
+    nonlinear, or not one. Strongest first; `values` (N,) evenly sampled, noise: standard deviation of a sample. Poles
+    as in `decay_modes`, of signal spaces of growing dimension.
     """
     made = _block_means(time, values)
     if made is None or not noise > 0:
@@ -203,32 +203,46 @@ def linear_modes(time: Array, values: Array, noise: float) -> list[Mode]:
 
 
 def _resolved(one: Mode, other: Mode) -> bool:
-    """Tell whether two modes differ by more than their half widths f d."""
+    """Return whether two modes are resolved.
+
+    Their frequencies differ by more than their half widths f d.
+    """
     return abs(one.frequency - other.frequency) > one.frequency * one.damping + other.frequency * other.damping
 
 
 def all_decay(modes: Sequence[Mode], duration: float) -> bool:
-    """Tell whether every mode falls to less than half in a time [s]."""
+    """Return whether every mode decays within a time.
+
+    It falls to less than half in `duration` [s].
+    """
     return bool(modes) and all(2 * np.pi * m.frequency * m.damping * duration > np.log(2.0) for m in modes)
 
 
 def close_modes(modes: Sequence[Mode]) -> bool:
-    """Tell whether two modes are as near as the drift of a nonlinear one."""
+    """Return whether two modes are close.
+
+    They are as near as the drift of a nonlinear one.
+    """
     pairs = itertools.combinations([mode.frequency for mode in modes], 2)
     return any(max(one / other, other / one) <= DISTINCT for one, other in pairs)
 
 
 def _beside(frequency: float, stronger: float) -> bool:
-    """Return whether a frequency is neither the same nor a harmonic."""
+    """Return whether a frequency is new.
+
+    It is neither the same as the stronger one nor a harmonic of it.
+    """
     ratio = frequency / stronger
     harmonic = abs(ratio - round(ratio)) < 0.05 and 2 <= round(ratio) <= 5
     return not harmonic and max(ratio, 1 / ratio) > BESIDE
 
 
 def _block_means(time: Array, values: Array) -> tuple[Array, float, int] | None:
-    """Return a decay thinned to means of blocks, its step and their length.
+    """Return a decay thinned to means of blocks.
 
-    What is faster than half the rate of the blocks is damped by the means, and would alias otherwise.
+    Also its step and the length of the blocks.
+
+    Frequencies above half the rate of the blocks are damped by the means, and would alias otherwise.
     """
     every = max(1, int(np.ceil(values.size / LARGEST_HANKEL)))
     count = values.size // every
@@ -239,13 +253,18 @@ def _block_means(time: Array, values: Array) -> tuple[Array, float, int] | None:
 
 
 def _signal_space(x: Array) -> Array:
-    """Return right singular vectors (L, 2 MOST_MODES + 1) of the Hankel matrix, strongest first."""
+    """Return right singular vectors of the Hankel matrix.
+
+    They are (L, 2 MOST_MODES + 1), strongest first.
+    """
     hankel = np.lib.stride_tricks.sliding_window_view(x, x.size // 3)
     return np.linalg.svd(hankel, full_matrices=False)[2][: 2 * MOST_MODES + 1].T  # any sign: its span
 
 
 def _sum_of_modes(x: Array, step: float, space: Array) -> tuple[NDArray[np.complex128], Array, float]:
-    """Fit x_i = Σ c z^i with as many poles z as the space (L, K) has columns.
+    """Fit x_i = Σ c z^i to a decay.
+
+    It has as many poles z as the space (L, K) has columns.
 
     Returns the rates log z/step (M,) of positive frequency, their parts of x (N, M), and the sum of squared residuals.
     """
