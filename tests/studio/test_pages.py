@@ -9,27 +9,12 @@ import pytest
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 pytest.importorskip("playwright", reason="no driver for the browser: pip install playwright")
 
+from tests.studio.waiting import DRAWN, EQUATIONS, settled, until_written
+
 from kapitza.recordings import copy_recording
 
 EVIL = "<img src=x onerror=alert(1)>"
-DRAWN = "() => Number(document.querySelector('.kz-recording')?.dataset.drawn) > 0"
 RANGE = "JSON.parse(document.querySelector('.kz-recording').dataset.range)"
-EQUATIONS = "textarea[aria-label='Equations of motion']"
-
-
-def settled(page):
-    """Wait until the study has been checked without problems and the recording is drawn."""
-    page.wait_for_selector("text=ready to run")
-    page.wait_for_function(DRAWN)
-
-
-def until_written(page, path, expression):
-    """Wait until the study file has what the page was told; the page is asked, so that it can work meanwhile."""
-    for _ in range(600):
-        if expression(tomllib.loads(path.read_text(encoding="utf-8"))):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(path.read_text(encoding="utf-8"))
 
 
 def test_a_dropped_recording_is_seen_marked_and_cut(windows, serve, tmp_path):

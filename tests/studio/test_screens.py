@@ -11,11 +11,12 @@ import pytest
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 pytest.importorskip("playwright", reason="no driver for the browser: pip install playwright")
 
+from tests.studio.waiting import DRAWN
+
 from kapitza.recordings import copy_recording
 
 PANES = {"recording": "Recording", "model": "Model", "orbits": "Orbits", "fit": "Fit", "diagram": "Diagram",
          "rig": "Rig", "share": "Report and files"}  # fmt: skip
-DRAWN = "() => Number(document.querySelector('.kz-recording')?.dataset.drawn) > 0"
 
 
 def test_every_pane_fits_into_the_window(windows, serve, tmp_path):

@@ -1,31 +1,13 @@
 """The studio in a real browser: equations and numbers while they are typed, sliders."""
 
-import tomllib
-
 import pytest
 
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 pytest.importorskip("playwright", reason="no driver for the browser: pip install playwright")
 
+from tests.studio.waiting import EQUATIONS, settled, until_written
+
 from kapitza.recordings import copy_recording
-
-DRAWN = "() => Number(document.querySelector('.kz-recording')?.dataset.drawn) > 0"
-EQUATIONS = "textarea[aria-label='Equations of motion']"
-
-
-def settled(page):
-    """Wait until the study has been checked without problems and the recording is drawn."""
-    page.wait_for_selector("text=ready to run")
-    page.wait_for_function(DRAWN)
-
-
-def until_written(page, path, expression):
-    """Wait until the study file has what the page was told; the page is asked, so that it can work meanwhile."""
-    for _ in range(600):
-        if expression(tomllib.loads(path.read_text(encoding="utf-8"))):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(path.read_text(encoding="utf-8"))
 
 
 def test_equations_are_checked_while_typed_and_a_slider_moves_the_motion(windows, serve, tmp_path):

@@ -63,7 +63,7 @@ def test_a_folder_with_a_file_of_the_same_name_is_not_taken_for_results(place):
     (place / "v").mkdir()
     (place / "v" / "result.json").write_text("{}")
     (place / "v" / "thesis.txt").write_text("mine")
-    with pytest.raises(StudyError, match="no results of a study"):
+    with pytest.raises(StudyError, match="not results of a study"):
         read_study(write(place, 'folder = "v"'))
     assert names(place / "v") == {"result.json", "thesis.txt"}
 

@@ -79,7 +79,7 @@ WRONG = {
     "setting out of range": (GOOD + "[fit.harmonic]\noverlap = 1\n", 14, "= 1; give a whole number, 2 or more"),
     "level": (GOOD + "[output]\nlevel = 95\n", 15, "between 0 and 1"),
     "folder": (GOOD + '[output]\nfolder = "."\n', 15, "holds the study itself"),
-    "foreign folder": (GOOD + '[output]\nfolder = "taken"\n', 15, "no results of a study"),
+    "foreign folder": (GOOD + '[output]\nfolder = "taken"\n', 15, "not results of a study"),
     "free and set": (GOOD.replace("[fit]", "values = {k = 2.0}\n[fit]"), 11, "k is free"),
     "measure": (GOOD.replace("[fit]", 'measures = {x = "2*z"}\n[fit]'), 11, "z"),
     "only checks": (GOOD.replace("[fit]", 'use = "check"\n[fit]'), 11, "every recording is there to check"),

@@ -29,7 +29,7 @@ START = {"l": 0.8, "k2": 0.0, "k3": 0.0}
 """The guess, as a share of the truth: the length 20 % off, friction unknown."""
 
 NOISE = 5e-4
-"""Of the readings, as a share of the attractor's size."""
+"""Noise of the samples, as a share of the attractor's size."""
 
 RUNS = 50
 """Runs that the demo records; they are simulated side by side."""

@@ -41,7 +41,7 @@ def inspect_file(
     ] = None,
     unit: UnitOption = None,
     group: GroupOption = None,
-    missing: Annotated[str, typer.Option(help='"refuse" values that are no numbers, or "drop" them.')] = "refuse",
+    missing: Annotated[str, typer.Option(help='"refuse" values that are not numbers, or "drop" them.')] = "refuse",
 ) -> None:
     """Show what a recording holds.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 RIGS = ("pendulum", "duffing", "beam")
 
-rig_app = typer.Typer(name="rig", no_args_is_help=True, help="Rigs in a process of their own.")
+rig_app = typer.Typer(name="rig", no_args_is_help=True, help="Run rigs in separate processes.")
 
 
 @rig_app.callback()
@@ -35,7 +35,7 @@ def serve(
     address: Annotated[str, typer.Option(help="Where to listen; * takes a free port.")] = "tcp://127.0.0.1:*",
     token: Annotated[str | None, typer.Option(help="Secret that clients must know; a new one by default.")] = None,
     watchdog: Annotated[float, typer.Option(help="Silence of the client after which the rig is stopped [s].")] = 2.0,
-    noise: Annotated[float | None, typer.Option(help="Noise of the sensors, as a share of typical readings.")] = None,
+    noise: Annotated[float | None, typer.Option(help="Noise of the sensors, as a share of typical values.")] = None,
     delay: Annotated[float | None, typer.Option(help="Delay of actuator and control [s] (pendulum).")] = None,
     actuator: Annotated[float | None, typer.Option(help="Second-order actuator [rad/s] (pendulum).")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the noise.")] = None,

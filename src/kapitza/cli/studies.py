@@ -179,7 +179,7 @@ def compare_command(
     show(result, quiet, as_json)
     if not len(comparison):
         if not as_json:
-            show_error("Fewer than two candidates ended with a likelihood on the same readings: nothing to compare.")
+            show_error("Fewer than two candidates ended with a likelihood on the same samples: nothing to compare.")
         raise typer.Exit(1)
     end(result)
 

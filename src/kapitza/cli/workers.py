@@ -62,7 +62,7 @@ def _require_answer(address: str) -> None:
     parts = urlsplit(address)
     try:
         if parts.scheme not in ("tcp", "tls") or not parts.hostname or parts.port is None:
-            raise ValueError("it is no address such as tcp://HOST:8786")
+            raise ValueError("it is not an address such as tcp://HOST:8786")
         socket.create_connection((parts.hostname, parts.port), LONGEST_WAIT).close()
     except (OSError, ValueError) as problem:
         raise KapitzaError(

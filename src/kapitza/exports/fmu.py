@@ -166,8 +166,8 @@ def variable_names(program: Program) -> dict[str, tuple[str, ...]]:
 
 
 def _text(q: Quantity) -> str:
-    told = [comment(q.name), comment(q.description), f"[{comment(q.unit)}]" if q.unit else ""]
-    return " ".join(t for t in told if t)
+    words = [comment(q.name), comment(q.description), f"[{comment(q.unit)}]" if q.unit else ""]
+    return " ".join(t for t in words if t)
 
 
 def _new_variables(program: Program, inputs: Sequence[str], variables: ET.Element, structure: ET.Element) -> None:
@@ -209,8 +209,8 @@ def _set_from_outside(q: Quantity, inputs: Sequence[str]) -> dict[str, str]:
 
 
 def _float(parent: ET.Element, name: str, reference: int, q: Quantity, **attributes: str) -> None:
-    told = {"description": text} if (text := _text(q)) else {}
-    ET.SubElement(parent, "Float64", {"name": name, "valueReference": str(reference), **told, **attributes})
+    words = {"description": text} if (text := _text(q)) else {}
+    ET.SubElement(parent, "Float64", {"name": name, "valueReference": str(reference), **words, **attributes})
 
 
 def _old_variables(program: Program, inputs: Sequence[str], variables: ET.Element, structure: ET.Element) -> None:
@@ -228,9 +228,9 @@ def _old_variables(program: Program, inputs: Sequence[str], variables: ET.Elemen
     for name, q in zip(names["outputs"], program.outputs, strict=True):
         rows.append((name, q, {"causality": "output", "variability": "continuous", "initial": "calculated"}, {}))
     for i, (name, q, attributes, real) in enumerate(rows):
-        told = {"description": text} if (text := _text(q)) else {}
+        words = {"description": text} if (text := _text(q)) else {}
         scalar = ET.SubElement(
-            variables, "ScalarVariable", {"name": name, "valueReference": str(1 + i), **told, **attributes}
+            variables, "ScalarVariable", {"name": name, "valueReference": str(1 + i), **words, **attributes}
         )
         ET.SubElement(scalar, "Real", real)
     places: dict[str, Sequence[int]] = {

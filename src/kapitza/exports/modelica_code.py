@@ -196,8 +196,8 @@ class _Writer:
         Where impacts die out, solvers miss the last of them and pass through the wall: an assertion stops them there.
         """
         size = " + ".join(f"abs({state})" for state in self.states)
-        told = '"impacts die out: lasting contact is not exported"'
-        lines = [f"  assert({gap} > -{PASSED} * ({size} + 1e-12), {told});" for gap in self.walls]
+        words = '"impacts die out: lasting contact is not exported"'
+        lines = [f"  assert({gap} > -{PASSED} * ({size} + 1e-12), {words});" for gap in self.walls]
         for j, gap in enumerate(self.walls):
             lines.append(f"  {'when' if j == 0 else 'elsewhen'} {gap} < 0 then")
             for i in range(len(self.states)):
@@ -255,8 +255,8 @@ def _joined(bodies: list[Body]) -> Body:
 
 
 def _told(q: Quantity) -> str:
-    told = [comment(q.name), comment(q.description), f"[{comment(q.unit)}]" if q.unit else ""]
-    return quoted(" ".join(t for t in told if t))
+    words = [comment(q.name), comment(q.description), f"[{comment(q.unit)}]" if q.unit else ""]
+    return quoted(" ".join(t for t in words if t))
 
 
 def _row(values: Iterable[float]) -> str:

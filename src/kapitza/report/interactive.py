@@ -24,7 +24,7 @@ from kapitza.report.style import CYCLE, axis_label
 from kapitza.signal import Decay, half_cycles
 
 MOST = 3000
-"""Samples of one curve: more cannot be told apart on a screen."""
+"""Samples of one curve: a screen cannot show more."""
 
 STACK = {"stack": True}
 """Panels side by side that a narrow screen puts below each other."""

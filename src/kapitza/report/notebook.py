@@ -27,7 +27,7 @@ from kapitza.report.page import cell_text, table_cells
 from kapitza.study import StudyResult
 
 MOST_ROWS = 40
-"""Rows of a table in a notebook; the rest is counted."""
+"""Rows of a table in a notebook; the others are counted."""
 
 
 def as_html(noun: Anything) -> str:

@@ -33,7 +33,7 @@ def percent(value: float) -> str:
 
 
 def plan_table(plan: Plan) -> pd.DataFrame:
-    """One row per experiment, in words."""
+    """Return one row of text per experiment."""
     rows = []
     for one in plan.expected:
         row: dict[str, object] = {"experiment": plan.words(one.choice)}

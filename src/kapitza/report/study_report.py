@@ -49,7 +49,7 @@ METHODS = {
     "orbits": "periodic orbits found in the recording, matched by orbits of the model",
     "invariant": "conserved quantity of the model, held constant along the data",
 }
-"""Methods in words for people who do not know the package."""
+"""Describe methods for readers who do not know the package."""
 
 MOST_RECORDINGS = 4
 """Recordings that are drawn, of those fitted together."""

@@ -22,7 +22,7 @@ INK = "#22223b"
 ACCENT = "#c1272d"
 QUIET = "#8d99ae"
 FAINT = "#5c677d"
-# told apart also by those who see few colours (Okabe and Ito)
+# distinct also for colour-blind readers (Okabe and Ito)
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
 SETTINGS: Any = {

@@ -22,7 +22,7 @@ PAUSE = 0.25
 """Seconds without a key press after which what was typed goes into the study."""
 
 RECENT = 20.0
-"""Seconds after an edit of its own during which a window is told that another has changed the same field."""
+"""Seconds after its own edit during which a window reports that another has changed the same field."""
 
 
 class Refused(ValueError):

@@ -190,8 +190,8 @@ def _tabs(session: Session, chosen: str) -> None:
                 build(session)
     own = window()
 
-    def told(text: str, by: str) -> None:
+    def show(text: str, by: str) -> None:
         if by != own:
             ui.notify(text, position="bottom-right", multi_line=True, timeout=8000)
 
-    hear(session.told, told)
+    hear(session.notice, show)

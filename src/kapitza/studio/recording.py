@@ -25,7 +25,7 @@ from kapitza.studio.spans import portrait_figure, response_figure, spectrum_figu
 
 STATIC = Path(__file__).parent / "static"
 
-KEYS = "Wheel or + and - zoom, arrows move, Home shows all, Shift and drag takes a span, S takes what is seen."
+KEYS = "Wheel or + and - zoom, arrows move, Home shows all, Shift and drag takes a span, S takes the visible span."
 
 
 class View(Element, component=STATIC / "recording.js", esm={"uplot": str(STATIC / "uplot")}):
@@ -145,7 +145,7 @@ def _recordings(session: Session, state: dict[str, Any], refresh: Any) -> None:
 def _one(session: Session, number: int, shown: Shown) -> None:
     """Build the picture and its tools.
 
-    Also what is known of the visible span.
+    Also the findings on the visible span.
     """
     seen = {"begin": float(shown.time[0]), "end": float(shown.time[-1])}
     with ui.card().classes("kz-card w-full"):
@@ -348,7 +348,7 @@ def _findings(session: Session, number: int, shown: Shown, view: View, seen: dic
         text.clear()
         with text:
             if done is None:
-                ui.label("Noise, dominant frequencies, dimension, chaos or not: in words.").classes("kz-note")
+                ui.label("Noise, dominant frequencies, dimension, chaos or not.").classes("kz-note")
             elif done.active:
                 inner = done.levels[max(done.levels)] if done.levels else {}
                 ui.label(inner.get("text") or inner.get("title") or "starting …").classes("kz-note")

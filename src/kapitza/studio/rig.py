@@ -170,7 +170,7 @@ def short(value: float | None) -> str | None:
 
 
 def sentence(work: Any, points: int, safe: Any, kept: str) -> str:
-    """Return the state of the rig in words."""
+    """Return the state of the rig as text."""
     count = f"{points} points"
     if work is None:
         return f"{count} kept from the last run ({kept})." if points else "Not running."

@@ -25,7 +25,7 @@ Events (`hear(session.changed, callback)` inside `build`; it ends with the eleme
     session.checked()          problems, study and warnings are those of the present text
     session.loaded()           recordings have been read
     session.ran(key)           a line of a run has arrived, or it has ended: look at `session.runs[key]`
-    session.told(text, by)     something to show for a moment
+    session.notice(text, by)     something to show for a moment
 
 Places are tuples as in `Problem.place`: ("model", 0, "equations"), ("fit", "free"). A pane puts the problems of a
 place beside its field (`fields.py` does so by itself); the page lists all of them.
@@ -100,7 +100,7 @@ class Session:
         self.checked: Event[[]] = Event()
         self.loaded: Event[[]] = Event()
         self.ran: Event[str] = Event()
-        self.told: Event[str, str] = Event()
+        self.notice: Event[str, str] = Event()
         self._workers = workers
         self._records = KeptRecords()
         self._result: tuple[Any, StudyResult | None] = (None, None)
@@ -138,7 +138,7 @@ class Session:
 
     def tell(self, text: str, by: str = "") -> None:
         """Show a message in all windows but one."""
-        self.told.emit(text, by)
+        self.notice.emit(text, by)
 
     def problems_at(self, *place: str | int) -> list[str]:
         """Return the messages of a place.

@@ -93,7 +93,7 @@ def _export(session: Session) -> None:
         if source is None and session.study is not None:
             source = session.study.candidates[0].model
         if source is None:
-            said.text = "There is no model yet: mend what the list of problems names."
+            said.text = "There is no model yet: repair what the list of problems names."
             return
         try:
             files = await run.io_bound(_exported, source, str(kind.value), session.path.stem)
@@ -110,7 +110,7 @@ def _export(session: Session) -> None:
 
 
 def _exported(source: Model, suffix: str, stem: str) -> dict[str, bytes]:
-    """Return the files that an export writes, by name."""
+    """Return the files that an export writes."""
     kind = "casadi" if suffix == ".casadi" else None
     with tempfile.TemporaryDirectory() as folder:
         written = export(source, Path(folder) / f"{stem}{'.py' if kind else suffix}", kind=kind)

@@ -59,12 +59,12 @@ class Studio:
         return path
 
     def studies(self) -> list[str]:
-        """Return the studies of the folder, by name."""
+        """Return the studies of the folder, sorted."""
         found = sorted(p for p in self.folder.glob("*.toml") if p.is_file())[:MOST_FILES]
         return [path.name for path in found if is_study(path)]
 
     def recordings(self) -> list[str]:
-        """Return the recordings of the folder, by name."""
+        """Return the recordings of the folder, sorted."""
         found = sorted(p for p in self.folder.iterdir() if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
         return [path.name for path in found[:MOST_FILES]]
 

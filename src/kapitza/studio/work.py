@@ -158,7 +158,7 @@ def follow_rig(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Ma
         try:
             experiment.check(parameter)
             experiment.values[parameter] = float(arguments["start"])
-            # The outer block hears a stop in the first points too, before the walk watches by itself.
+            # The outer block hears a stop in the first points too, before the continuation watches by itself.
             with watch(monitor, f"rig along {parameter}") as task:
                 branch = experiment.follow(
                     None, parameter, (float(arguments["low"]), float(arguments["high"])),

@@ -84,7 +84,7 @@ def _unmarked(folder: Path) -> str:
             f"{folder} looks like results of an earlier version of Kapitza, which did not note what it wrote: some "
             "could be yours. Move the folder away, or name another."
         )
-    return f"{folder} has files that are no results of a study: name another folder, they would be lost."
+    return f"{folder} has files that are not results of a study: name another folder, they would be lost."
 
 
 def require_replaceable(folder: Path) -> None:

@@ -177,7 +177,7 @@ DATA = {
     "gaps": Key(TEXT, "where samples are missing: one motion through it, or cut into pieces", ("keep", "split")),
     "missing": Key(TEXT, "rows with missing numbers", ("refuse", "drop")),
     "bad_samples": Key(TEXT, "spikes, dropouts, saturation: left out and named, or kept", ("leave out", "keep")),
-    "group": Key(TEXT, "group, sheet or topic of a file that holds several with clocks of their own"),
+    "group": Key(TEXT, "group, sheet or topic of a file that holds several with separate clocks"),
     "separator": Key(TEXT, "of a text file, when guessed wrongly"),
     "decimal": Key(TEXT, "of a text file, when guessed wrongly"),
     "noise": Key(NOISE, "standard deviation of the noise, where known, in SI units (rad, m, s)"),

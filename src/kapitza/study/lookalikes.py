@@ -38,7 +38,7 @@ APART = 100.0
 """Times that the frequency of a recording may differ from all those of the model before it is talked about."""
 
 SAMPLES = 4
-"""Samples per excitation period below which a motion cannot be told."""
+"""Samples per excitation period below which a motion cannot be recognised."""
 
 FEWEST = 16
 """Samples below which nothing is said."""

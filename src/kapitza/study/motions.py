@@ -18,7 +18,7 @@ from kapitza.model import Model
 from kapitza.study.recordings import thinned
 
 LARGEST = 20_000
-"""Samples of a recording that a motion is followed over, after it was thinned; the rest is left out."""
+"""Samples of a recording that a motion is followed over, after it was thinned; later ones are left out."""
 
 LARGEST_STROBED = 400
 """The same for one sample per excitation period."""

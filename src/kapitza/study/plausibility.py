@@ -49,7 +49,7 @@ def _of(candidate: Candidate, recording: Recording) -> Iterator[str]:
     if drive:
         yield drive
     if found or drive:
-        return  # the clock cannot be judged with a wrong unit or frequency
+        return  # the clock cannot be tested with a wrong unit or frequency
     phase = phase_warning(model, record, candidate.free)
     if phase:
         yield phase

@@ -383,7 +383,7 @@ def _validated(study: Study, candidate: Candidate, estimate: Estimate) -> tuple[
     else:
         return None, ()
     known = recording.needed(candidate.model)
-    # Errors of sensors were fitted with the rest: the estimate has them.
+    # Errors of sensors were fitted along with the parameters: the estimate has them.
     outputs = None if recording.sensors else recording.measures
     try:
         record = record.select([channel for channel in record.channels if channel in known])

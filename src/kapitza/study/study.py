@@ -96,7 +96,7 @@ class Study:
 
     @cached_property
     def _warnings(self) -> tuple[str, ...]:
-        # asked for before the fit and again for the results; a clock is judged by some thirty fits
+        # Computed once: the clock alone takes some thirty fits, and both the check and the results show them.
         from kapitza.study.plausibility import study_warnings
 
         return tuple(in_study(text) for text in study_warnings(self))

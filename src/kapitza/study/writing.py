@@ -31,7 +31,7 @@ file = {file}
 # to = 10.0
 # every = 10                      # use every tenth sample
 # hold_back = [[4.0, 6.0]]        # spans [s] that are predicted instead of fitted
-# sensors = {{{first} = {{unknown = "offset drift"}}}}   # errors of a sensor, found with the rest
+# sensors = {{{first} = {{unknown = "offset drift"}}}}   # errors of a sensor, fitted too
 # bad_samples = "keep"            # spikes, dropouts and saturated samples are left out otherwise
 {gaps}# segment = "trial"               # column whose changes mark interruptions
 # A second recording, only to check the prediction:
