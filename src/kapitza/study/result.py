@@ -35,7 +35,7 @@ class StudyResult(Shown):
 
     ``result["cubic"]`` is the `Estimate` of a candidate, ``result["cubic, harmonic"]`` that of one of its methods.
 
-    versions, checksums, seed, study (its text): what a repetition needs. data: descriptions of the recordings; models: the
+    versions, checksums, seed, study (its text): what a repetition needs. data: texts on the recordings; models: the
     equations by candidate. title, folder: of the study, and where it wrote; fits: one for each candidate and method;
     level: of the intervals; warnings: about the study as a whole. plan: the next experiments, where the study has a
     section [plan]; plan_problem: why there are none.
