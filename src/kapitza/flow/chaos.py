@@ -13,7 +13,7 @@ import numpy as np
 from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Count, Index, NotNegative, Seed, checked
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Indices
 from kapitza.errors import FlowError
 from kapitza.flow.flow import Flow
 from kapitza.model import Model
@@ -120,7 +120,9 @@ def _segments(model: Model, pieces: list[Array], period: float, samples: int) ->
 
     Each piece starts at a whole period, one period after the last began to end.
     """
-    times, labels, begin = [], [], 0
+    times: list[Array] = []
+    labels: list[Indices] = []
+    begin = 0
     for number, piece in enumerate(pieces):
         times.append((begin + np.arange(len(piece)) / samples) * period)
         labels.append(np.full(len(piece), number))

@@ -139,7 +139,7 @@ def merge_signals(signals: tuple[Signal, ...], begin: float, end: float) -> tupl
 
     [begin, end] is one excitation period. Returns the knots (K + 1,) and the run-time values on each interval.
     """
-    repeated = []
+    repeated: list[Array] = []
     for signal in signals:
         every = signal.period or 0.0
         # Without the margin rounding would repeat a signal once too often.
@@ -150,7 +150,7 @@ def merge_signals(signals: tuple[Signal, ...], begin: float, end: float) -> tupl
     knots[0], knots[-1] = begin, end
     # A middle is inside one polynomial of every signal; a knot is on the border of two.
     middles = (knots[:-1] + knots[1:]) / 2
-    columns = []
+    columns: list[Array] = []
     for signal in signals:
         origin = np.floor(middles / signal.period) * signal.period if signal.period else np.zeros_like(middles)
         index = np.searchsorted(signal.knots, middles - origin, side="right") - 1
@@ -168,7 +168,7 @@ def _differentiated(
 
     Kept, because a flow is made more often than its law changes.
     """
-    used = {s.name for s in expression.free_symbols if isinstance(s, sp.Symbol)}
+    used = {s.name for s in expression.free_symbols}
     return tuple(sp.diff(expression, symbol(name)) for name in wrt), [i for i, n in enumerate(names) if n in used]
 
 

@@ -189,7 +189,7 @@ class Columns:
         n, count, sums = self.size, len(times), shared.starts.shape[1]
         starts = np.zeros((n, -(-sums // self.width) * self.width))
         starts[:, :sums] = shared.starts
-        found = []
+        found: list[Array] = []
         for first in range(0, sums, self.width):
             own = np.repeat(starts[:, first : first + self.width, None], LANES, axis=2)
             part = self._run(states, own, times, runtime, max_steps)

@@ -13,7 +13,7 @@ from functools import lru_cache
 import sympy as sp
 
 from kapitza.flow.engine import System
-from kapitza.model import Evaluator, Expression, compile_expressions, symbol
+from kapitza.model import Evaluator, Expression, Step, compile_expressions, symbol
 
 
 @lru_cache(maxsize=256)
@@ -26,7 +26,7 @@ def hoist_constants(system: System, constant: frozenset[sp.Symbol]) -> System:
     if not constant:
         return system
     hoist = _Hoist(set(constant))
-    steps = []
+    steps: list[Step] = []
     for name, expression in system.smooth_steps:
         rewritten = hoist(expression.xreplace(hoist.steps))
         steps.append((name, rewritten))
@@ -95,7 +95,7 @@ class _Hoist:
         found = self._symbols.get(node)
         if found is None:
             own = [frozenset((node,))] if isinstance(node, sp.Symbol) else map(self.symbols, node.args)
-            found = self._symbols[node] = frozenset().union(*own)
+            found = self._symbols[node] = frozenset[sp.Symbol]().union(*own)
         return found
 
     def name(self, node: sp.Basic) -> sp.Symbol:

@@ -204,7 +204,7 @@ class _Unrolled:
         names = [*model.states, *model.names]
         inputs = [hy.expression(f"x{i}") for i in range(len(names))]
         fixed = dict(zip((symbol(n) for n in model.names), inputs[len(model.states) :], strict=True))
-        now, outputs = inputs[: len(model.states)], []
+        now, outputs = inputs[: len(model.states)], list[hy.expression]()
         for _ in range(UNROLLED):
             table = {**dict(zip((symbol(s) for s in model.states), now, strict=True)), **fixed}
             now = [to_heyoka(f, table) for f in model.structure.rates]

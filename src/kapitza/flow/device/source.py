@@ -124,7 +124,7 @@ def refuse(system: System, equations: int, name: str) -> None:
 
     The message names each reason.
     """
-    reasons = []
+    reasons: list[str] = []
     if equations > MOST_EQUATIONS:
         reasons.append(f"{equations} equations, more than the {MOST_EQUATIONS} of one thread")
     if any(edge.guards for edge in system.edges):
@@ -293,9 +293,9 @@ def _surfaces(system: System, table: Mapping[sp.Basic, sp.Basic]) -> list[str]:
         for j, s in enumerate(surfaces)
         for i, by in enumerate([*states, t])
     ]
-    resets = []
+    resets: list[str] = []
     for j, wall in enumerate(system.walls):
-        lines = []
+        lines: list[str] = []
         for i, new in enumerate(wall.reset):
             new = new.xreplace(table)
             lines.append(f"        x[{i}] = {_code(new)};")

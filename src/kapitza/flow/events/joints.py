@@ -80,7 +80,7 @@ def joint_form(system: System) -> JointForm | None:
         return None
     inverse, signs = found
     steps: dict[sp.Expr, sp.Expr] = dict(system.smooth_steps)
-    laws = []
+    laws: list[sp.Expr] = []
     for row, mode in zip(rows, modes, strict=True):
         slopes = [derivative(steps[h], mode) if h in steps else sp.Integer(0) for h in elimination.rest]
         place = next(a for a, entry in enumerate(row) if entry != 0)
@@ -229,7 +229,7 @@ def joint_program(system: System, form: JointForm, flags: tuple[sp.Symbol, ...],
         return slipping[joints[0], joints[-1]] if joints else sp.Integer(1)
 
     matrix = [[held.name(both(i, j) * whole(i, j)) for j in range(i + 1)] for i in range(size)]
-    right = []
+    right: list[sp.Expr] = []
     for i in range(size):
         given = -relative.rest[i]
         if i < count:
@@ -243,7 +243,7 @@ def joint_program(system: System, form: JointForm, flags: tuple[sp.Symbol, ...],
     known: dict[int, sp.Expr] = {}
     sums = _Sums(tuple(zip(*form.inverse, strict=True)), held)
     speeds = tuple(sums(a, lambda j: rates[j], known) for a in range(size))
-    ends = []
+    ends: list[sp.Expr] = []
     for i, s in enumerate(system.switches):
         left = s.mode * s.function + offset(i)
         if i in form.switches:

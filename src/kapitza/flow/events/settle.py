@@ -54,7 +54,7 @@ MOST_TOGETHER = 12
 
 STICK, HOLD, FREE = "stick", "hold", "free"
 
-Answer = int | str
+Answer = float | str
 """What a surface in question may do: a mode ±1 or STICK of a switch, HOLD or FREE of a wall."""
 
 

@@ -128,8 +128,8 @@ class _Writer:
     """
 
     known: dict[sp.Basic, _Node]
-    nodes: list[_Node] = field(default_factory=list)
-    shared: dict[object, _Node] = field(default_factory=dict)
+    nodes: list[_Node] = field(default_factory=list[_Node])
+    shared: dict[object, _Node] = field(default_factory=dict[object, _Node])
 
     def make(
         self,
@@ -184,7 +184,8 @@ class _Writer:
         return self._choice(e)
 
     def _sum(self, e: sp.Add) -> _Node:
-        constant, terms = 0.0, []
+        constant = 0.0
+        terms: list[tuple[float, _Node]] = []
         for term in e.args:
             factor, rest = term.as_coeff_Mul()
             if rest == 1:
@@ -216,7 +217,9 @@ class _Writer:
         return node
 
     def _product(self, e: sp.Mul) -> _Node:
-        factor, above, below = 1.0, [], []
+        factor = 1.0
+        above: list[_Node] = []
+        below: list[_Node] = []
         for part in e.args:
             if part.is_number and not part.has(sp.Symbol):
                 factor *= _number(part)
@@ -443,7 +446,7 @@ def switch_flags(geometry: Geometry) -> list[int]:
     """Return the flags of each switch for the stepper."""
     system = geometry.system
     delicate = {i for edge in system.edges for i in edge.guards}
-    flags = []
+    flags: list[int] = []
     for i, switch in enumerate(system.switches):
         nested = not switch.function.free_symbols.isdisjoint(geometry.modes)
         inner = any(other.function.has(switch.mode) for other in system.switches)
@@ -516,7 +519,7 @@ class _Numbering:
         if node.op in (Op.SIN, Op.COS, Op.SINH, Op.COSH):
             first = Op.SIN if node.op in (Op.SIN, Op.COS) else Op.SINH
             key = id(node.operands[0])
-            members = []
+            members: list[_Node] = []
             for op in (first, Op(first + 1)):
                 found = self._pairs.get((op, key))
                 if found is None:
