@@ -307,7 +307,10 @@ class Experiment:
         )
 
     def _require_fitting(self, found: Measurement, demands: Mapping[str, FourierSeries]) -> None:
-        """Refuse a measurement or demands of another rig, or of other modes."""
+        """Refuse measurements or demands of another rig.
+
+        Other modes are refused too.
+        """
         count = 2 * self.modes + 1
         needed = [i.feedback for i in self.tracked]
         needed += [] if self.part is None else [self.part.coordinate, self.force]
