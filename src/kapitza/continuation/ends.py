@@ -149,7 +149,10 @@ def hopf_end(node: Node, before: Node | None = None) -> Ending | None:
 
 
 def _by_square(node: Node, before: Node, hopf: Bifurcation) -> bool:
-    """Return whether p - p_H is proportional to the squared amplitude at two nodes."""
+    """Return whether p - p_H follows the squared amplitude.
+
+    Both are compared at two nodes.
+    """
     ratios: list[float] = []
     for each in (before, node):
         orbit = _orbit_of(each)
