@@ -123,7 +123,7 @@ def test_what_fails_on_held_back_data_is_no_invariant():
         ({"noise": "small"}, "give a number or a table"),
         ({"hold_back": "all"}, "give a number"),
         ({"terms": ["x", None]}, "entry 1, = None; give text or an Expr"),
-        ({"tolerance": {"x": 0.1}}, "nothing of channel v"),
+        ({"tolerance": {"x": 0.1}}, "no value for channel v"),
         ({"tolerance": {"x": 0.1, "v": 0.1, "w": 0.1}}, 'tolerance was given for "w"; the channels are x, v'),
         ({"noise": {"x": 0.1, "v": 0.1, "w": 0.1}}, 'noise names "w"; the channels in use are x, v'),
         ({"degree": 2.5}, "whole number"),
