@@ -1,6 +1,6 @@
 """Define the commands and how they end.
 
-With an answer, or one red line that says what to change.
+A command ends with an answer, or with one red line that says what to change.
 Exit codes: 0 answered, 1 no answer (no fit succeeded, or problems were found by `check`), 2 the input was refused,
 3 answered, but the model misses the data by more than the noise, 4 another process works on the same results folder,
 130 stopped.

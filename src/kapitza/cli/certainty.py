@@ -88,7 +88,7 @@ def posterior_command(
 ) -> None:
     """Draw from the posterior of the parameters.
 
-    By emcee; needs the extra kapitza[bayes].
+    The sampler is emcee: install the extra kapitza[bayes].
     """
     import numpy as np
     import pandas as pd
@@ -132,7 +132,7 @@ def ensemble_command(
 ) -> None:
     """Repeat the fit with fresh noise.
 
-    On its own motion: how the answer scatters, how often intervals hold.
+    The fitted motion is used: the command shows how the answer scatters and how often intervals hold.
     """
     from kapitza.study import repeated_fits
 

@@ -63,7 +63,7 @@ def answers() -> Console:
 def show_error(message: str) -> None:
     """Print an error as one red line.
 
-    With cures as commands. It is never taken as markup: file names may hold brackets.
+    Cures are printed as commands. The text is never taken as markup: file names may hold brackets.
     """
     console(stderr=True).print(Text(f"Error: {in_study(message)}", style="bold red"))
 

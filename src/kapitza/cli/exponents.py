@@ -36,7 +36,7 @@ def exponents_command(
 ) -> None:
     """Compute Lyapunov exponents of a model.
 
-    With standard errors; over one or two parameters curves or a chart.
+    They have standard errors; over one or two parameters they are curves or a chart.
     """
     from kapitza import exponents
 

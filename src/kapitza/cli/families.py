@@ -159,7 +159,7 @@ def frequency_response_command(
 ) -> None:
     """Compute the response to a harmonic drive.
 
-    Of the fitted model over the frequency: folds, jumps, hysteresis, backbone.
+    The fitted model is followed over the frequency: folds, jumps, hysteresis, backbone.
     """
     from kapitza import frequency_response
 
@@ -226,7 +226,7 @@ def response_table(found: Any, force: str) -> Any:
 def bifurcation_listing(rows: Any, parameter: str) -> Any:
     """Return bifurcations as a table.
 
-    For the terminal: kind, value, interval where there is one.
+    The terminal shows kind, value, and interval where there is one.
     """
     bands = "low" in rows.columns
     columns = ["bifurcation", parameter, *(("low", "high") if bands else ())]
@@ -241,7 +241,7 @@ def bifurcation_listing(rows: Any, parameter: str) -> Any:
 def written(out: Path | None, plot: Path | None, rows: Callable[[], Any], draw: Callable[[], Any]) -> None:
     """Write the requested table and figure.
 
-    And print where.
+    The paths are printed.
     """
     if out is not None:
         if out.suffix.lower() != ".csv":

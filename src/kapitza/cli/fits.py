@@ -27,7 +27,7 @@ Name = Annotated[
 def chosen_fit(path: Path, name: str | None = None) -> StudyFit | Estimate:
     """Return the fit of a study or file.
 
-    Of a study or of its results folder, or the estimate in a saved file.
+    The path is that of a study, of its results folder, or of a saved estimate.
     """
     from kapitza.estimate import Estimate
     from kapitza.saving import load

@@ -98,10 +98,7 @@ def inspect_file(
 
 
 def _check_figure(target: Path | None) -> None:
-    """Refuse a figure that cannot be written.
-
-    Before any work is done.
-    """
+    """Refuse early a figure that cannot be written."""
     known = (".png", ".svg", ".pdf")
     if target is None:
         return

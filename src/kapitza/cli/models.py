@@ -37,7 +37,7 @@ def models(
 ) -> None:
     """List the models of the library.
 
-    Or show one: equation, parameters, units, source.
+    With a name, show one: equation, parameters, units, source.
     """
     show_model(name) if name else list_models()
 
@@ -71,7 +71,7 @@ def excitation_text(model: Model) -> str:
 def equation_text(model: Model) -> str:
     """Return the equation of a model as text.
 
-    As the docstring of the library function shows it, or in plain notation.
+    The docstring of the library function shows it, else plain notation.
     """
     import inspect
 

@@ -32,7 +32,7 @@ def orbits_command(
 ) -> None:
     """Find the periodic orbits of a recording.
 
-    Those that it visits, stable or not.
+    They are those that it visits, stable or not.
     """
     from kapitza import find_orbits
     from kapitza.data import read, replacing

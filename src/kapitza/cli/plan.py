@@ -58,7 +58,7 @@ def plan_command(
 ) -> None:
     """Rank the next experiments.
 
-    By the information they would give, with the intervals to expect.
+    They are ranked by the information they would give, with the intervals to expect.
     """
     from kapitza.planning import plan
 

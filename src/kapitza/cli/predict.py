@@ -35,7 +35,7 @@ def predict_command(
 ) -> None:
     """Predict beyond the end of the recording.
 
-    With the fitted model, and bands from the errors of its parameters.
+    The fitted model is used; bands come from the errors of its parameters.
     """
     from kapitza.study import drive_of, predicted_table
 

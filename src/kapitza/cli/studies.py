@@ -67,7 +67,7 @@ def new_command(
 ) -> None:
     """Write a commented study for a recording.
 
-    By looking at its columns, sampling and frequency.
+    Its columns, sampling and frequency are looked at.
     """
     from kapitza.study import write_new_study
 
@@ -223,9 +223,9 @@ def run(path: Path, resume: bool, replace: bool, quiet: bool, executor: Executor
 
 
 def end(result: StudyResult) -> None:
-    """Exit with 1 or 3 where needed.
+    """Exit with the code of the result.
 
-    With 1 where there is no answer, with 3 where the model misses the data by more than the noise.
+    It is 1 where there is no answer, 3 where the model misses the data by more than the noise.
     """
     if result.chosen is None:
         raise typer.Exit(1)
@@ -306,7 +306,7 @@ def report_command(
 ) -> None:
     """Write the report of a finished study.
 
-    Again, or at another place.
+    It may have a report already; another place can be given.
     """
     from kapitza.report import write_study_report
     from kapitza.study import read_results, read_study, rewriting

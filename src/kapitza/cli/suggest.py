@@ -14,7 +14,7 @@ from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
 def suggest_command(study: FitArgument, name: Name = None) -> None:
     """List what the equations miss.
 
-    Of a fitted model, with the evidence, or report that nothing is missing.
+    The terms that a fitted model lacks are listed with the evidence, or that nothing is missing.
     """
     from kapitza.estimate import EXPLAINS, Estimate, drive_effect, suggest
 

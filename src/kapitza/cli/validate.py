@@ -54,10 +54,7 @@ def validate_command(
 
 
 def _under_its_drive(tested: Model | Estimate, record: Record, name: str) -> Model | Estimate:
-    """Replace the fit's measured drives.
-
-    By those of this recording.
-    """
+    """Replace measured drives by the recording's."""
     from kapitza.errors import DataError
     from kapitza.model import Model
     from kapitza.study import drive_signal, driven

@@ -30,7 +30,7 @@ HALVES = 0.5 ** np.arange(1, 21)
 class Functions(NamedTuple):
     """Hold the functions of a model.
 
-    Also the numbers of its switches and walls.
+    The numbers of its switches and walls are held too.
     """
 
     rates: Callable[..., Any]
@@ -103,7 +103,7 @@ class Motion:
     def sides(self, t: float, x: Any, switch: int) -> tuple[float, float]:
         """Return a switching function's rates.
 
-        With its mode at +1 and at -1.
+        The mode is +1 in the first and -1 in the second.
         """
         was, stuck = self.modes[switch], self.stuck[switch]
         self.stuck[switch] = False
@@ -254,7 +254,7 @@ def run(functions: Functions, times: Any, x0: Any, parameters: Any, tolerance: f
 def next_knot(knots: Any, t: float) -> float:
     """Return the first knot after t.
 
-    Of the measured drives; knots: (K+1,) from 0 to their common period.
+    The knots (K+1,) are those of the measured drives, from 0 to their common period.
     """
     if knots is None:
         return float(np.inf)

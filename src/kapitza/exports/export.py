@@ -59,7 +59,7 @@ def export(
 ) -> Exported:
     """Write a model as a file for another program.
 
-    Or the model of a fit at its estimates.
+    Of a fit, the model at its estimates is written.
 
     Switches, friction that sticks, impacts and measured drives are kept as events. Maps, delays and (while running)
     impacts that die out are refused. Angles are not wrapped.

@@ -1,6 +1,6 @@
 """Write a Julia module for OrdinaryDiffEq.
 
-With the smooth equations as a system of ModelingToolkit.
+The smooth equations are given as a system of ModelingToolkit.
 """
 
 from __future__ import annotations

@@ -115,10 +115,7 @@ class _Writer:
         return lines + [f"  Real {name};" for name in self.locals]
 
     def _block(self, program: Body, mark: str, targets: list[str]) -> list[str]:
-        """Return the equations of a program.
-
-        With its own local names.
-        """
+        """Return a program's equations with local names."""
         renamed = {name: sp.Symbol(f"w:{mark}{i}", real=True) for i, (name, _) in enumerate(program.steps)}
         self.locals += [f"w{mark}{i}" for i in range(len(program.steps))]
         own = Body(
@@ -235,7 +232,7 @@ def _unfolded(program: Body, result: int) -> sp.Expr:
 def _side(program: Program, switch: int, side: int) -> Body:
     """Return a switching function's rate at +1 or -1.
 
-    With its own mode at that value, as a program of the state alone.
+    Its own mode has that value; the program is one of the state alone.
     """
     own = {argument("m", switch): sp.Integer(side)}
     steps = tuple((n, e.xreplace(own)) for n, e in program.rates.steps)

@@ -71,6 +71,6 @@ def comment(text: str) -> str:
 def quoted(text: str) -> str:
     """Return the text as a string literal.
 
-    In double quotes, valid in C, Julia, Modelica and Python.
+    It has double quotes and is valid in C, Julia, Modelica and Python.
     """
     return f'"{comment(text)}"'

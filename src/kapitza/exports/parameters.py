@@ -20,7 +20,7 @@ from kapitza.exports.program import Program
 def parameter_files(program: Program, fit: Estimate | None) -> dict[str, str]:
     """Return the parameters as .json and .csv texts.
 
-    By suffix.
+    The keys are the suffixes.
     JSON: name, value, unit, fitted and standard error of each parameter, and of the fitted ones the covariance, in the
     order of "fitted". CSV: the same table, and a column for each fitted parameter with its row of the covariance.
     """

@@ -179,7 +179,7 @@ def program_of(model: Model) -> Program:
 def _repeating(model: Model) -> tuple[Model, list[str]]:
     """Return the model with periods for its drives.
 
-    For drives that have none, one sample longer than them, and notes about them.
+    Drives that have none get one a sample longer than them; notes about them are returned too.
     The tables of exported programs repeat. A drive that was measured before t = 0 has no place in such a table.
     """
     said, longest = [], 0.0
@@ -264,7 +264,7 @@ def _without_steps(function: Expression, steps: Sequence[Step]) -> Expression:
 def _slope(function: Expression, states: int, drives: int) -> Expression:
     """Return dh/dt of h(t, x, u).
 
-    Along the motion, in the rates d and du.
+    It is taken along the motion, in the rates d and du.
     """
     terms = [derivative(function, argument("t"))]
     terms += [derivative(function, argument("x", i)) * argument("d", i) for i in range(states)]
@@ -273,9 +273,9 @@ def _slope(function: Expression, states: int, drives: int) -> Expression:
 
 
 def _touched(steps: Sequence[Definition], rates: Sequence[Expression], mode: sp.Symbol) -> set[int]:
-    """Return numbers of rates that depend on a mode.
+    """Return rates that depend on a mode.
 
-    Through the steps.
+    They are numbers; the dependence is through the steps.
     """
     moved: set[Any] = {mode}
     for name, expression in steps:
@@ -291,7 +291,7 @@ def _depends(slope: Expression, rows: Iterable[int]) -> bool:
 def body(steps: Sequence[Definition], results: Iterable[Expression]) -> Body:
     """Return a program with common subexpressions named once.
 
-    In an order in which each is known before it is used.
+    The order is one in which each is known before it is used.
     """
     results = list(results)
     names = [name for name, _ in steps]

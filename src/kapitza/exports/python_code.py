@@ -73,7 +73,7 @@ def scipy_file(program: Program) -> str:
 def casadi_file(program: Program) -> str:
     """Return a Python file with CasADi functions.
 
-    Of the rates, surfaces, resets and outputs.
+    The functions are the rates, surfaces, resets and outputs.
     """
     counts = (program.states, program.parameters, program.tables, program.switches)
     sizes = f"X, P, U, M = {', '.join(str(len(c)) for c in counts)}"

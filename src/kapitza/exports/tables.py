@@ -16,7 +16,7 @@ SAME_INSTANT = 1e-12
 def merged_knots(program: Program) -> Array | None:
     """Return knots of all measured drives.
 
-    Over their common period, which is that of the excitation; None without drives.
+    They cover the common period, which is that of the excitation; None without drives.
     """
     if not program.tables:
         return None

@@ -145,7 +145,7 @@ def plot_return_map(orbits: OrbitSet, ax: Axes | None = None) -> Figure:
 def chosen_pair(names: Sequence[str], x: str | None, y: str | None) -> tuple[str, str]:
     """Return the two states to draw.
 
-    Those requested, or the first and its rate.
+    They are the states requested, or the first and its rate.
     """
     if len(names) < 2:
         raise KapitzaError(f"A phase portrait needs two channels, there is only {', '.join(names)}.")
@@ -161,7 +161,7 @@ def chosen_pair(names: Sequence[str], x: str | None, y: str | None) -> tuple[str
 def circle_states(orbit: PeriodicOrbit) -> dict[str, bool]:
     """Return which states are angles.
 
-    Those with a winding number, for orbits that come without a set.
+    These have a winding number; for orbits that come without a set.
     """
     winding = orbit.winding or (0,) * len(orbit.states)
     return {name: bool(turns) for name, turns in zip(orbit.states, winding, strict=True)}

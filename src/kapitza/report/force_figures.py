@@ -55,7 +55,7 @@ def force_figure(curves: Sequence[ForceCurve], units: Mapping[str, str] | None =
 def unit_of(state: str, units: Mapping[str, str] | None) -> str:
     """Return the unit of a coordinate or its rate.
 
-    As the model states it, or the recording.
+    The model states it, or the recording.
     """
     known = units or {}
     base = known.get(state.rstrip("'"), "")

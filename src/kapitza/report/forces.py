@@ -34,7 +34,7 @@ AT_ONCE = 100_000
 class ForceCurve:
     """Hold force per mass against one state.
 
-    Of one coordinate; each array is (N,), with its 95 % band.
+    The force is that of one coordinate; each array is (N,), with its 95 % band.
     kind: "restoring" or "damping".
     """
 
@@ -51,7 +51,7 @@ class ForceCurve:
 class ForceSurface:
     """Hold force per mass over position and rate.
 
-    Of one coordinate: force[i, j] at rates[i], positions[j].
+    The force is that of one coordinate: force[i, j] at rates[i], positions[j].
     band: half the width of the 95 % band at the same points, all 0 where the parameters have no errors.
     """
 

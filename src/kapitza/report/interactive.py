@@ -57,9 +57,9 @@ def floats(values: Array) -> list[float | None]:
 
 
 def line(motion: Motion, values: Array, at: Indices, against: Array | None = None) -> dict[str, list[float | None]]:
-    """Return x and y of a line through samples.
+    """Return a line through the samples `at`.
 
-    Through the samples `at`, interrupted wherever one piece ends.
+    Its x and y are interrupted wherever one piece ends.
     """
     x, y = floats((motion.time if against is None else against)[at]), floats(values[at])
     for cut in np.flatnonzero(np.diff(motion.piece[at]))[::-1].tolist():
@@ -354,7 +354,7 @@ SHOWN_RETURNS = 4000
 def convergence_figure(estimate: Estimate) -> go.Figure | None:
     """Draw each parameter's distance from its end value.
 
-    In standard errors, by iteration.
+    The distance is in standard errors, by iteration.
     """
     if not estimate.path:
         return None

@@ -1,7 +1,4 @@
-"""Draw convergence and certainty of a fit.
-
-Also free decays before any fit.
-"""
+"""Draw convergence, certainty and free decays."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ def plot_likelihood(estimate: Estimate, names: Sequence[str] | None = None, poin
 def draw_profiles(curves: Sequence[ProfileCurve], estimate: Estimate) -> Figure:
     """Draw profile likelihoods side by side.
 
-    With the parabola of the estimate.
+    Each is drawn with the parabola of the estimate.
     """
     if not curves:
         raise ArgumentError("curves is empty; give one or more of `profile_curve`.")
@@ -57,7 +54,7 @@ def draw_profiles(curves: Sequence[ProfileCurve], estimate: Estimate) -> Figure:
 def plot_convergence(estimate: Estimate) -> Figure:
     """Draw each parameter's distance from its end value.
 
-    In its standard errors, iteration by iteration.
+    The distance is in its standard errors, iteration by iteration.
     """
     path = estimate.path
     if not path:

@@ -1,7 +1,4 @@
-"""Hold data and the fitted motion along them.
-
-As figures show them.
-"""
+"""Hold data and fitted motion for figures."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ class Motion:
     def error(self, channel: str) -> Array:
         """Return predicted minus measured (N,).
 
-        On the circle for angles; NaN for lost samples.
+        The error of angles is on the circle; lost samples have NaN.
         """
         gap = self.predicted[channel] - self.measured[channel]
         gap = circle.wrap(gap) if channel in self.angles else gap

@@ -46,7 +46,7 @@ def matched_notes(matches: OrbitMatches) -> tuple[str, ...]:
 def likelihood_notes(estimate: Estimate) -> tuple[str, ...]:
     """Return criteria that compare models on the data.
 
-    Also how alike the parameters are; empty where unknown.
+    They also say how alike the parameters are; empty where unknown.
     """
     notes = []
     known = estimate.likelihood

@@ -73,7 +73,7 @@ def section_values(section: Section) -> dict[str, Any]:
 def table_cells(table: pd.DataFrame) -> dict[str, Any]:
     """Return header and rows of a table as text.
 
-    Also whether a column is right-aligned; the index comes first when it has a name.
+    Flags say whether a column is right-aligned; the index comes first when it has a name.
     """
     shown = table.reset_index() if table.index.name else table
     right = [pd.api.types.is_numeric_dtype(dtype) for dtype in shown.dtypes]

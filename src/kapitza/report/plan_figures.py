@@ -32,7 +32,7 @@ def plot_plan(
 ) -> Figure:
     """Draw the map of a plan.
 
-    Over x and y; without them the widths before and after every experiment.
+    The map is over x and y; without them the widths before and after every experiment are drawn.
     """
     with styled():
         if x and y:
@@ -117,7 +117,7 @@ def place_of(plan: Plan, choice: Choice, names: tuple[str, str]) -> tuple[float,
 def _bars(plan: Plan) -> Figure:
     """Draw widths now and after each experiment.
 
-    On a logarithmic axis.
+    The axis is logarithmic.
     """
     figure = new_figure(7.0, 1.2 + 0.5 * max(1, len(plan.expected)))
     axes = figure.add_subplot()

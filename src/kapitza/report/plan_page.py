@@ -89,9 +89,9 @@ def plan_answers(plan: Plan) -> list[str]:
 
 
 def duration_table(plan: Plan) -> pd.DataFrame:
-    """Return expected relative widths over the duration.
+    """Return expected widths over the best run's duration.
 
-    Of the best run.
+    The widths are relative.
     """
     table = plan.long_enough()
     known = list(zip(plan.wanted.labels, plan.wanted.scale.tolist(), strict=True))
@@ -141,7 +141,7 @@ def _size(plan: Plan) -> int:
 def map_figure(plan: Plan) -> go.Figure | None:
     """Draw the interactive map of a plan.
 
-    Over its first two ranges; None where it has fewer.
+    It is over the first two ranges; None where the plan has fewer.
     """
     x, y = ranges(plan)
     if not y or not plan.expected:

@@ -41,7 +41,7 @@ def segments_of(values: Array, size: int) -> Numbers:
 def _even(motion: Motion) -> tuple[slice, float] | None:
     """Return the longest evenly sampled piece.
 
-    With its sampling interval; None where no piece is long enough.
+    Its sampling interval is returned too; None where no piece is long enough.
     """
     cuts = np.flatnonzero(np.diff(motion.piece)) + 1
     edges = [0, *cuts.tolist(), motion.time.size]
@@ -59,7 +59,7 @@ def _size(count: int) -> int:
 def spectrum_figure(motion: Motion | None) -> go.Figure | None:
     """Draw power densities of each channel.
 
-    Of the data, the fitted motion and the residuals.
+    They are those of the data, the fitted motion and the residuals.
     """
     found = None if motion is None else _even(motion)
     if motion is None or found is None:
@@ -102,7 +102,7 @@ def spectrum_figure(motion: Motion | None) -> go.Figure | None:
 def response_figure(motion: Motion | None, record: Record | None, drives: list[str]) -> go.Figure | None:
     """Draw the frequency response to a measured drive.
 
-    Of the first channel: data and model, modulus and phase.
+    The first channel is drawn: data and model, modulus and phase.
     H(f) = Σ conj(F) x / Σ |F|² over windowed segments, for data and fitted motion alike. For a nonlinear
     rig it is the response to this very drive, not a property of the rig.
     """
@@ -145,7 +145,7 @@ def response_figure(motion: Motion | None, record: Record | None, drives: list[s
 def correlation_figure(estimate: Estimate) -> go.Figure | None:
     """Draw the correlation of the free parameters' errors.
 
-    With its numbers; None for fewer than two parameters.
+    The numbers are written in; None for fewer than two parameters.
     """
     names = [label(name) for name in estimate.names]
     table = estimate.correlation

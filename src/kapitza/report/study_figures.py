@@ -1,6 +1,6 @@
 """Draw figures of fits with Matplotlib.
 
-To be changed and printed: fit and prediction, intervals side by side, forces.
+They can be changed and printed: fit and prediction, intervals side by side, forces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_fi
 def plot_fit(estimate: Estimate, validation: Validation | None = None, samples: int = 3000) -> Figure:
     """Draw data, fitted motion and residuals.
 
-    Of the first recording, the residuals below, one column per channel.
+    The first recording is drawn, the residuals below, one column per channel.
     validation: of data held back, whose predictions are drawn after those fitted. Longer records are thinned to
     `samples`, keeping their extremes.
     """
@@ -109,7 +109,7 @@ def interval_range(intervals: Sequence[tuple[float, float, float]]) -> tuple[flo
 def plot_forces(estimate: Estimate) -> Figure:
     """Draw restoring and damping forces per mass.
 
-    With the band that the errors of the parameters give.
+    The errors of the parameters give the band.
     """
     curves = forces_of(estimate, motions_of(estimate)).curves
     if not curves:

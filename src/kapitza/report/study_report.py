@@ -184,10 +184,7 @@ def _two(value: float) -> float:
 
 
 def held_back_sentences(chosen: StudyFit | None) -> list[str]:
-    """Return how well the fit predicts held-back data.
-
-    In one sentence.
-    """
+    """Return a sentence on predictions of held-back data."""
     if chosen is None or chosen.validation is None:
         return []
     rows = chosen.validation.table().head(2)
@@ -263,7 +260,7 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
 def fit_parts(chosen: StudyFit, motions: Sequence[Motion], test: Motion | None) -> list[Part]:
     """Return sections on data and fitted motion.
 
-    Of each recording that was fitted, and of one that was not.
+    Each recording that was fitted has one, and one recording that was not.
     """
     own = chosen.estimate is not None and chosen.estimate.motion is not None
     said = "Data and the motion that was fitted to them"

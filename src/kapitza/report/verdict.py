@@ -103,7 +103,7 @@ def tied_parameters(chosen: StudyFit) -> list[tuple[str, str, float]]:
 def prediction_words(chosen: StudyFit) -> tuple[str, bool]:
     """Return how far held-back data are predicted.
 
-    In the unit of the recording, and whether a prediction ends early.
+    The text is in the unit of the recording; the flag says whether a prediction ends early.
     """
     test = None if chosen.validation is None else chosen.validation.prediction
     if test is None or chosen.validation is None or not np.isfinite(test.error).any():

@@ -47,10 +47,7 @@ def build(session: Session) -> None:
 
 
 def read_branches(folder: Path) -> list[Branch]:
-    """Return the branches of a folder.
-
-    In the order in which they were followed.
-    """
+    """Return a folder's branches in the order followed."""
     from kapitza import load
 
     found = []
@@ -73,19 +70,16 @@ def point_rows(branches: list[tuple[Branch, Array]]) -> list[dict[str, Any]]:
 
 
 def row_of(branches: list[tuple[Branch, Array]], chosen: tuple[int, int] | None) -> int | None:
-    """Return the row of a point.
-
-    In the table of all points.
-    """
+    """Return a point's row among all points."""
     if chosen is None:
         return None
     return sum(len(branch) for branch, _ in branches[: chosen[0]]) + chosen[1]
 
 
 def point_of(branches: list[tuple[Branch, Array]], row: int) -> tuple[int, int]:
-    """Return branch and index of a row.
+    """Return branch and index of a table row.
 
-    Of the table of all points.
+    The table holds all points.
     """
     for number, (branch, _) in enumerate(branches):
         if row < len(branch):

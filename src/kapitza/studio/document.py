@@ -224,7 +224,7 @@ def value_at(content: Any, place: Place, default: Any = None) -> Any:
 def shown(place: Place) -> str:
     """Return a place as text: model.1.equations.
 
-    As it is written in messages.
+    Messages write it in this form.
     """
     return ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
 

@@ -73,7 +73,7 @@ def attractor_figure(
 def motion_of(orbit: PeriodicOrbit) -> tuple[Array, Array]:
     """Return times (N,) and states (N, n).
 
-    Of an orbit over one period; of maps and bare points, its points.
+    The orbit is drawn over one period; maps and bare points have their points alone.
     """
     if orbit.profile is not None:
         return orbit.profile.times, orbit.profile.states
@@ -230,7 +230,7 @@ def _interval(mark: Any) -> dict[str, Any]:
 def growing_figure(values: Sequence[float], parameter: str) -> go.Figure:
     """Draw parameter values of a growing branch.
 
-    At the points found so far.
+    They are those of the points found so far.
     """
     figure = go.Figure()
     figure.add_scatter(
@@ -271,7 +271,7 @@ def moving_figure(history: Sequence[Mapping[str, float]], start: Mapping[str, fl
 def rig_figure(points: Sequence[Mapping[str, Any]], parameter: str, output: str) -> go.Figure:
     """Draw the peak of an output on a rig.
 
-    At the points measured so far, in the order in which they came.
+    The points are those measured so far, in the order in which they came.
     """
     figure = go.Figure()
     figure.add_scatter(

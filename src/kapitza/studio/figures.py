@@ -24,7 +24,7 @@ CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["
 def dressed(figure: go.Figure, height: int | None = None) -> dict[str, Any]:
     """Return a figure in the page's style.
 
-    With transparent ground and neutral lines.
+    It has a transparent ground and neutral lines.
     """
     figure = go.Figure(figure)
     figure.update_layout(

@@ -89,7 +89,7 @@ def read_run(folder: Path) -> StudyResult | None:
 def evidence(result: StudyResult) -> list[Part]:
     """Return the report's parts for this page.
 
-    Without those that the page shows elsewhere.
+    Parts that the page shows elsewhere are left out.
     """
     from kapitza.report import study_parts
 

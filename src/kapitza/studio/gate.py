@@ -1,6 +1,6 @@
 """Check who may use the studio's server.
 
-For pages, data, uploads and the socket.
+The check covers pages, data, uploads and the socket.
 """
 
 from __future__ import annotations

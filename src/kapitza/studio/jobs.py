@@ -51,9 +51,9 @@ def identify(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapp
 
 
 def inspect_recording(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
-    """Inspect the first recording of a study.
+    """Inspect a study's first recording.
 
-    As `kapitza inspect` does.
+    The job does what `kapitza inspect` does.
     """
     del emit
     from kapitza.base.cures import in_study

@@ -62,7 +62,7 @@ class Shown:
 def shown_record(data: Mapping[str, Any], folder: Path) -> Record:
     """Read all columns of a recording.
 
-    Of the first file of a [data] table; rows with missing numbers become gaps.
+    The recording is the first file of a [data] table; rows with missing numbers become gaps.
     """
     names = data.get("files") or [data.get("file", "")]
     settings = {key: data[key] for key in READ_KEYS if key in data}
@@ -121,7 +121,7 @@ def _increasing(record: Record) -> tuple[Array, bool]:
 def _interruptions(record: Record, time: Array) -> tuple[Any, list[Mark]]:
     """Return where lines are interrupted.
 
-    Also the marks of gaps and segments.
+    The marks of gaps and segments are returned too.
     """
     begins = [piece.start for piece in record.segments()[1:]]
     marks = [Mark("segment", float(time[at]), float(time[at]), f"segment {number} begins at {time[at]:.6g} s")

@@ -57,7 +57,7 @@ def build(session: Session) -> None:
 def model_of(session: Session, number: int) -> Model | None:
     """Return the last valid model of a candidate.
 
-    As it was last read without problems.
+    It is the one that was last read without problems.
     """
     study = session.study
     if study is None or number >= len(study.candidates):
@@ -117,7 +117,7 @@ def _candidate(session: Session, number: int) -> None:
 def _equations(session: Session, number: int) -> None:
     """Add the field of the equations.
 
-    With its problems and their column, and the formula.
+    Its problems with their column, and the formula, are shown too.
     """
     given = next((key for key in SOURCES if key in session.document.tables("model")[number]), "equations")
     with ui.row().classes("items-center w-full"):

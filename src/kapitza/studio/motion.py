@@ -34,7 +34,7 @@ class Motion:
     def at(self, times: Array, columns: tuple[str, ...]) -> Array:
         """Return the motion at times of a picture.
 
-        As (columns, times), NaN outside and where none is simulated.
+        The shape is (columns, times); NaN outside and where none is simulated.
         """
         rows = np.full((len(columns), times.size), np.nan)
         if self.time.size < 2:
@@ -80,7 +80,7 @@ def simulated(model: Model, record: Record, columns: Mapping[str, str], begin: f
 def initial_state(model: Model, record: Record) -> dict[str, float]:
     """Return the state at the first sample.
 
-    Of a record without interruptions.
+    The record has no interruptions.
     """
     start = {state: float(model.start.get(state, 0.0)) for state in model.states}
     for name in record.channels:
@@ -100,7 +100,7 @@ def initial_state(model: Model, record: Record) -> dict[str, float]:
 def samples_per_cycle(values: Array) -> float:
     """Return the mean number of samples per cycle.
 
-    Twice that between crossings of the mean.
+    It is twice that between crossings of the mean.
     """
     crossings = int(np.count_nonzero(np.diff(np.signbit(values - values.mean()))))
     return 2 * values.size / max(crossings, 1)

@@ -167,10 +167,7 @@ class OrbitsPane:
             (self.choose if pick else self.table.choose)(int(points[0]["customdata"]))
 
     def over(self, number: int) -> None:
-        """Mark the orbit under the mouse.
-
-        Of a row, in the attractor.
-        """
+        """Mark the hovered row's orbit in the attractor."""
         if self.orbits is not None:
             figure = attractor_figure(self.orbits, orbit_labels(self.orbits), number, self.excluded)
             self.attractor.update_figure(dressed(figure, 420))
@@ -180,9 +177,9 @@ class OrbitsPane:
         self.redraw()
 
     def turn(self) -> None:
-        """Exclude the chosen orbit, or include it.
+        """Exclude or include the chosen orbit.
 
-        From the fit; both change the study.
+        Both change the study.
         """
         if self.orbits is None or self.chosen is None:
             return

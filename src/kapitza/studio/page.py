@@ -79,7 +79,7 @@ def _header(studio: Studio, session: Session | None, dark: ui.dark_mode) -> None
 def _history(session: Session) -> None:
     """Add undo and redo.
 
-    As buttons and as Ctrl-Z and Ctrl-Shift-Z outside of fields.
+    They are buttons, and Ctrl-Z and Ctrl-Shift-Z outside of fields.
     """
     own = window()
 
@@ -137,7 +137,7 @@ def _problem_button(session: Session) -> None:
 def _work(session: Session) -> None:
     """Show what runs now.
 
-    With a stop button that is visible on every tab.
+    The stop button is visible on every tab.
     """
     with ui.row().classes("kz-work items-center gap-2 no-wrap") as row:
         ui.spinner(size="sm")

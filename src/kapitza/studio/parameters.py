@@ -39,7 +39,7 @@ def free_place(session: Session, number: int) -> Place:
 def bounds_of(session: Session, number: int, name: str, model: Model | None) -> tuple[float, float]:
     """Return the bounds of a parameter.
 
-    Of [fit], of the parameter itself, or of the model.
+    They are those of [fit], of the parameter itself, or of the model.
     """
     found = session.document.get("fit", "bounds", name) or session.document.get(
         "model", number, "parameters", name, "bounds"

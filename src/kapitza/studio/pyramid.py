@@ -61,7 +61,7 @@ class Pyramid:
     def view(self, begin: float, end: float, width: int) -> View:
         """Return what a picture shows between two times.
 
-        Of `width` pixels; one sample more on each side.
+        The picture has `width` pixels; one sample more is returned on each side.
         """
         size = self.time.size
         if not size:
@@ -85,7 +85,7 @@ class Pyramid:
     def _reduced(self, first: int, last: int, bounds: Indices) -> tuple[Array, Array]:
         """Return the extremes between bounds.
 
-        From blocks where they are finer than the bounds, from samples elsewhere.
+        They come from blocks where these are finer than the bounds, from samples elsewhere.
         """
         if last - first < 2 * BLOCK * bounds.size:
             low, high = _extremes(self.values[:, first:last], bounds - first)

@@ -145,7 +145,7 @@ def _recordings(session: Session, state: dict[str, Any], refresh: Any) -> None:
 def _one(session: Session, number: int, shown: Shown) -> None:
     """Build the picture and its tools.
 
-    Also the findings on the visible span.
+    The findings on the visible span belong to it.
     """
     seen = {"begin": float(shown.time[0]), "end": float(shown.time[-1])}
     with ui.card().classes("kz-card w-full"):
@@ -290,9 +290,9 @@ def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
 
 
 def _rounded(value: float, other: float) -> float:
-    """Round a span's end to its precision.
+    """Round a span's end to 1/1000 of its length.
 
-    To a thousandth of its length: nobody drags more precisely.
+    Nobody drags more precisely.
     """
     digits = 3 - math.floor(math.log10(abs(value - other) or 1.0))
     return round(value, digits)
@@ -301,7 +301,7 @@ def _rounded(value: float, other: float) -> float:
 def _findings(session: Session, number: int, shown: Shown, view: View, seen: dict[str, float]) -> None:
     """Draw spectrum, response or portrait.
 
-    Of the visible span, with the findings of `inspect`.
+    They are those of the visible span, with the findings of `inspect`.
     """
     drives = [c for c in session.document.get("data", number, "drive", default=[]) if c in shown.channels]
     moving = [c for c in shown.channels if c not in drives]

@@ -1,6 +1,6 @@
 """Serve the studio.
 
-On the loopback address, a free port, with a token in the link; its workers end with it.
+The server has the loopback address, a free port and a token in the link; its workers end with it.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _addresses() -> dict[str, list[object]]:
 def _address(target: Path, port: int) -> tuple[int, str]:
     """Return port and token of the last server.
 
-    Of this target; new ones where there was none.
+    They belong to this target; new ones are made where there was none.
     """
     kept = _addresses().get(str(target))
     match kept:

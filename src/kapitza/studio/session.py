@@ -65,7 +65,7 @@ def window() -> str:
 def hear(event: Event[...], callback: Callable[..., Any]) -> None:
     """Subscribe to an event during an element's life.
 
-    For as long as the element built last exists.
+    The subscription ends with the element built last.
     Panes rebuild parts of themselves; NiceGUI itself unsubscribes with the window only.
     """
     # The last element so far: it goes when what surrounds it is cleared.
@@ -141,10 +141,7 @@ class Session:
         self.notice.emit(text, by)
 
     def problems_at(self, *place: str | int) -> list[str]:
-        """Return the messages of a place.
-
-        And of everything inside it.
-        """
+        """Return the messages inside a place."""
         return [p.message for p in self.problems if p.place[: len(place)] == place]
 
     # -- watching, checking, loading -------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ FEWEST = 32
 def _piece(record: Record, begin: float, end: float) -> Record:
     """Return the longest uninterrupted piece of a span.
 
-    At most a limited number of its samples.
+    It is cut to a limited number of samples.
     """
     cut = record.between(begin, end).split_at_gaps()
     piece = max(cut.segments(), key=lambda part: part.stop - part.start)
@@ -56,7 +56,7 @@ def spectrum_figure(record: Record, begin: float, end: float) -> go.Figure:
 def response_figure(record: Record, begin: float, end: float, drive: str, channels: Sequence[str]) -> go.Figure:
     """Draw gain and coherence against a drive.
 
-    Of channels: H = S_ux / S_uu, |S_ux|² / (S_uu S_xx).
+    The channels have H = S_ux / S_uu and the coherence |S_ux|² / (S_uu S_xx).
     """
     from scipy.signal import csd, welch
 

@@ -29,7 +29,7 @@ class Studio:
     def session(self, name: str) -> Session:
         """Return the session of a study.
 
-        Of the folder, opened when it is first requested.
+        The study is in the folder; its session is opened when it is first requested.
         """
         path = self.inside(name)
         if path not in self._sessions:
@@ -71,7 +71,7 @@ class Studio:
     def new_study(self, recording: str) -> str:
         """Write a study for a recording.
 
-        Of the folder; an existing study of it is opened instead.
+        The recording is in the folder; an existing study of it is opened instead.
         """
         path = self.inside(recording)
         there = path.with_suffix(".toml")
@@ -96,7 +96,7 @@ class Studio:
     def example(self, name: str = "pendulum") -> str:
         """Copy a recording of the package.
 
-        Into the folder, where it does not exist yet; its name is returned.
+        It goes into the folder, where it does not exist yet; its name is returned.
         """
         if not (self.folder / f"{name}.csv").exists():
             copy_recording(name, self.folder)

@@ -23,7 +23,7 @@ LAWS = {
 def with_term(content: Mapping[str, Any], number: int, name: str, notation: str) -> dict[Place, Any]:
     """Return the keys that add a term.
 
-    To candidate `number` of a study; {} where it cannot be added by a click.
+    The term goes to candidate `number` of a study; {} where it cannot be added by a click.
     content: the study as plain tables. name, notation: of the `MissingTerm`. A law becomes an entry of `laws`; any
     other force is written into the equation of its coordinate, where the study has equations. Its coefficient is free.
     """
@@ -57,7 +57,7 @@ def with_term(content: Mapping[str, Any], number: int, name: str, notation: str)
 def _in_equations(table: Mapping[str, Any], on: str, notation: str) -> tuple[str | list[str], str] | None:
     """Return the equations with the term added.
 
-    On the left side of the one with the highest derivative, and the term's parameter.
+    The term is on the left side of the one with the highest derivative; its parameter is returned too.
     """
     given = table.get("equations")
     if given is None:

@@ -42,7 +42,7 @@ def work_folder(study: Path) -> Path:
 def find_orbits_of(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
     """Find orbits in a study's first recording.
 
-    In the part that is fitted; study: its path, max_period: the longest.
+    The part that is fitted is searched; study: its path, max_period: the longest.
     """
     del emit
     from kapitza import find_orbits, save
@@ -63,7 +63,7 @@ def find_orbits_of(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -
 def follow_branch(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
     """Follow a branch, or leave one.
 
-    At a bifurcation; results: folder of a fit, else the model of the study.
+    It is left at a bifurcation; results: folder of a fit, else the model of the study.
     parameter, low, high, rest, values: see `Family`. branch, bifurcation: numbers of the branch to leave, and where.
     """
     del emit
@@ -89,7 +89,7 @@ def follow_branch(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) ->
 def branch_list(folder: Path) -> list[dict[str, Any]]:
     """Return a summary of a folder's branches.
 
-    In the order in which they were followed.
+    The order is that in which they were followed.
     """
     try:
         listing = json.loads((folder / BRANCHES).read_text(encoding="utf-8"))
@@ -134,9 +134,9 @@ def _switched(arguments: Mapping[str, Any], folder: Path, monitor: Monitor) -> B
 
 
 def follow_rig(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
-    """Follow the motions of a rig.
+    """Follow a rig's motions along a parameter.
 
-    Along a parameter; every point is shown and written as it comes.
+    Every point is shown and written as it comes.
     rig: "duffing", "beam", a rig file, or an address (with token). parameter, low, high, start: where; modes, points.
     The rig is in its safe state when the job ends, however it ends: the line "safe" says after how many seconds.
     """
@@ -183,7 +183,7 @@ def follow_rig(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Ma
 class PacedRig:
     """Slow a simulated rig to a person's pace.
 
-    To a multiple of real time, so that a person can follow and stop it.
+    It runs at a multiple of real time, so that a person can follow and stop it.
     """
 
     def __init__(self, rig: Rig, speed: float):
@@ -216,7 +216,7 @@ class PacedRig:
 def opened_rig(arguments: Mapping[str, Any], folder: Path) -> Iterator[Experiment]:
     """Open the requested rig.
 
-    As equations for its periodic motions; a connection is closed at the end.
+    It is returned as equations for its periodic motions; a connection is closed at the end.
     """
     from kapitza.rig import Experiment, RemoteRig, Sensors, beam_rig, duffing_rig, read_rig
 

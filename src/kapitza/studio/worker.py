@@ -124,7 +124,7 @@ def plain(value: Any) -> Any:
 class Worker:
     """Run jobs one after the other.
 
-    In one process; each is stopped from the input.
+    They run in one process; each is stopped from the input.
     """
 
     def __init__(self, source: Iterable[bytes], out: Out):
@@ -135,10 +135,7 @@ class Worker:
         self.closed = False
 
     def listen(self) -> None:
-        """Read the input until its end.
-
-        Then end this process.
-        """
+        """Read the input, then end this process."""
         for line in self.source:
             try:
                 message = json.loads(line)

@@ -171,7 +171,7 @@ def _clocked(model: Model, content: Mapping[str, Any], fit: Mapping[str, Any], p
 def _with_knowledge(model: Model, fit: Mapping[str, Any], notes: Notebook) -> Model:
     """Put bounds and priors of [fit] into parameters.
 
-    Into those that the model has.
+    Only the parameters that the model has get them.
     """
     parameters = []
     for parameter in model.parameters:

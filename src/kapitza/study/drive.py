@@ -1,6 +1,6 @@
 """Compare a model's drive with the recording.
 
-Before any fit: a wrong drive frequency makes all other parameters wrong.
+This is done before any fit: a wrong drive frequency makes all other parameters wrong.
 """
 
 from __future__ import annotations

@@ -64,16 +64,13 @@ class StudyFit:
     def moving(self) -> Estimate | None:
         """Return the estimate that carries a motion.
 
-        Along the data; None where there is none.
+        The motion runs along the data; None where there is none.
         """
         return self.estimate if self.estimate is not None and self.estimate.motion is not None else self.followed
 
     @property
     def misses(self) -> bool:
-        """Return whether the model misses the data.
-
-        By more than the noise.
-        """
+        """Return whether the model misses beyond the noise."""
         misfit = None if self.estimate is None else self.estimate.misfit
         return misfit is not None and misfit.misses
 
@@ -101,7 +98,7 @@ class StudyFit:
 def fitted_settings(estimate: Estimate) -> list[tuple[Record, Mapping[str, float]]]:
     """Return the records fitted, with their own values.
 
-    For orbits, the records they were found in.
+    For orbits these are the records they were found in.
     """
     parts = as_parts(estimate.data) if estimate.data is not None else ()
     return [(part.record, part.values) for part in parts if part.record is not None]

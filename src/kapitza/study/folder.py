@@ -218,7 +218,7 @@ def _remove_working(folder: Path) -> None:
 def finished_before(study: Study) -> bool | None:
     """Return whether results of this study exist.
 
-    Of the same study, data and version; None where the folder has no result.
+    They are of the same study, data and version; None where the folder has no result.
     False: it holds the result of another one, such as of the study before it was edited.
     """
     mark = _mark(study.folder)
@@ -230,7 +230,7 @@ def finished_before(study: Study) -> bool | None:
 def keep_copy(folder: Path) -> Path:
     """Copy the files of a study beside it.
 
-    As NAME-1, NAME-2, ...; the copy is returned.
+    The copies are called NAME-1, NAME-2, ...; the last one is returned.
     """
     number = 1
     while os.path.lexists(folder.with_name(f"{folder.name}-{number}")):
@@ -275,7 +275,7 @@ def _mark(folder: Path) -> dict[str, Any] | None:
 def _write_mark(folder: Path, own: Mapping[str, Any]) -> None:
     """Mark a folder as written by a study.
 
-    With everything that is in it now.
+    Everything that is in it now counts as written by the study.
     """
     files = {name: file_digest(folder / name) for name in _entries(folder) if (folder / name).is_file()}
     _put_mark(folder, {"kapitza folder": 1, "identity": own, "files": files})
@@ -289,7 +289,7 @@ def _put_mark(folder: Path, content: Mapping[str, Any]) -> None:
 def _entries(folder: Path) -> list[str]:
     """Return all files, links and empty folders inside.
 
-    By their relative names; drafts and locks are left out.
+    They are relative names; drafts and locks are left out.
     """
     found = []
     for place, folders, names in os.walk(folder):
@@ -305,7 +305,7 @@ def _entries(folder: Path) -> list[str]:
 def _foreign(folder: Path) -> list[str]:
     """Return files that a study did not write.
 
-    Or that were changed since, by relative names.
+    Files that were changed since are among them. The names are relative.
     """
     files = (_mark(folder) or {"files": {}})["files"]
     found = []
@@ -333,7 +333,7 @@ def identity(study: Study) -> dict[str, Any]:
 def checksums(study: Study) -> dict[str, str]:
     """Return the SHA-256 of every file read.
 
-    By its path relative to the study.
+    The keys are paths relative to the study.
     """
     return {_relative(path, study.path.parent): stored_digest(path) for path in inputs_of(study)[1:]}
 
@@ -341,7 +341,7 @@ def checksums(study: Study) -> dict[str, str]:
 def stored_digest(path: Path) -> str:
     """Return the SHA-256 of a file.
 
-    Of a stored folder (.zarr, .parquet): of what `sha256sum` prints for its files.
+    For a stored folder (.zarr, .parquet) it is that of what `sha256sum` prints for its files.
     """
     if not path.is_dir():
         return file_digest(path)

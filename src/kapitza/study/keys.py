@@ -241,7 +241,7 @@ REPEATED = ("model", "data")
 def setting_names(method: str) -> tuple[str, ...]:
     """Return the settings that a file can give.
 
-    Of a method: plain values and tables of them.
+    They are plain values and tables of them, of one method.
     """
     code_only = {"throw", "then", "method", "outputs", "hold_back"} | (
         {"start_orbits"} if method == "orbits" else set[str]()

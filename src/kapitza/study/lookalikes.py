@@ -47,7 +47,7 @@ FEWEST = 16
 def lookalike_warnings(model: Model, record: Record) -> Iterator[str]:
     """Yield warnings of channels in doubtful units.
 
-    Also of times; none where all is plausible.
+    Doubtful times are reported too; none where all is plausible.
     """
     yield from degree_warnings(model, record)
     yield from rate_warnings(model, record)
@@ -95,7 +95,7 @@ def degree_warnings(model: Model, record: Record) -> Iterator[str]:
 def _typical_swing(values: Array) -> float:
     """Return the median distance between turning points.
 
-    Between neighbouring ones; 0 where there are fewer than four.
+    The turning points are neighbours; 0 where there are fewer than four.
     """
     steps = np.diff(values)
     moving = np.flatnonzero(steps)
@@ -137,7 +137,7 @@ def rate_warnings(model: Model, record: Record) -> Iterator[str]:
 def _increments(record: Record, values: Array, rates: Array) -> tuple[Array, Array]:
     """Return increments of values and integrals of rates.
 
-    Over the same short spans, of all segments.
+    Both are over the same short spans, of all segments.
     """
     moved, turned = [], []
     for piece in record.segments():
@@ -165,7 +165,7 @@ def _named_scale(slope: float) -> str:
 def clock_warning(model: Model, record: Record) -> str:
     """Warn of times that look like another unit.
 
-    Such as milliseconds, by comparison with the excitation or the model.
+    An example are milliseconds. The times are compared with the excitation or the model.
     """
     if model.is_map or record.size < FEWEST:
         return ""
@@ -210,7 +210,7 @@ def _against_drive(period: float, step: float, record: Record) -> str:
 def _against_frequencies(model: Model, record: Record) -> str:
     """Compare the main frequency with the model's.
 
-    With those of its small motions at the present values.
+    The model's frequencies are those of small motions at the present values.
     """
     try:
         rates = np.abs(model.linearise().eigenvalues) / TURN
@@ -236,7 +236,7 @@ def _against_frequencies(model: Model, record: Record) -> str:
 def _main_frequency(record: Record) -> float:
     """Return the main frequency of the record [Hz].
 
-    Half the rate of crossings of the mean by the first channel's longest segment; 0 where it does not move.
+    It is half the rate of crossings of the mean by the first channel's longest segment; 0 where it does not move.
     """
     piece = max(record.segments(), key=lambda part: part.stop - part.start)
     values, time = record.unwrapped()[record.channels[0]][piece], record.time[piece]

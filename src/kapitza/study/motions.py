@@ -1,6 +1,6 @@
 """Find the model's motion along the data.
 
-For methods that fit no motion themselves.
+Methods that fit no motion themselves need it.
 """
 
 from __future__ import annotations

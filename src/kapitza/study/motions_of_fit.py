@@ -1,6 +1,6 @@
 """Prepare fitted models for families of motions.
 
-Also repeat a fit on synthetic data.
+Fits are repeated here on synthetic data too.
 """
 
 from __future__ import annotations

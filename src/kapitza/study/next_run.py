@@ -199,7 +199,7 @@ def _check_names(asked: NextRun, model: Model, notes: Notebook) -> None:
 def _template(asked: NextRun, model: Model) -> Choice:
     """Return a run with every channel.
 
-    Every one that may be measured, to check choices against.
+    It has every one that may be measured; choices are checked against it.
     """
     names = tuple(asked.measure or (*model.states, *model.outputs))
     fields = {name: value for name, value in asked.fields.items() if value > 0}

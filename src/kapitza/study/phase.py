@@ -55,7 +55,7 @@ def best_shift(model: Model, record: Record, free: Sequence[str]) -> tuple[float
     def misfit(shift: float) -> tuple[float, int]:
         """Return χ² of the equations.
 
-        Also how many parameters change their sign.
+        The number of parameters that change their sign is returned too.
         """
         moved = record.with_attributes(phase=record.phase + shift, period=period)
         try:
@@ -85,7 +85,7 @@ def _refined(
 ) -> tuple[float, float, int]:
     """Refine a shift by parabolas through three neighbours.
 
-    Four times, each a fifth as wide. Returned: shift, χ², signs that changed.
+    This is done four times, each a fifth as wide. Returned: shift, χ², signs that changed.
     """
     cost, flips = first
     for _ in range(4):
@@ -104,7 +104,7 @@ def _refined(
 def phase_warning(model: Model, record: Record, free: Sequence[str]) -> str:
     """Warn when the excitation began at another time.
 
-    Than the recording says; empty otherwise.
+    The text says when it began; it is empty where the recording is right.
     """
     if CLOCK in free:
         return ""

@@ -48,7 +48,7 @@ def predicted_table(
 ) -> pd.DataFrame:
     """Return predicted states with 95 % bands.
 
-    Over `times` (N,) counted from the start; units are in the names of the columns.
+    The rows are `times` (N,) counted from the start; units are in the names of the columns.
     drives: what drives the model then, for each measured drive of the fit; their time is counted from the start too.
 
     Without x0 the motion goes on from the end of the first recording, and time is that of the recording. The band
@@ -92,7 +92,7 @@ def predicted_table(
 def drive_of(name: str, given: str, unit: str = "") -> Signal | Expression:
     """Return a drive from a file or formula.
 
-    From a file with a column of this name (`next.csv`), or from a formula in t.
+    The file has a column of this name (`next.csv`); the formula is one in t.
     """
     path = Path(given)
     if path.suffix.lower() in SUFFIXES:

@@ -20,7 +20,7 @@ Path = tuple[str | int, ...]
 class Problem:
     """Hold one thing to change in a study.
 
-    Where it is, what to do, and its cures as data.
+    It says where it is, what to do, and holds its cures as data.
     place: keys that lead to the value, such as ("model", 0, "equations", 1), for a page that shows it beside its
     field. line: of the file, 0 where there is none. column: inside the text at that place, counted from 1, for
     equations; where the file itself cannot be read, inside the line; 0 where it is not known.
@@ -44,7 +44,7 @@ class Problem:
     def key(self) -> str:
         """Return the last key of the place.
 
-        Such as "bounds"; "" where the whole file is meant.
+        An example is "bounds"; "" where the whole file is meant.
         """
         return next((part for part in reversed(self.place) if isinstance(part, str)), "")
 
@@ -131,7 +131,7 @@ def line_of(text: str, place: Path) -> int:
 def _beginning(lines: Sequence[str], count: int) -> tuple[dict[str, Any], int]:
     """Return the longest beginning that parses.
 
-    Of at most `count` lines, and how many lines it has.
+    It has at most `count` lines; their number is returned too.
     """
     for used in range(count, -1, -1):
         try:

@@ -111,7 +111,7 @@ def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = Non
 def _read(path: Path, text: str | None) -> tuple[str, dict[str, Any]]:
     """Return text and tables of the file.
 
-    Or of the text that the file is to hold.
+    Where `text` is given, they are those of the text that the file is to hold.
     """
     try:
         if text is not None:

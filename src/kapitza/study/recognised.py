@@ -1,7 +1,4 @@
-"""Recognise channels that drive the motion.
-
-By their names and units.
-"""
+"""Recognise driving channels by names and units."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ INPUT_UNITS = ("N", "N m", "V", "A")
 def recognised_drives(record: Record) -> tuple[str, ...]:
     """Return the channels that drive.
 
-    At most all but one.
+    They are at most all but one.
     A channel drives whose name has one of the words, or whose unit is that of a force, torque, voltage or current
     while another channel has a unit of motion. A voltage beside voltages is a sensor.
     """

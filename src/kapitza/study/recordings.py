@@ -92,7 +92,7 @@ MOST_KEPT = 4
 class KeptRecords:
     """Keep records that were read.
 
-    By file and settings; a file that has changed since is read again.
+    The keys are file and settings; a file that has changed since is read again.
     """
 
     found: dict[str, Record] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class KeptRecords:
     def read(self, path: Path, **settings: Any) -> Record:
         """Read a file with bad samples marked.
 
-        Or return what is kept of it.
+        A record that is kept is returned instead.
         """
         if not path.is_file():
             # A folder (.zarr) can change inside without a change of its own.
@@ -244,7 +244,7 @@ def _span(record: Record, start: float, stop: float) -> tuple[float, float]:
 def _channels(content: Mapping[str, Any], drives: list[str], marker: Any) -> Any:
     """Return the columns to read.
 
-    Those requested, and those that drive the model or mark its phase.
+    They are those requested, and those that drive the model or mark its phase.
     """
     asked = content.get("channels")
     if asked is None:
@@ -260,7 +260,7 @@ def _channels(content: Mapping[str, Any], drives: list[str], marker: Any) -> Any
 def _cut(record: Record, content: Mapping[str, Any]) -> Record:
     """Return the requested span of the record.
 
-    With every n-th sample of each segment.
+    It has every n-th sample of each segment.
     """
     if "from" in content or "to" in content:
         record = record.between(content.get("from", -np.inf), content.get("to", np.inf))
@@ -281,7 +281,7 @@ def thinned(record: Record, every: int) -> Record:
 def _joined(record: Record, pieces: list[Record]) -> Record:
     """Join thinned segments into one record.
 
-    With the clock and the labels of the whole.
+    It has the clock and the labels of the whole.
     """
     time = np.concatenate([piece.time for piece in pieces])
     label = np.concatenate([np.full(piece.size, number, np.int32) for number, piece in enumerate(pieces)])

@@ -75,7 +75,7 @@ class StudyResult(Shown):
     def chosen(self) -> StudyFit | None:
         """Return the fit that answers the study.
 
-        Of several candidates the one with the most evidence, by its first method.
+        It is that of the candidate with the most evidence, by its first method.
         """
         table = self.comparison()
         for name, method in table["method"].items() if len(table) else ():
@@ -95,7 +95,7 @@ class StudyResult(Shown):
     def __getitem__(self, name: str) -> Estimate:
         """Return the estimate of a candidate.
 
-        By its first method that succeeded, or of "candidate, method".
+        The first method that succeeded is taken, or the one in "candidate, method".
         """
         named = [fit for fit in self.fits if name in (fit.candidate, fit.label)]
         if not named:
@@ -147,7 +147,7 @@ class StudyResult(Shown):
     def disagreements(self) -> tuple[str, ...]:
         """Return sentences on methods that disagree.
 
-        On parameters whose intervals by different methods do not overlap.
+        They name parameters whose intervals by different methods do not overlap.
         """
         said = []
         for fit in self.succeeded:
@@ -170,7 +170,7 @@ class StudyResult(Shown):
     def table(self) -> pd.DataFrame:
         """Return one row per parameter and fit.
 
-        Of parameters that were found or follow from those found.
+        It holds parameters that were found or follow from those found.
         """
         columns = ["model", "method", "parameter", "value", "unit", "error", "low", "high", "start", "follows"]
         tables = [pd.DataFrame(columns=columns)]
@@ -184,7 +184,7 @@ class StudyResult(Shown):
     def plot(self) -> Any:
         """Draw data, fitted motion and residuals.
 
-        Of the answer, as a Matplotlib figure.
+        The figure is by Matplotlib and shows the chosen fit.
         """
         from kapitza.report import plot_fit
 

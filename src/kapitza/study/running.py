@@ -1,6 +1,6 @@
 """Run a study.
 
-Every candidate by every method, step by step, each kept when it is done.
+Every candidate is fitted by every method, step by step; each step is kept when it is done.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _run(study: Study, resume: bool, task: Task, executor: Executor | None) -> S
 def _planned(study: Study, result: StudyResult) -> StudyResult:
     """Add the next experiments to the result.
 
-    Or why there are none.
+    Where there are none, the reason is added.
     """
     if study.next_run is None:
         return result
@@ -161,7 +161,7 @@ def equations_text(model: Model) -> str:
 def planned_steps(study: Study) -> list[Step]:
     """Return every candidate by every method.
 
-    For "auto" the chain, and the other methods that apply.
+    "auto" gives the chain, and the other methods that apply.
     """
     steps = []
     for candidate in study.candidates:
@@ -201,7 +201,7 @@ def _once_per_period(study: Study, candidate: Candidate) -> bool:
 def prepared(record: Record, candidate: Candidate) -> Record:
     """Return the record in the model's units.
 
-    With its excitation period where it has none and that is not to be found.
+    It gets its excitation period where it has none and that is not to be found.
     """
     model = candidate.model
     record = record_in_model_units(model, record)
@@ -227,9 +227,9 @@ def _started(study: Study, candidate: Candidate) -> Candidate:
 
 
 def run_shared_step(study: Shared[Study], step: Step) -> StudyFit:
-    """Return the fit of one step, anywhere.
+    """Return the fit of one step, in any process.
 
-    In any process: the study is sent once to each.
+    The study is sent once to each.
     """
     if under_way() is not None:
         return run_step(study.value, step)
@@ -242,7 +242,7 @@ def run_shared_step(study: Shared[Study], step: Step) -> StudyFit:
 def run_step(study: Study, step: Step) -> StudyFit:
     """Return one fit with its tests.
 
-    On the data fitted and on those held back.
+    The tests are on the data fitted and on those held back.
     """
     candidate = _started(study, step.candidate)
     parts = [fitted_part(study, recording, candidate) for recording in study.fitted]
@@ -303,10 +303,7 @@ def _missing_terms(estimate: Estimate) -> Suggestion | None:
 
 
 def fitted_part(study: Study, recording: Recording, candidate: Candidate) -> Part:
-    """Return the fitted part of a recording.
-
-    With its own values.
-    """
+    """Return the fitted part with its own values."""
     record = prepared(recording.record, candidate)
     drives = {signal.name for signal in recording.signals}
     known = {*recording.needed(candidate.model), *drives}
@@ -349,7 +346,7 @@ def fitted(study: Study, candidate: Candidate, method: str, data: Sequence[Part]
 def _followed(study: Study, estimate: Estimate, part: Part) -> tuple[Estimate | None, tuple[str, ...]]:
     """Return the motion along the first recording.
 
-    For methods that fit none; or why there is none.
+    Methods that fit none need it. Where there is none, the reason is returned.
     """
     model, record = estimate.model, part.source
     assert isinstance(record, Record)
@@ -365,7 +362,7 @@ def _followed(study: Study, estimate: Estimate, part: Part) -> tuple[Estimate | 
 def _validated(study: Study, candidate: Candidate, estimate: Estimate) -> tuple[Validation | None, tuple[str, ...]]:
     """Test the fit on data not fitted.
 
-    On a recording, or a part of one; or return why that could not be done.
+    The data are a recording, or a part of one; where that fails, the reason is returned.
     """
     if study.checks:
         recording = study.checks[0]

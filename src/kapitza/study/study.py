@@ -79,7 +79,7 @@ class Study:
     def parts(self, candidate: Candidate) -> tuple[Part, ...]:
         """Return the fitted part of each recording.
 
-        In the units of a candidate, with the values that it brings.
+        They are in the units of a candidate, with the values that it brings.
         """
         from kapitza.study.running import fitted_part
 
@@ -105,7 +105,7 @@ class Study:
     def outputs(self) -> dict[str, str | Sensor]:
         """Return outputs of channels, of all recordings.
 
-        Of those that are not states or have errors.
+        They belong to channels that are not states or have errors.
         """
         return {channel: output for recording in self.recordings for channel, output in recording.outputs.items()}
 
@@ -114,7 +114,7 @@ class Study:
     ) -> StudyResult:
         """Fit every candidate and write the results.
 
-        By every method; the candidates are compared.
+        Every method is used, and the candidates are compared.
         monitor: shown the progress, and may cancel. resume: take over the steps
         that an interrupted run of the same study, data and version has finished.
         executor: anything with `submit`, as in `ensemble`; its workers share the fits, with the same answer.

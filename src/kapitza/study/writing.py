@@ -145,7 +145,7 @@ def coordinate_names(channels: tuple[str, ...]) -> dict[str, str]:
 def states_for(channels: tuple[str, ...], model: Model) -> dict[str, str]:
     """Return channels that are states of the model.
 
-    Where none is, the first ones in order.
+    Where none is, the first ones are taken in order.
     """
     known = {c: c for c in channels if c in model.states}
     return known or dict(zip(channels, model.states, strict=False))
@@ -154,7 +154,7 @@ def states_for(channels: tuple[str, ...], model: Model) -> dict[str, str]:
 def words_of(text: str) -> list[str]:
     """Return the names in an equation.
 
-    Without primes, functions, t and pi, in order.
+    They are in order, without primes, functions, t and pi.
     """
     found = re.findall(r"[A-Za-z_]\w*", text)
     return [name for name in dict.fromkeys(found) if name not in FUNCTIONS and name not in CONSTANTS and name != "t"]
@@ -163,7 +163,7 @@ def words_of(text: str) -> list[str]:
 def named_in(equations: Sequence[str], names: dict[str, str]) -> dict[str, str]:
     """Return channels with the coordinates of the equations.
 
-    By name; one channel left over takes the coordinate without a channel.
+    Names decide; one channel left over takes the coordinate without a channel.
     """
     words = {word for text in equations for word in words_of(text)}
     moving = dict.fromkeys(n for text in equations for n in re.findall(r"([A-Za-z_]\w*)'", text))
@@ -288,7 +288,7 @@ def data_section(
 def main_frequency(record: Record, channel: str) -> float:
     """Return the frequency [Hz] of the largest peak.
 
-    Of the longest segment's spectrum.
+    The spectrum is that of the longest segment.
     """
     piece = max(record.split_at_gaps().segments(), key=lambda s: s.stop - s.start)
     values, time = record.unwrapped()[channel][piece], record.time[piece]
