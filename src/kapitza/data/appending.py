@@ -23,6 +23,9 @@ from kapitza.errors import DataError
 CHUNK = 2**18
 """Samples of a chunk of a Zarr array: 2 MB before compression."""
 
+DESCRIPTION = "zarr.json"
+"""File that has the length of an array."""
+
 PATIENCE = 60.0
 """Seconds that a logger waits for another one that writes the same recording."""
 
@@ -78,21 +81,31 @@ def write_zarr(record: Record, path: Path, append: bool, about: str, arrays: dic
 def _append_zarr(record: Record, path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Extend the arrays of a Zarr folder in place.
 
-    Each file is replaced as a whole. The times come last: they say how far all arrays are valid.
+    Each file is replaced as a whole: first the chunks, in which samples beyond the old length are not read, then the
+    descriptions with the new lengths. That of the times comes last: it says how far all arrays are valid.
     """
     before = open_record(path)
     record = continued(record, before)
     arrays = {**arrays, "segment": record.content.segment}
-    group = zarr_library().open_group(_atomic_store(path), mode="r+", zarr_format=3, use_consolidated=False)
-    for name in (*(n for n in arrays if n != "time"), "time"):
+    described = dict[str, bytes]()
+    store = _atomic_store(path, described)
+    group = zarr_library().open_group(store, mode="r+", zarr_format=3, use_consolidated=False)
+    for name, values in arrays.items():
+        array = group[name]
         # What an interrupted append left behind goes.
-        if group[name].shape != (before.size,):
-            group[name].resize((before.size,))
-        group[name].append(np.asarray(arrays[name]))
+        if array.shape != (before.size,):
+            array.resize((before.size,))
+        array.append(np.asarray(values))
+    for key in sorted(described, key=lambda key: key == f"time/{DESCRIPTION}"):
+        with replacing(path / key) as draft:
+            draft.write_bytes(described[key])
 
 
-def _atomic_store(path: Path) -> Any:
-    """Return a Zarr store that replaces whole files."""
+def _atomic_store(path: Path, described: dict[str, bytes]) -> Any:
+    """Return a Zarr store that replaces whole files; descriptions of arrays are put into `described` instead.
+
+    Zarr writes the new length before the samples: a reader would find none there.
+    """
     zarr_library()
     from zarr.storage import LocalStore
 
@@ -103,6 +116,9 @@ def _atomic_store(path: Path) -> Any:
             self.set_sync(key, value)
 
         def set_sync(self, key: str, value: Any) -> None:
+            if key.endswith(f"/{DESCRIPTION}"):
+                described[key] = value.to_bytes()
+                return
             with replacing(self.root / key) as draft:
                 draft.write_bytes(value.to_bytes())
 
