@@ -22,7 +22,7 @@ PART = 2**20
 
 
 def wrap(angle: ArrayLike) -> Array:
-    """The angle brought into [-π, π).
+    """Return the angle in [-π, π).
 
     >>> wrap([0.5, np.pi, 7.0]).round(3).tolist()
     [0.5, -3.142, 0.717]

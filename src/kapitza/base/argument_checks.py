@@ -403,7 +403,10 @@ def _is(value: Any, kinds: tuple[Any, ...]) -> bool:
 
 @cache
 def _members(kind: Any) -> tuple[str, ...]:
-    """What a protocol asks for; nothing for other classes."""
+    """Return the members of a protocol.
+
+    Other classes have none.
+    """
     if not isinstance(kind, type) or not getattr(kind, "_is_protocol", False):
         return ()
     bases = [base for base in kind.__mro__ if getattr(base, "_is_protocol", False)]
@@ -446,7 +449,7 @@ def _class(kind: Any) -> Check:
 def _union(hint: Any, limits: Range) -> Check:
     inside = get_args(hint)
     if str in inside and any(one is Path or get_origin(one) is os.PathLike for one in inside):
-        # One path, written in either way.
+        # One path, as text or as a Path.
         inside = tuple(one for one in inside if one is not str)
     checks = [check_of(one, limits) for one in inside]
     wanted = " or ".join(dict.fromkeys(one.wanted for one in checks))
@@ -566,7 +569,10 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _limits_by_default(default: Any, free: bool) -> Range:
-    """Numbers are finite unless the default is not."""
+    """Return the limits that a default implies.
+
+    Numbers are finite unless the default is not.
+    """
     if free:
         return FREE
     parts = default if isinstance(default, tuple) else (default,)

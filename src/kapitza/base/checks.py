@@ -48,7 +48,7 @@ LOOKS_LIKE = str.maketrans(
     "аеорсухіѕјһАВЕКМНОРСТХІЅЈοΑΒΕΖΗΙΚΜΝΟΡΤΥΧı",
     "aeopcyxisjhABEKMHOPCTXISJoABEZHIKMNOPTYXi",
 )
-"""Letters of other alphabets that cannot be told from Latin ones on paper."""
+"""Letters of other alphabets that look like Latin ones on paper."""
 
 
 def text(what: str, value: Any, *, longest: int = LONGEST_TEXT, error: Kind = ArgumentError) -> str:
@@ -221,7 +221,10 @@ def instance(what: str, value: object, kind: type[Wanted], wanted: str, error: K
 
 
 def flag(what: str, value: Any, *, error: Kind = ArgumentError) -> bool:
-    """True or False, nothing that is merely true-ish."""
+    """Return True or False.
+
+    A value that is only truthy or falsy is refused.
+    """
     if not isinstance(value, (bool, np.bool_)):
         raise error(f"{what} = {shown(value)}; give True or False.")
     return bool(value)
@@ -296,7 +299,7 @@ def toml_bytes(what: str, named: str, raw: bytes, largest: int) -> tuple[str, di
         said = str(problem)
         stated = re.search(r"at line (\d+), column (\d+)", said)
         line = int(stated[1]) if stated else written.count("\n") + 1
-        hint = " Text stands in quotes, a key once only, and a table ends where the next [name] begins."
+        hint = " Text is in quotes, a key once only, and a table ends where the next [name] begins."
         message = f'"{named}" is not valid TOML: {printable(said)[:300]}.{hint}'
         raise UnreadableToml(message, line, int(stated[2]) if stated else 0) from None
     except (ValueError, RecursionError) as problem:
@@ -305,7 +308,10 @@ def toml_bytes(what: str, named: str, raw: bytes, largest: int) -> tuple[str, di
 
 
 def toml(what: str, place: Path, largest: int, *, error: Kind = ArgumentError) -> dict[str, Any]:
-    """The tables of a TOML file, see `toml_file`."""
+    """Return the tables of a TOML file.
+
+    See `toml_file`.
+    """
     try:
         return toml_file(what, place, largest)[1]
     except UnreadableToml as problem:
@@ -313,7 +319,7 @@ def toml(what: str, place: Path, largest: int, *, error: Kind = ArgumentError) -
 
 
 def choice(what: str, value: Any, options: Iterable[str], *, error: Kind = ArgumentError) -> str:
-    """One of a few words."""
+    """Return one of a few words."""
     words = list(options)
     if not isinstance(value, str) or value not in words:
         near = nearest_name(value, words) if isinstance(value, str) else ""

@@ -109,7 +109,7 @@ class Message(str):
 
     @property
     def cures(self) -> tuple[Cure, ...]:
-        """What the message proposes to change."""
+        """Return what the message proposes to change."""
         return tuple(part for part in _parts(self.marked) if isinstance(part, Cure))
 
 

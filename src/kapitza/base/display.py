@@ -33,7 +33,7 @@ class Shown:
 
 
 def drawn(figure: Any, path: str | os.PathLike[str] | None) -> Any:
-    """The figure, saved when a path is given."""
+    """Return the figure, saved when a path is given."""
     if path is not None:
         kind, known = Path(path).suffix.removeprefix(".").lower(), figure.canvas.get_supported_filetypes()
         if kind not in known:

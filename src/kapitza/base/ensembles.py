@@ -45,7 +45,7 @@ MOST_PARTS = 256
 """Parts into which the runs are cut at most: each is sent, kept and repeated as a whole."""
 
 OF_THE_MACHINE = (MemoryError, ImportError, OSError)
-"""Errors that say nothing of the run: they end the study instead of counting as its failure."""
+"""Errors that do not concern the run: they end the study instead of counting as its failure."""
 
 Row = Mapping[str, float]
 Run = Callable[[Any, Any, np.random.Generator], Row]
@@ -85,7 +85,7 @@ class Ensemble:
     status: Status
 
     def table(self) -> pd.DataFrame:
-        """One row per run that succeeded."""
+        """Return one row per run that succeeded."""
         import pandas as pd
 
         return pd.DataFrame(dict(self.columns), index=pd.Index(self.runs, name="run"))
@@ -200,7 +200,7 @@ class _Part:
 
 
 def _work(study: _Study, first: int, items: list[Any]) -> _Part:
-    """One part, in a worker."""
+    """Run one part in a worker."""
     rows, runs, failures = [], [], []
     for offset, item in enumerate(items):
         run = first + offset
@@ -224,7 +224,7 @@ def _work(study: _Study, first: int, items: list[Any]) -> _Part:
 
 
 def _row(run: int, given: Any) -> dict[str, float]:
-    """What a run returned, as numbers by name."""
+    """Return the answer of a run as named numbers."""
     try:
         return {str(name): float(value) for name, value in given.items()}
     except (AttributeError, TypeError, ValueError):

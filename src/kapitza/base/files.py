@@ -48,7 +48,7 @@ SETTLING = 30.0
 """Seconds that `settle` waits for a writer that is between its two renamings."""
 
 ATTEMPTS = 50
-"""Readings of a file or folder that a writer replaces again and again, before the last one counts as it is."""
+"""Attempts to read a file or folder that a writer replaces repeatedly; the last attempt counts as it is."""
 
 __all__ = ["identity", "is_own", "locked", "reading", "replacing", "replacing_folder", "settle"]
 

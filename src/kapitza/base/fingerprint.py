@@ -88,7 +88,7 @@ def _add_compound(digest: Digest, value: Any, seen: dict[int, Any]) -> None:
     elif isinstance(value, functools.partial):
         _add_all(digest, (value.func, value.args, value.keywords), seen)
     elif library == "xarray":
-        # Channels first: in which order channels and coordinates were added to each other says nothing.
+        # Channels first: the order in which channels and coordinates were added does not matter.
         ordered = [value.variables[name].values for name in (*value.data_vars, *value.coords)]
         _add_all(digest, (value.to_dict(data=False), *ordered), seen)
     elif isinstance(value, Mapping):
@@ -107,7 +107,7 @@ def _add_compound(digest: Digest, value: Any, seen: dict[int, Any]) -> None:
 
 
 def _reduced(value: Any) -> tuple[Any, ...]:
-    """What would travel to another process."""
+    """Return the pickled form of an object."""
     sent = value.__reduce_ex__(2)
     if isinstance(sent, str):
         return (sent,)

@@ -214,7 +214,7 @@ def _rich_bars() -> Any:
 
 
 def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this process."""
+    """Return whether a Jupyter kernel runs this process."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     kernel = sys.modules.get("ipykernel.zmqshell")
     return kernel is not None and isinstance(shell, kernel.ZMQInteractiveShell)

@@ -107,7 +107,7 @@ AMBIGUOUS = {
         '"1" for a number of them, or convert a length to "m"',
     ),
 }
-"""Texts with two usual meanings: asked for, never guessed."""
+"""Texts with two usual meanings: the user must choose, they are not guessed."""
 
 _ACCELERATION = re.compile(r"accel|beschl|(^|[\W_])acc([\W_\dxyz]|$)", re.IGNORECASE)
 _MASS = re.compile(r"mass|weight", re.IGNORECASE)
@@ -136,7 +136,7 @@ REFUSED = {
         'a percentage needs its full value: multiply the column by that and give its unit, or by 0.01 and give "1"',
     ),
 }
-"""Texts that are no unit of a measured column → what to do."""
+"""Texts that are not a unit of a measured column → what to do."""
 
 
 def meant_by(name: str, text: str) -> str:
@@ -170,14 +170,14 @@ SHORTEST_WORD = 4
 
 COHERENT = {"": "", "1": "1", "-": "1", "s": "s", "rad": "rad", "m": "m", "rad/s": "rad/s", "m/s": "m/s"}
 COHERENT |= {unit: unit for unit in ("m/s^2", "rad/s^2", "N", "V", "A", "kg", "N*m", "Hz", "Pa", "K")}
-"""Units that need no conversion, told without loading the registry."""
+"""Units that need no conversion, recognised without loading the registry."""
 
 NAMED = {
     "N": {"kilogram": 1, "meter": 1, "second": -2},
     "Pa": {"kilogram": 1, "meter": -1, "second": -2},
     "W": {"kilogram": 1, "meter": 2, "second": -3},
 }
-"""Products of base units that have a name of their own."""
+"""Products of base units that have a name."""
 
 HIGHEST = 9
 """Largest power of a unit, as it is written and in SI."""
@@ -443,7 +443,7 @@ def _coherent_parts(parsed: tuple[tuple[str, int], ...]) -> dict[str, float]:
 
 
 def _text(parts: Mapping[str, float]) -> str:
-    """{"meter": 1, "second": -2} as "m/s^2"."""
+    """Return {"meter": 1, "second": -2} as "m/s^2"."""
     registry = _registry()
     named = next((symbol for symbol, kind in NAMED.items() if kind == parts), None)
     if named is not None:
@@ -516,5 +516,5 @@ def dimension(unit: str) -> Dimension | None:
 
 
 def dimension_text(parts: Dimension) -> str:
-    """{"meter": 1, "second": -2} as "m/s^2"."""
+    """Return {"meter": 1, "second": -2} as "m/s^2"."""
     return _text({name: float(power) for name, power in sorted(parts.items())}) if parts else "a pure number"

@@ -142,7 +142,7 @@ def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
         if len(members) > MOST_ARRAYS:
             raise DataError(f"{path.name} holds {len(members)} arrays, more than {MOST_ARRAYS}: it is not a recording.")
         for member in members:
-            # The other methods of zip reserve memory by what the file says (LZMA: 4 GB).
+            # The other methods of zip reserve the memory that the file states (LZMA: 4 GB).
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise DataError(f"{path.name}: {member.filename} is packed in a way that NumPy does not write.")
             with archive.open(member) as stream:

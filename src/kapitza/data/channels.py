@@ -35,7 +35,7 @@ def check_table(table: TimeTable) -> None:
             raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
     time, period = table.time, table.attrs.get("period")
     if time.size == 0:
-        raise DataError("The record holds no samples: check the file, the selection or the time span asked for.")
+        raise DataError("The record holds no samples: check the file, the selection or the requested time span.")
     if not np.isfinite(time).all():
         at = int(np.flatnonzero(~np.isfinite(time))[0])
         raise DataError(f"Time is not finite at sample {at}: drop that sample before making the record.")

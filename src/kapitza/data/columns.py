@@ -39,7 +39,7 @@ EPOCH = 1e11
 SEGMENT_NAMES = ("segment", "trial")
 
 Facts = Mapping[str, object]
-"""What a file says of a column: "unit", "angle", "noise"."""
+"""Facts that a file states about a column: "unit", "angle", "noise"."""
 
 Channels = Key | Sequence[Key] | Mapping[Key, str]
 """Columns to read: one, several, or {column: name of the channel}."""
@@ -101,7 +101,10 @@ class Columns:
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Names for a message, not endless ones."""
+    """Return names for a message.
+
+    At most `most` are listed.
+    """
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -156,7 +159,7 @@ def parse_metadata(text: str) -> Metadata:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the caller of `read` asked for; see there."""
+    """The request of a caller of `read`; see there."""
 
     time: Key | None = None
     channels: Channels | None = None
@@ -193,7 +196,7 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
         numbers[segment_name] = as_labels(columns.column(segment_name))
     keep = usable_rows(numbers, wanted.missing, source, line or _row)
     if not keep.any():
-        raise DataError(f"{source} holds no rows of numbers: check the file and the columns asked for.")
+        raise DataError(f"{source} holds no rows of numbers: check the file and the requested columns.")
     rows = np.flatnonzero(keep)
     time = numbers[time_name][keep] if time_name is not None else (wanted.interval or 1.0) * rows.astype(np.float64)
     label = segment_labels(columns, None if segment_name is None else numbers[segment_name], keep)
@@ -400,7 +403,7 @@ def instants(values: NDArray[Any], what: str) -> NDArray[Any]:
 
 
 ZONED = r".*\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:[Zz]|[-+]\d{2}(?::?\d{2})?)"
-"""A date and time that says its zone: 2024-03-31T02:30:00+01:00, …Z."""
+"""A date and time that states its zone: 2024-03-31T02:30:00+01:00, …Z."""
 
 HOUR = np.timedelta64(3600, "s")
 

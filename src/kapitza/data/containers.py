@@ -103,7 +103,10 @@ def npz_contents(path: Path) -> Contents:
 
 
 def netcdf_contents(path: Path) -> Contents:
-    """The classic format; version 4 is HDF5."""
+    """Return the contents of a classic NetCDF file.
+
+    Version 4 is HDF5.
+    """
     import scipy.io
 
     found, unpacking = Contents(), Unpacking(path)
@@ -161,7 +164,7 @@ def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
 
     The request is expressed in these columns.
 
-    The time variable sets the number of samples; arrays of other lengths are left out unless asked for. An array with
+    The time variable sets the number of samples; arrays of other lengths are left out unless requested. An array with
     several columns (or rows) becomes several columns NAME_0, NAME_1, … or those named: channels={"Y": ["phi", "v"]}.
     """
     time, channels, segment = wanted.time, wanted.channels, wanted.segment

@@ -38,7 +38,10 @@ class Contents:
 
 
 def stored_text(value: object) -> str:
-    """Metadata as text: from bytes, or from text itself."""
+    """Return metadata as text.
+
+    They are stored as bytes, or as text.
+    """
     array = np.asarray(value)
     if array.dtype == np.uint8:
         return array.tobytes().decode("ascii", "replace")

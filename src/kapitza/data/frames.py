@@ -78,7 +78,7 @@ def _columns(frame: object) -> tuple[Columns, str]:
 
 
 def _own(variable: xr.DataArray) -> bool:
-    """Whether a variable is a channel of ours."""
+    """Return whether a variable is a channel of Kapitza."""
     return {"unit", "angle"} <= set(variable.attrs) and variable.dims == ("time",)
 
 

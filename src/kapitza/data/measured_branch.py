@@ -108,7 +108,7 @@ class MeasuredBranch:
 
     @property
     def curve(self) -> bool:
-        """Is it a curve of amplitudes?"""
+        """Return whether it is a curve of amplitudes."""
         return self.kind in ("response", "backbone", "cycle")
 
     @property
@@ -123,7 +123,7 @@ class MeasuredBranch:
 
     @property
     def noises(self) -> Array:
-        """(N, d) standard deviations of the coordinates."""
+        """Return the standard deviations (N, d) of the coordinates."""
         more = [
             noise
             for noise, each in ((self.period_noise, self.periods), (self.phase_noise, self.phases))

@@ -63,7 +63,7 @@ class Part:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Names that noise may be stated for."""
+        """Return the names that may have noise."""
         source = self.source
         if isinstance(source, OrbitSet | PeriodicOrbit):
             orbits = [source] if isinstance(source, PeriodicOrbit) else source
@@ -205,5 +205,5 @@ def plain_data(parts: Sequence[Part]) -> Any:
 
 
 def described(data: Any) -> str:
-    """The kind of data in words."""
+    """Return the name of a kind of data."""
     return next((words for kind, words in SOURCES.items() if isinstance(data, kind)), type(data).__name__)

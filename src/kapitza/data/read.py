@@ -74,7 +74,7 @@ def read(
     separator, decimal : str, optional
         Of text files, when they are guessed wrongly.
     group : str, optional
-        Group, sheet or topic to read, where a file holds several with clocks of their own.
+        Group, sheet or topic to read, where a file holds several with separate clocks.
 
     Returns
     -------

@@ -66,7 +66,7 @@ def _computed(dataset: _Chunked) -> xr.Dataset:
 class Record(Shown):
     """A measurement as an xarray Dataset, `dataset`, along "time".
 
-    The dataset is made when it is first asked for; until then the record holds the arrays alone.
+    The dataset is made on first access; until then the record holds the arrays alone.
 
     Coordinates: "time" [s] and "segment" (an integer that changes where the recording was interrupted).
     Each data variable is a channel; its attributes: "unit", "angle" (True for angles, continuous or wrapped, always
@@ -343,7 +343,7 @@ class Record(Shown):
     # -- selecting -----------------------------------------------------------------------------------------------
 
     def select(self, channels: Sequence[str]) -> Record:
-        """Only these channels, in this order."""
+        """Return only these channels, in this order."""
         names = checks.texts("channels", channels, error=DataError)
         if not names:
             raise DataError("No channels are selected: name at least one.")
@@ -373,7 +373,10 @@ class Record(Shown):
         return with_phase_shifted(record, float(record.time[0]) - float(self.time[0]))
 
     def between(self, start: float = -np.inf, stop: float = np.inf) -> Record:
-        """The samples with start <= t < stop [s]."""
+        """Return the samples in a span of time.
+
+        start <= t < stop [s].
+        """
         start = checks.number("start", start, finite=False, error=DataError)
         stop = checks.number("stop", stop, finite=False, error=DataError)
         inside = (self.time >= start) & (self.time < stop)
@@ -383,7 +386,7 @@ class Record(Shown):
         return self.samples(inside)
 
     def pieces(self) -> list[Record]:
-        """Each segment as a record of its own."""
+        """Return each segment as a separate record."""
         return [self.samples(piece) for piece in self.segments()]
 
     # -- changing ------------------------------------------------------------------------------------------------
@@ -507,7 +510,10 @@ class Record(Shown):
     # -- sampling ------------------------------------------------------------------------------------------------
 
     def sampling(self, tolerance: float = REGULAR, gap: float = GAP) -> Sampling:
-        """Interval, regularity and gaps; print it for a report."""
+        """Return interval, regularity and gaps.
+
+        Print it for a report.
+        """
         return inspect_sampling(self.time, self.content.segment, tolerance, gap)
 
     def require_regular(self, tolerance: float = REGULAR) -> Sampling:

@@ -109,7 +109,7 @@ class EvenClock:
 
 
 FEWEST = 10
-"""Samples of the shortest segment in which rounding can be told from jitter."""
+"""Samples of the shortest segment in which rounding can be distinguished from jitter."""
 
 FINEST = 9
 """Decimals of a time stamp that may have been rounded."""

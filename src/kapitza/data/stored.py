@@ -30,7 +30,7 @@ from kapitza.data.record import Record
 from kapitza.errors import DataError
 
 PART = 2**20
-"""Samples of a part unless told otherwise: some ten MB per channel while it is worked on."""
+"""Samples of a part by default: some ten MB per channel while a part is processed."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class TimeTable:
     """Channels and coordinates of a record, every one (N,).
 
     xarray takes 0.5 to 1 s to load with what it loads itself (pandas, dask, pint), which a simulation and a fit do not
-    need: they work on this table, and `to_dataset` labels it when a user asks for the dataset.
+    need: they work on this table, and `to_dataset` labels it when a user reads the dataset.
     """
 
     channels: Mapping[str, Column]

@@ -60,7 +60,9 @@ __all__ = [
 
 
 def model_named(name: str) -> Model:
-    """The system of this name, with its own values.
+    """Return the system of this name.
+
+    It has the values of its source.
 
     Parameters
     ----------

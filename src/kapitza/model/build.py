@@ -125,7 +125,7 @@ def _expressions(given: Mapping[str, Written] | None, names: Sequence[str], what
 
 
 def _listed(parts: dict[str, Any], key: str) -> list[Any]:
-    """One of the parts that are lists."""
+    """Return one of the parts that are lists."""
     given = parts.pop(key, None)
     return [] if given is None else checks.items(key, given, most=MOST_PARTS, error=ModelError)
 

@@ -18,7 +18,7 @@ CLOCK = "clock"
 def with_clock(model: Model) -> Model:
     """Return the model with a shifted clock.
 
-    With t + clock [s] wherever the time t stands: the recording began `clock` later than it says.
+    t + clock [s] replaces the time t: the recording began `clock` later than its stamps state.
 
     For forced models whose recordings do not tell when the excitation began; free the parameter "clock" with the
     others.

@@ -18,7 +18,7 @@ import heyoka as hy
 from kapitza.base.owners import distrust
 
 MOST_KEPT = 2**29
-"""Bytes of compiled code on disk, some thousand models; what was used longest ago goes first.
+"""Bytes of compiled code on disk, some thousand models; the least recently used code is removed first.
 
 heyoka reads the whole store when a process first compiles (0.4 s for a gigabyte, more from a slow disk), so one without
 a limit makes every start slower than the last."""

@@ -200,7 +200,7 @@ def _number(node: Expression) -> float:
 
 
 def _product_power(base: hy.expression, exponent: int, factors: list[hy.expression]) -> hy.expression:
-    """base**exponent times the factors, by repeated squaring."""
+    """Return base**exponent times the factors, by repeated squaring."""
     while exponent:
         if exponent % 2:
             factors.append(base)
@@ -366,7 +366,7 @@ class _ArrayFunction:
     def __call__(self, values: ArrayLike, parameters: ArrayLike = ()) -> Array:
         values = np.asarray(values, float)
         if values.shape == (self.nvars,) and not self.npars and self.rows is None and self.compiled is not None:
-            # What happens at an instant is asked for point by point.
+            # Events are evaluated point by point: no chunks and no copy of the parameters.
             with self._alone:
                 return self.compiled(values)
         parameters = np.asarray(parameters, float)

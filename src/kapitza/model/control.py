@@ -104,7 +104,7 @@ def control_values(model: Model, times: Reals, force: Reals, name: str = "u") ->
     Returns
     -------
     dict
-        Value of every coefficient by name, to stand beside the orbit that the force held.
+        Value of every coefficient by name; pass it with the orbit that the force held.
 
     Examples
     --------

@@ -32,7 +32,10 @@ class Delayed:
 
 
 def delayed_symbol(name: str, delay: Expression) -> sp.Symbol:
-    """The symbol of a coordinate or rate, `delay` ago."""
+    """Return the symbol of a delayed coordinate or rate.
+
+    delay: how long ago.
+    """
     text = sp.sstr(delay)
     return symbol(f"{name}(t - {text})" if re.fullmatch(r"[\w.*/]+", text) else f"{name}(t - ({text}))")
 

@@ -33,11 +33,14 @@ ANY = Free()
 
 
 class _Clash(Exception):
-    """Two things that cannot be added, in words."""
+    """Two quantities that cannot be added.
+
+    The message names them.
+    """
 
 
 class _Unknown(Exception):
-    """An expression that is not judged."""
+    """An expression whose dimension cannot be checked."""
 
 
 def dimension_problems(model: Model) -> tuple[str, ...]:
@@ -110,7 +113,7 @@ def _measured(unit: str) -> Dimension | None:
 
 
 def _kind(found: Dimension | Free) -> Dimension:
-    """The dimension without its scale."""
+    """Return the dimension without its scale."""
     return {name: exponent for name, exponent in _pure(found).items() if name != SCALE}
 
 
@@ -187,7 +190,7 @@ def _power(expression: Expression, known: Mapping[str, Dimension]) -> Dimension:
 
 
 def _alike(terms: Iterable[Expression], known: Mapping[str, Dimension]) -> Dimension | Free:
-    """The one dimension of several terms."""
+    """Return the common dimension of several terms."""
     first: tuple[Expression, Dimension] | None = None
     for term in terms:
         found = _of(term, known)

@@ -77,7 +77,7 @@ def _on_one_clock(signals: tuple[Signal, ...], end: float | None) -> tuple[Signa
     A signal that lasts until the end needs no period.
     """
     if end is not None:
-        # A polynomial that lasts until the end is not asked for what comes after it: it needs no period.
+        # A polynomial that lasts until the end is never evaluated after it: it needs no period.
         lasts = [s.kind == "polynomial" and s.times[-1] >= end - 1e-9 * abs(end) for s in signals]
         signals = tuple(replace(s, period=None) if enough else s for s, enough in zip(signals, lasts, strict=True))
     periods = [signal.period for signal in signals if signal.period is not None]

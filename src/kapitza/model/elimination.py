@@ -243,7 +243,7 @@ def _definite(matrix: list[list[Expression]], program: Naming) -> Factors:
 
 
 def _definite_numbers(matrix: Array) -> Factors:
-    """The same for a matrix without symbols."""
+    """Return L D Lᵀ of a matrix without symbols."""
     sign = 1.0 if matrix[0, 0] > 0 else -1.0
     root = np.linalg.cholesky(sign * matrix)
     diagonal = np.diag(root)

@@ -216,7 +216,7 @@ def _written(table: _Table, terms: Terms, named: _Pending) -> Expression:
         if waves:
             wave = wave * (sp.cos if even else sp.sin)(sp.Add(*[k * angles[i] for i, k in waves]))
         others = sp.Mul(*[atoms[i] ** p for i, p in monomial])
-        # What multiplies a jump stays beside it: where it is zero there is none.
+        # A factor of a jump stays beside it: where the factor is zero there is no jump.
         if waves and others != 1 and not others.has(*NONSMOOTH):
             wave = named.name(wave)
         result.append(wave * others)

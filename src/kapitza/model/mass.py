@@ -37,7 +37,10 @@ class _Entries:
         self._evaluate = compile_expressions([e for e in place if not e.is_number], variables, parameters)
 
     def __call__(self, points: Array, parameters: Array) -> Array:
-        """(N, n, n) at points (variables, N)."""
+        """Return the matrices (N, n, n) at points.
+
+        points: (variables, N).
+        """
         values = np.tile(self._values[:, None], points.shape[1])
         values[self._moving] = self._evaluate(points, parameters)
         return values.T[:, self._where]

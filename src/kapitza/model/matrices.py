@@ -35,7 +35,7 @@ from kapitza.model.structure import solve_derived
 from kapitza.model.symbols import Expression, rate, symbol
 
 ROUNDING = 1e-12
-"""Entries of a projected matrix this small against its largest are rounding, not coupling."""
+"""Entries of a projected matrix smaller than this share of its largest are rounding, not coupling."""
 
 
 Matrix = ArrayLike | csr_matrix | Mapping[Written, ArrayLike | csr_matrix]
@@ -61,7 +61,7 @@ class Terms:
         return Terms(shapes.shape[1], parts)
 
     def at(self, values: Mapping[sp.Symbol, float]) -> Array:
-        """The matrix in numbers."""
+        """Return the matrix in numbers."""
         total = np.zeros((self.size, self.size))
         for factor, numbers in self.parts:
             weight = complex(sp.N(factor.xreplace(values)))
@@ -69,7 +69,7 @@ class Terms:
         return total
 
     def row(self, i: int) -> dict[int, Expression]:
-        """The entries of a row that are not zero."""
+        """Return the nonzero entries of a row."""
         entries: dict[int, list[Expression]] = {}
         for factor, numbers in self.parts:
             for j in np.flatnonzero(numbers[i]):

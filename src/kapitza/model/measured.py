@@ -269,7 +269,7 @@ class Signal:
 
     @property
     def expression(self) -> sp.Expr:
-        """The Fourier series as an expression in t."""
+        """Return the Fourier series as an expression in t."""
         assert self.period is not None
         mean, cosines, sines = self.fourier
         angle = sp.Float(2 * np.pi / self.period) * time_symbol

@@ -186,11 +186,11 @@ class Model(Shown):
         angles: Iterable[str] = (),
         **parts: Anything,
     ) -> Model:
-        """A model from a `KanesMethod` or `LagrangesMethod` of sympy.physics.mechanics.
+        """Return a model from `KanesMethod` or `LagrangesMethod`.
 
-        Kane's equations must have been formed. Speeds u = q' become rates of the coordinates; other speeds become
-        states of their own. Refused: multipliers, dependent coordinates and speeds. Without `parameters` all constants
-        are parameters without a value. The rest as in `from_equations`.
+        Both are of sympy.physics.mechanics. Kane's equations must have been formed. Speeds u = q' become rates of the
+        coordinates; other speeds become separate states. Refused: multipliers, dependent coordinates and speeds.
+        Without `parameters` all constants are parameters without a value. The rest as in `from_equations`.
         """
         from kapitza.model.mechanics import from_sympy
 
@@ -253,7 +253,10 @@ class Model(Shown):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the independent parameters, in order."""
+        """Return the names of the independent parameters.
+
+        They are in order.
+        """
         return tuple(p.name for p in self.parameters if p.expression is None)
 
     @cached_property
@@ -366,7 +369,10 @@ class Model(Shown):
         return delayed_terms(self.equations, self.states, names, lambda delay: in_base(self, delay))
 
     def parameter(self, name: str) -> Parameter:
-        """The parameter of this name, independent or derived."""
+        """Return the parameter of this name.
+
+        It is independent or derived.
+        """
         word = _canonical(name)
         for parameter in self.parameters:
             if parameter.name == word:
@@ -389,7 +395,10 @@ class Model(Shown):
         return parameter
 
     def with_values(self, /, **values: MaybeMissing) -> Model:
-        """The same model with other values of independent parameters."""
+        """Return the model with other values.
+
+        values: of independent parameters.
+        """
         given = checks.table("Values", values, error=ModelError)
         for name, value in given.items():
             self.check(name)

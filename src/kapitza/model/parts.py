@@ -50,8 +50,8 @@ class Parameter:
 
     With `expression` it is derived and has no value of its own.
 
-    name: as it stands in the equations; value: NaN where none is known; unit: "" for none; bounds: (low, high) that a
-    fit keeps; prior: further knowledge; description: for people.
+    name: as it occurs in the equations; value: NaN where none is known; unit: "" for none; bounds: (low, high) that a
+    fit keeps; prior: further knowledge; description: for readers.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Coordinate:
 
     The order is 1 or 2; angles live on a circle.
 
-    name: as it stands in the equations; unit: of its values, "" for none; description: for people.
+    name: as it occurs in the equations; unit: of its values, "" for none; description: for readers.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class Excitation:
 
     @property
     def timing(self) -> set[str]:
-        """Names of the parameters in the period."""
+        """Return the names of parameters in the period."""
         return set() if self.period is None else {s.name for s in self.period.free_symbols}
 
 

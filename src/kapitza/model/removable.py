@@ -1,4 +1,7 @@
-"""Analytic form of x/(exp(x) - 1), which is 0/0 at a regular point."""
+"""Analytic form of x/(exp(x) - 1).
+
+The quotient is 0/0 at a regular point.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ SAME = 1e-14
 
 @lru_cache(maxsize=4096)
 def without_removable_poles(expression: sp.Expr) -> sp.Expr:
-    """Return the expression with u/(exp(u) - 1) in a form without a pole.
+    """Return the expression without removable poles.
+
+    u/(exp(u) - 1) gets a form without a pole.
 
     The rates of ion channels contain this quotient. It is regular at u = 0 but evaluates to 0/0 there, and the
     recurrence for Taylor coefficients of a quotient divides by exp(u) - 1 once per order: rounding errors near u = 0
@@ -36,8 +41,8 @@ def _may_have_pole(node: sp.Basic) -> bool:
     return isinstance(node, sp.Mul) and any(isinstance(f, sp.Pow) and f.exp.is_negative for f in node.args)
 
 
-def _rewritten(product: sp.Mul) -> sp.Expr:
-    """Return a product in which each such quotient is replaced."""
+def _rewritten(product: sp.Expr) -> sp.Expr:
+    """Return a product with each such quotient replaced."""
     powers = [factor.as_base_exp() for factor in product.args]
     for i, j in permutations(range(len(powers)), 2):
         (difference, p), (numerator, q) = powers[i], powers[j]
@@ -59,7 +64,10 @@ def _rewritten_rest(powers: list[tuple[sp.Expr, sp.Expr]]) -> sp.Expr:
 
 
 def _quotient(difference: sp.Expr, numerator: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
-    """Return r and u of numerator/difference = r u/(exp(u) - 1), or None for other quotients."""
+    """Return r and u of a quotient.
+
+    numerator/difference = r u/(exp(u) - 1), or None for other quotients.
+    """
     if not (isinstance(difference, sp.Add) and len(difference.args) == 2):
         return None
     for constant, term in permutations(difference.args):
@@ -78,7 +86,10 @@ def _quotient(difference: sp.Expr, numerator: sp.Expr) -> tuple[sp.Expr, sp.Expr
 
 
 def _proportional(numerator: sp.Expr, exponent: sp.Expr) -> sp.Expr | None:
-    """Return r where numerator = r exponent for all values of the symbols."""
+    """Return the ratio r of two proportional expressions.
+
+    numerator = r exponent for all values of the symbols; None otherwise.
+    """
     for x in sorted(numerator.free_symbols & exponent.free_symbols, key=str):
         slope = sp.diff(exponent, x)
         if slope.is_zero or slope.has(x):
@@ -94,7 +105,10 @@ def _proportional(numerator: sp.Expr, exponent: sp.Expr) -> sp.Expr | None:
 
 
 def _without_pole(u: sp.Expr) -> sp.Expr:
-    """Return u/(exp(u) - 1) = √(w² + 1/P(w)²) - w with w = u/2."""
+    """Return u/(exp(u) - 1) without a pole.
+
+    √(w² + 1/P(w)²) - w with w = u/2.
+    """
     w = u / 2
     # Nested products cost one multiplication of Taylor series each.
     series = reduce(lambda value, n: 1 / sp.factorial(2 * n + 1) + w**2 * value, range(TERMS, -1, -1), sp.Integer(0))

@@ -87,7 +87,7 @@ class Structure:
     @cached_property
     def _split(self) -> tuple[tuple[Switch, ...], tuple[Step, ...], tuple[Expression, ...]]:
         signals = [symbol(s) for s in self.signals]
-        # A past value moves, and it may be constant for a while: a history at rest is.
+        # A past value moves, and it may be constant for a while, as in a history at rest.
         expressions = (*(e for _, e in self.steps), *self.rates)
         past = {s for e in expressions for s in e.free_symbols if is_delayed(s)}
         moving = [time, *(symbol(s) for s in self.states), *signals, *past]
@@ -103,7 +103,7 @@ class Structure:
 
     @property
     def smooth_steps(self) -> tuple[Step, ...]:
-        """The steps with the mode symbols of the switches."""
+        """Return the steps with mode symbols."""
         return self._split[1]
 
     @property
@@ -157,7 +157,7 @@ class Structure:
 
     @property
     def needs_definite_mass(self) -> bool:
-        """Whether the steps rely on a definite mass matrix."""
+        """Return whether the steps need a definite mass matrix."""
         return self.elimination is not None and self.elimination.is_definite
 
     @property
@@ -386,7 +386,10 @@ def _analyse(
 
 
 def states_of(coordinates: tuple[Coordinate, ...]) -> tuple[str, ...]:
-    """All coordinates, then the rates of the second-order ones."""
+    """Return the names of the states.
+
+    All coordinates, then the rates of the second-order ones.
+    """
     return (*(c.name for c in coordinates), *(rate(c.name).name for c in coordinates if c.order == 2))
 
 

@@ -102,7 +102,7 @@ def split_switches(
     smooth = tuple(r.xreplace(renamed) for r in smooth)
     used = {s for r in smooth for s in r.free_symbols}
     for function, mode in reversed(modes.items()):
-        # What only a switch without use holds has no use either.
+        # A switch that occurs only in an unused switch is not used either.
         used |= function.free_symbols if mode in used else set()
     vanishing = {renamed[m] for m in rewriting.vanishing}
     composed = {renamed[m] for m in rewriting.modes.values()} - {renamed[m] for m in rewriting.jumping}
@@ -294,7 +294,7 @@ class _Rewriting:
         return (sp.Integer(1), sp.Integer(-1), sp.Integer(0))[: 3 if mode in self.vanishing else 2]
 
     def _points(self, inside: list[sp.Symbol]) -> Iterator[tuple[Expression, ...]]:
-        """All combinations of values of some modes."""
+        """Return all combinations of values of some modes."""
         return itertools.product(*(self._values(m) for m in inside))
 
     def _interpolated(self, inside: list[sp.Symbol], values: Table) -> Expression:
@@ -392,7 +392,10 @@ class _Rewriting:
         return left[0]
 
     def _larger(self, a: Expression, b: Expression, direction: int) -> Expression:
-        """max(a, b), or min(a, b) for direction = -1."""
+        """Return max(a, b), or min(a, b).
+
+        direction: 1 for max, -1 for min.
+        """
         return self._choice(a - b, lambda m, at: (at(a) + at(b)) / 2 + direction * m * (at(a) - at(b)) / 2)
 
     def _piecewise(self, node: sp.Piecewise) -> Expression:
@@ -540,7 +543,7 @@ def _vanishes_on(surface: Expression, jump: Expression) -> bool:
         return True
     variable = _linear_symbol(surface)
     if variable is None:
-        # Functions and powers stand for numbers of their own: what vanishes for any vanishes for theirs.
+        # Functions and powers become free numbers: a jump that vanishes for all numbers vanishes for their values.
         parts = sorted(surface.atoms(sp.Function, sp.Pow), key=sp.sstr)
         outer = [p for p in parts if not any(p is not q and q.has(p) for q in parts)]
         named = {p: sp.Symbol(f"part:{i}", real=True) for i, p in enumerate(outer)}

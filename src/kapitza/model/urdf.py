@@ -111,7 +111,7 @@ class _Joint:
 
 @dataclass
 class _Motion:
-    """What was gathered on the way through the links."""
+    """Coordinates, forces and energy gathered from the links."""
 
     coordinates: dict[str, Coordinate]
     friction: dict[str, sp.Expr]
@@ -231,7 +231,10 @@ def _exact(value: float) -> sp.Expr:
 
 
 def _rotation(axis: sp.Matrix, cosine: sp.Expr, sine: sp.Expr) -> sp.Matrix:
-    """Rodrigues' formula: rotation about a unit vector."""
+    """Return the rotation about a unit vector.
+
+    Rodrigues' formula: R = cos·1 + sin·[n]ₓ + (1 - cos) n nᵀ.
+    """
     x, y, z = axis
     cross = sp.Matrix([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return sp.eye(3) * cosine + cross * sine + (axis * axis.T) * (1 - cosine)

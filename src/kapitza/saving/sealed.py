@@ -57,7 +57,7 @@ def read_sealed(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _digest(path: Path, size: int) -> str:
-    """SHA-256 of the first `size` bytes."""
+    """Return the SHA-256 of the first `size` bytes."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while size > 0:

@@ -77,7 +77,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     DataError
-        For a file that is damaged, is no file of `save`, or was written by a newer version.
+        For a file that is damaged, is not a file of `save`, or was written by a newer version.
 
     Examples
     --------

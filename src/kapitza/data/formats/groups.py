@@ -28,7 +28,7 @@ ROUND_RATE = 1e-5
 class Group:
     """Channels that were sampled together.
 
-    time: (N,) seconds; None where a column of the group is the time, or nothing says it. begins: date and time of the
+    time: (N,) seconds; None where a column of the group is the time, or no time is stated. begins: date and time of the
     first sample. notes: what had to be assumed.
     """
 
@@ -62,7 +62,7 @@ class Group:
 
 
 def even_times(count: int, interval: float, begin: float = 0.0) -> Array:
-    """(count,) times [s] of even sampling."""
+    """Return (count,) times [s] of even sampling."""
     return begin + interval * np.arange(count, dtype=np.float64)
 
 
@@ -138,7 +138,7 @@ def _columns(groups: Sequence[Group], path: Path) -> Columns:
         name, count = next(iter(unequal.items()))
         raise DataError(
             f'{path.name}: channel "{name}" has {count} samples, others have {size}: the file is cut or damaged, or '
-            f"its channels have rates of their own; choose some of one rate with {Give(group='...')} or save them "
+            f"its channels have separate rates; choose some of one rate with {Give(group='...')} or save them "
             "apart."
         )
     if first.time is not None:

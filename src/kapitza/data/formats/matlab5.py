@@ -146,9 +146,9 @@ def count_array(content: memoryview, parts: list[tuple[int, int, int]], flags: i
     count, kind = math.prod(lengths), flags & 0xFF
     inside = sum(code == MATRIX for code, _, _ in parts[3:])
     if kind in (CELL, STRUCTURE, OBJECT):
-        # A structure without fields has no parts, but as many places as its dimensions say.
+        # A structure without fields has no parts, but as many places as its dimensions state.
         file.unpacking.add(OBJECT_BYTES * max(count, inside))
-    elif kind != SPARSE:  # the dimensions of a sparse array say nothing about its size
+    elif kind != SPARSE:  # the dimensions of a sparse array do not determine its size
         file.unpacking.add((2 if flags & COMPLEX else 1) * WIDTHS.get(kind, 8) * count)
 
 

@@ -198,7 +198,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_parquet(path: Path) -> Columns:
-    """All flat columns of a file."""
+    """Return all flat columns of a file."""
     table = parquet_columns(path).read()
     described = table.schema.metadata
     stored = b"" if described is None else described.get(METADATA.encode(), b"")

@@ -90,7 +90,7 @@ def _group(group: TdmsGroup, unpacking: Unpacking) -> Group | None:
         return None
     if len(clocks) > 1:
         rates = ", ".join(f"{1 / step:.6g} Hz" for step, _, _ in sorted(clocks))
-        raise DataError(f'The channels of group "{found.name}" have clocks of their own ({rates}): save them apart.')
+        raise DataError(f'The channels of group "{found.name}" have separate clocks ({rates}): save them apart.')
     if clocks:
         step, begin, found.begins = next(iter(clocks))
         found.time = even_times(found.size, step, begin)

@@ -286,7 +286,7 @@ def header_names(
     They come from the header line(s), from a comment line that fits, or are column0, column1, …
     """
     lines = [text for text in (*header[::-1], *comments[::-1]) if not text.startswith(MARK)]
-    # A line is read in one way: 'time [s],N' is not a line of names above one of units.
+    # A line has one meaning: 'time [s],N' is not a line of names above one of units.
     ways = (
         (
             fitted(split(each, sep), fields)

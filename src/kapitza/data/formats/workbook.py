@@ -31,7 +31,7 @@ PER_CELL = 32
 
 
 def read_workbook(path: Path) -> list[Group]:
-    """One group per sheet that holds a table."""
+    """Return one group per sheet with a table."""
     from python_calamine import CalamineWorkbook
 
     check_size(path)
@@ -72,7 +72,7 @@ def _spanned(stream: Any) -> int:
 
 
 def _column(letters: bytes) -> int:
-    """Number of a column, A = 1."""
+    """Return the number of a column, A = 1."""
     number = 0
     for letter in letters:
         number = 26 * number + letter - 64

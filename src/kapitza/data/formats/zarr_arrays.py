@@ -75,7 +75,7 @@ class ZarrArrays:
             return tuple(sorted(item.name for item in found if item.is_dir()))[:MOST_ARRAYS]
 
     def array(self, name: str) -> ZarrArray:
-        """The description of an array, checked."""
+        """Return the description of an array, checked."""
         if "/" in name or "\\" in name or name.startswith("."):
             raise DataError(f'{self.path.name}: "{name}" is not the name of an array.')
         facts = self._described(self.path / name, "array")
@@ -202,7 +202,10 @@ def _zstd_size(head: bytes) -> int | None:
 
 
 def zarr_library() -> Any:
-    """Zarr, which belongs to the extra [dask]."""
+    """Return the library zarr.
+
+    It belongs to the extra [dask].
+    """
     try:
         import zarr
     except ImportError as problem:
