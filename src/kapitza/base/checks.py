@@ -41,8 +41,11 @@ LONGEST_TEXT = 100_000
 LONGEST_NAME = 200
 LONGEST_FILE_NAME = 255
 LONGEST_PATH = 4000
+"""Bytes of a file name and characters of a path that Linux accepts (NAME_MAX; PATH_MAX is 4096)."""
+
 MOST_ITEMS = 10_000_000
 LARGEST_SEED = 2**128
+"""NumPy's seed sequences mix 128 bits; larger seeds add nothing."""
 
 LOOKS_LIKE = str.maketrans(
     "аеорсухіѕјһАВЕКМНОРСТХІЅЈοΑΒΕΖΗΙΚΜΝΟΡΤΥΧı",

@@ -37,6 +37,7 @@ INTERVAL_NAMES = ("dt", "ts", "interval", "sampling_interval", "delta_t")
 EPOCH = 1e11
 """Seconds beyond which a number is not a time in seconds: 3000 years. Computers count ms, µs or ns from 1970."""
 SEGMENT_NAMES = ("segment", "trial")
+"""Names by which the time, a rate, an interval and the segment are recognised, in lower case."""
 
 Facts = Mapping[str, object]
 """Facts that a file states about a column: "unit", "angle", "noise"."""

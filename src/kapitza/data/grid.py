@@ -54,6 +54,7 @@ def on_grid(record: Record, origins: Sequence[float], step: float) -> Record:
     lost = np.flatnonzero(np.diff(time) > 1.5 * step)
     labels = cut_segments(belongs, lost)
     index = np.concatenate([p.start + nearest_index(record.time[p], g) for p, g in zip(pieces, grids, strict=True)])
+    # Samples on the grid up to rounding of the times are taken as they are: no spline is needed.
     if np.abs(record.time[index] - time).max() <= 1e-9 * step:
         result = record.from_content(record.content.taken(index).with_coords({"segment": labels}))
     else:

@@ -500,6 +500,7 @@ class Record(Shown):
             if first.period is not None:
                 lag = (record.phase - record.time[0]) - (first.phase - first.time[0])
                 shift = float((lag + first.period / 2) % first.period - first.period / 2)
+                # Rounding of sums of periods is not a shift.
                 shift = 0.0 if abs(shift) < 1e-9 * first.period else shift
             own = cut_segments(record.content.segment, [])
             joined.append((record.time + shift, own + labels, record.values(first.channels)))

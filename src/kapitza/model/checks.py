@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kapitza.model.model import Model
 
 RESERVED = ("t", "pi")
+"""Names that no parameter, coordinate or signal may have."""
 
 _Part = TypeVar("_Part")
 
@@ -134,6 +135,7 @@ def _vanishes(constant: Expression) -> bool:
     The digits are those left after its terms have cancelled: SymPy does not see that sin² + cos² is 1.
     """
     size = sum(abs(complex(sp.N(term, 20))) for term in sp.Add.make_args(constant))
+    # Evaluated with 20 digits, of which the rounding of the terms may take two.
     return abs(complex(sp.N(constant, 20))) <= 1e-18 * size
 
 

@@ -20,6 +20,8 @@ SCALE = "scale"
 """Under this name a dimension carries the decimal logarithm of its unit in SI: 3 for kN, -3 for mm."""
 
 SAME = (sp.Max, sp.Min)
+"""Functions whose value has the dimension of their arguments."""
+
 PURE = (sp.sin, sp.cos, sp.tan, sp.asin, sp.acos, sp.atan, sp.sinh, sp.cosh, sp.tanh, sp.exp, sp.log, sp.erf)
 """Functions of pure numbers or angles; their value is one."""
 
@@ -123,6 +125,7 @@ def _scale(found: Dimension | Free) -> float:
     It is 0 for SI units.
     """
     power = float(_pure(found).get(SCALE, 0))
+    # The logarithms are rounded to nine digits; products of many units add these errors.
     return power if abs(power) > 1e-6 else 0.0
 
 
@@ -219,6 +222,7 @@ def _converts(term: Expression, ratio: float) -> bool:
     """
     front = term.as_independent(*term.free_symbols, as_Add=False)[0]
     numbers = [abs(float(n)) for n in (front, *term.atoms(sp.Number)) if n.is_number and n.is_finite and n]
+    # 1e-4 in the logarithm is 2e-4 of the factor: conversions are often written with four digits.
     return any(abs(abs(math.log10(n)) - abs(ratio)) < 1e-4 for n in numbers)
 
 

@@ -29,6 +29,7 @@ from kapitza.model.symbols import Expression, rate
 from kapitza.model.text import to_text
 
 LARGEST_FILE = 20_000_000
+"""Bytes of a model file, with the samples of its measured signals."""
 
 END = ("invariants", "impacts", "symmetries", "partition", "start")
 TOP = ("name", "description", "source", "equations", "coordinates", "map", "parameters", "excitation", "outputs", *END)

@@ -146,6 +146,7 @@ def linearise(model: Model, at: Mapping[str, float] | None) -> Linearisation:
     rates, jacobian = _averages(model)
     state = model.state(at)
     residual = rates(state)
+    # 1e-300 keeps the quotient below finite where the Jacobian is zero.
     scale = np.abs(jacobian(state)).sum(axis=1) * max(1.0, float(np.abs(state).max(initial=0.0))) + 1e-300
     if (np.abs(residual) > 1e-6 * scale).any():
         worst = int(np.argmax(np.abs(residual) / scale))
@@ -167,6 +168,7 @@ def equilibrium(model: Model, near: Mapping[str, float] | None) -> dict[str, flo
     start = model.state(near)
     from scipy.optimize import root
 
+    # Powell's hybrid method converges from starts at which full Newton steps diverge.
     found = root(rates, start, jac=jacobian, method="hybr", tol=1e-13)
     residual = float(np.abs(rates(found.x)).max())
     scale = float(np.abs(jacobian(found.x)).max()) * max(1.0, float(np.abs(found.x).max())) + 1e-300

@@ -82,6 +82,7 @@ def _number(value: float) -> Expression:
 
     A whole number stays whole (k·2 stays short); any other is a floating-point number.
     """
+    # Doubles hold all whole numbers below 2**53 = 9e15 exactly.
     return sp.Integer(int(value)) if value == int(value) and abs(value) < 1e15 else sp.Float(float(value))
 
 

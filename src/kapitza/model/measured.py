@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 KINDS = ("polynomial", "fourier")
 DEGREES = (0, 1, 3, 5)
+"""Degrees of the polynomials: hold, linear, and splines of odd degree, whose knots are the samples."""
 
 NEAR = 1e-9
 """Share of its length by which a time may lie beyond the ends of a signal without a period: rounding."""
@@ -148,6 +149,7 @@ class Signal:
             return self._broken_line()
         if self.period is None:
             return self._open_spline()
+        # The last sample may repeat the first one a period later, up to rounding of the times.
         closed = np.isclose(self.times[-1] - self.times[0], self.period, rtol=1e-12)
         times = self.times if closed else np.append(self.times, self.times[0] + self.period)
         values = np.append(self.values[:-1] if closed else self.values, self.values[0])

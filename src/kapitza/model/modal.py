@@ -112,6 +112,7 @@ def modal_reduction(M: Anything, K: Anything, modes: int) -> ModalReduction:
         raise ModelError(
             "Modes need a positive definite mass matrix; eliminate massless coordinates first (static condensation)."
         ) from None
+    # Squared frequencies of rigid-body modes are zero up to rounding, relative to the largest one.
     tiny = 1e-12 * np.abs(squares).max(initial=0.0)
     if (squares < -tiny).any():
         raise ModelError(
@@ -134,6 +135,7 @@ def _symmetric(matrix: object, name: str) -> Array:
     array = checks.array(name, dense, error=ModelError)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise ModelError(f"{name} has the shape {array.shape}; give a square matrix.")
+    # Asymmetry by the rounding of exported numbers is averaged below.
     if np.abs(array - array.T).max() > 1e-9 * np.abs(array).max():
         raise ModelError(f"{name} is not symmetric; modes of rotating or follower-loaded structures are not supported.")
     return (array + array.T) / 2

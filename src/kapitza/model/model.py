@@ -315,6 +315,7 @@ class Model(Shown):
         for signal in self.excitation.signals:
             assert signal.period is not None
             ratio = period / signal.period
+            # Periods are decimal numbers: their ratio is whole up to rounding.
             if abs(ratio - round(ratio)) > 1e-9 * ratio or round(ratio) < 1:
                 raise ModelError(
                     f'Model "{self.name}": the period is {period:.12g} but signal "{signal.name}" repeats after '

@@ -24,11 +24,20 @@ from kapitza.model.delays import delayed_symbol
 from kapitza.model.symbols import Expression, symbol, vanishes
 
 LONGEST_TEXT = 20_000
+"""Characters of one expression."""
+
 DEEPEST_NESTING = 60
+"""Brackets inside each other; the parser and SymPy recurse once per level."""
+
 LARGEST_EXPONENT = 64
+"""Exponents that are numbers; SymPy would write out constants with larger ones in full."""
+
 LARGEST_NUMBER_BITS = 1024
+"""Size of whole numbers and of their powers: doubles end at 2**1024."""
 
 MOST_ARGUMENTS = 16
+"""Arguments of Max, Min and other functions; a Piecewise may have more cases."""
+
 LARGEST_ARGUMENT = {"exp": 700.0, "sinh": 700.0, "cosh": 700.0, "sin": 1e15, "cos": 1e15, "tan": 1e15}
 """Beyond these, constants have no double; SymPy would work on their digits without end."""
 

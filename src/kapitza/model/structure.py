@@ -22,7 +22,7 @@ from kapitza.errors import ModelError
 from kapitza.model.delays import is_delayed
 from kapitza.model.elimination import Block, Elimination, Step, blocks_of, eliminate
 from kapitza.model.harmonics import gathered
-from kapitza.model.mass import MassFunction, is_definite, refuse_singular, singular
+from kapitza.model.mass import SINGULAR, MassFunction, is_definite, refuse_singular, singular
 from kapitza.model.parts import Coordinate, Impact, Parameter
 from kapitza.model.removable import without_removable_poles
 from kapitza.model.switches import NONSMOOTH, Switch, split_program
@@ -141,7 +141,7 @@ class Structure:
             self._refuse_mass(values, "has entries that are not finite")
         scale = np.abs(matrices).max(axis=2, keepdims=True)
         scaled = matrices / np.where(scale > 0, scale, 1.0)
-        if (np.linalg.cond(scaled) > 1e14).all():
+        if (np.linalg.cond(scaled) > SINGULAR).all():
             self._refuse_mass(values, "is singular")
 
     def suits(self, vector: Array) -> bool:

@@ -41,6 +41,8 @@ from kapitza.errors import ModelError
 from kapitza.model.symbols import Expression, derivative, vanishes
 
 NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
+"""Functions that become switches."""
+
 HALF = sp.Rational(1, 2)
 
 FLAT = 1e-12

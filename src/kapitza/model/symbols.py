@@ -95,6 +95,7 @@ def vanishes(expression: Expression) -> bool:
     for trial in range(3):
         point = {s: sp.Rational(1 + (7919 * (i + 1) + 104729 * trial) % 997, 613) for i, s in enumerate(free)}
         result = sp.N(expression.xreplace(point), 30)
+        # Of 30 digits ten may be lost by cancellation.
         if not (result.is_number and abs(complex(result)) <= 1e-20):
             return False
     return True

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     from kapitza.model.model import Model
 
 LARGEST_FILE = 20_000_000
+"""Bytes of a description."""
+
 MOST_JOINTS = 50
+"""Joints of a linkage: its energy is written out symbolically."""
+
 DEEPEST = 100
 """Elements inside each other."""
 

@@ -35,8 +35,13 @@ LOCAL_DATE = re.compile(r'"?\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"?(?=[\s,;]|$)')
 
 SPACES = r"\s+"
 LONGEST_LINE = 2_000_000
+"""Characters of a line; a binary file without line ends would be read as one line."""
+
 BLOCK = 1 << 20
+"""Bytes that are read at once while lines are counted."""
+
 MOST_COLUMNS = 10_000
+"""Columns of a table."""
 
 
 @dataclass(frozen=True)
