@@ -5,14 +5,14 @@ A logger appends to a Zarr folder, or to a folder of Parquet parts.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Numbers
 from kapitza.base.files import is_own, locked, replacing, replacing_folder, settle
 from kapitza.data.columns import METADATA
 from kapitza.data.formats.zarr_arrays import zarr_library
@@ -36,7 +36,7 @@ SAME_PHASE = 1e-3
 """Periods of the excitation by which the clocks of record and recording may differ."""
 
 
-def append_parquet(record: Record, path: Path, write: Any) -> None:
+def append_parquet(record: Record, path: Path, write: Callable[[Record, Path], None]) -> None:
     """Add one part to a Parquet folder.
 
     write(record, file) writes the part.
@@ -58,7 +58,7 @@ def append_parquet(record: Record, path: Path, write: Any) -> None:
             write(record, draft)
 
 
-def write_zarr(record: Record, path: Path, append: bool, about: str, arrays: dict[str, NDArray[Any]]) -> None:
+def write_zarr(record: Record, path: Path, append: bool, about: str, arrays: dict[str, Numbers]) -> None:
     """Make, replace or extend a Zarr folder.
 
     arrays: by their stored names.
@@ -78,7 +78,7 @@ def write_zarr(record: Record, path: Path, append: bool, about: str, arrays: dic
             group.attrs[METADATA] = about
 
 
-def _append_zarr(record: Record, path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+def _append_zarr(record: Record, path: Path, arrays: dict[str, Numbers]) -> None:
     """Extend the arrays of a Zarr folder in place.
 
     Each file is replaced as a whole: first the chunks, in which samples beyond the old length are not read, then the

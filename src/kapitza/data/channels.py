@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Numbers
 from kapitza.base.cures import Give
 from kapitza.base.units import Conversion, conversion
 from kapitza.data.noise import is_number
@@ -99,7 +98,7 @@ def samples(what: str, values: Any) -> Array:
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
     if isinstance(values, np.ndarray):
-        array = cast("NDArray[Any]", values)
+        array = cast(Numbers, values)
         if array.dtype.kind == "b":
             return array.astype(np.float64)
     return checks.array(what, values, error=DataError)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base import checks
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Numbers
 from kapitza.base.cures import Give
 from kapitza.base.units import REFUSED, conversion, dimension, is_unit, meant_by, require_unit
 from kapitza.data.channels import RESERVED
@@ -65,7 +65,7 @@ class Columns:
     """
 
     names: tuple[str, ...]
-    values: tuple[NDArray[Any], ...]
+    values: tuple[Numbers, ...]
     sections: NDArray[np.int32] | None = None
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -82,7 +82,7 @@ class Columns:
             raise DataError(f'There is no column "{key}"; the file has {listed(self.names)}.{hint}')
         return key
 
-    def column(self, key: Key) -> NDArray[Any]:
+    def column(self, key: Key) -> Numbers:
         return self.values[self.names.index(self.name(key))]
 
     def guess(self, usual: Iterable[str]) -> str | None:
@@ -349,7 +349,7 @@ def time_column(columns: Columns, wanted: Wanted) -> str | None:
     return guesses[0]
 
 
-def seconds(values: NDArray[Any], unit: str, name: str) -> tuple[Array, dict[str, str]]:
+def seconds(values: Numbers, unit: str, name: str) -> tuple[Array, dict[str, str]]:
     """Return times in seconds.
 
     They are given as numbers in their unit, durations, or dates. Dates count from the first, which is returned too.
@@ -382,7 +382,7 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?)?\s*(Z|[-+]\
 CLOCK = re.compile(r"\d+:\d\d:\d\d([.,]\d+)?")
 
 
-def instants(values: NDArray[Any], what: str) -> NDArray[Any]:
+def instants(values: Numbers, what: str) -> Numbers:
     """Return words as dates, clock times or numbers.
 
     The first word decides: ISO 8601, h:mm:ss, or a number. Words of another kind become missing.
@@ -425,7 +425,7 @@ def have_zones(words: pd.Series) -> bool:
     return bool(zoned.any())
 
 
-def refuse_clock_change(dates: NDArray[Any], what: str) -> None:
+def refuse_clock_change(dates: Numbers, what: str) -> None:
     """Refuse a clock that changes for summer time.
 
     It jumps by one hour at night, on a Sunday, in otherwise even steps.
@@ -517,11 +517,11 @@ def declared_names(names: Iterable[str] | None, channels: Iterable[str]) -> set[
     return given
 
 
-def numeric(values: NDArray[Any]) -> bool:
+def numeric(values: Numbers) -> bool:
     return values.dtype.kind in "fiub"
 
 
-def mostly_numbers(values: NDArray[Any]) -> bool:
+def mostly_numbers(values: Numbers) -> bool:
     """Return whether a column holds numbers.
 
     Some entries may be damaged; a column of words does not hold numbers.
@@ -531,7 +531,7 @@ def mostly_numbers(values: NDArray[Any]) -> bool:
     return numeric(values) or 2 * int(np.isfinite(as_numbers(values[:1000])).sum()) >= min(1000, values.size)
 
 
-def as_numbers(values: NDArray[Any]) -> Array:
+def as_numbers(values: Numbers) -> Array:
     """Return the values as floats.
 
     An entry that is not a number becomes NaN, that is missing.
@@ -548,7 +548,7 @@ def as_numbers(values: NDArray[Any]) -> Array:
         return np.full(values.size, np.nan)
 
 
-def as_labels(values: NDArray[Any]) -> Array:
+def as_labels(values: Numbers) -> Array:
     """Return numbers that change where the labels change.
 
     Labels may be words.

@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Numbers
 from kapitza.base.cures import Give
 from kapitza.base.units import conversion
 from kapitza.base.unpacking import MOST_ARRAYS, Unpacking, npz_arrays
@@ -130,13 +130,13 @@ def matlab_contents(path: Path) -> Contents:
     def collect(name: str, given: object) -> None:
         if not isinstance(given, np.ndarray):
             return
-        value = cast("NDArray[Any]", given)
+        value = cast(Numbers, given)
         if value.dtype.names and value.size == 1:
             for member in value.dtype.names:
                 collect(f"{name}.{member}" if name else member, value[member].ravel()[0])
         elif value.dtype == object:
             cells: list[object] = list(value.ravel(order="F"))
-            pieces = [cast("NDArray[Any]", cell) for cell in cells if isinstance(cell, np.ndarray)]
+            pieces = [cast(Numbers, cell) for cell in cells if isinstance(cell, np.ndarray)]
             pieces = [piece for piece in pieces if numeric(piece)]
             if pieces:
                 found.add(name, pieces, path)
@@ -182,7 +182,7 @@ def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
         chosen = chosen_variables(variables, channels, path)
     helpers = {name: None for name in (time_name, segment_name) if name is not None and name not in chosen}
     names: list[str] = []
-    values: list[NDArray[Any]] = []
+    values: list[Numbers] = []
     asked: dict[Key, str] = {}
     facts: dict[str, Facts] = {}
     for name, new in {**chosen, **helpers}.items():
@@ -297,7 +297,7 @@ def piece_lengths(
     return [max(piece.shape, default=1) for piece in (leading if isinstance(leading, list) else [leading])]
 
 
-def stack(name: str, value: Variable, lengths: Sequence[int], path: Path, required: bool) -> NDArray[Any] | None:
+def stack(name: str, value: Variable, lengths: Sequence[int], path: Path, required: bool) -> Numbers | None:
     """Return the pieces stacked along the first axis.
 
     Samples are along the first axis. None when the lengths do not fit.

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Numbers
 from kapitza.base.unpacking import MOST_ARRAYS
 from kapitza.data.columns import Metadata
 from kapitza.errors import DataError
 
-Variable = NDArray[Any] | list[NDArray[Any]]
+Variable = Numbers | list[Numbers]
 
 
 @dataclass
@@ -54,7 +54,7 @@ def unit_text(value: object) -> str:
     "seconds since 2020-01-01" is in seconds.
     """
     if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
+        array = cast(Numbers, value)
         return unit_text(array.ravel()[0]) if array.size == 1 else ""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     return str(text).partition(" since ")[0].strip() if isinstance(text, str) else ""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Numbers
 from kapitza.data.columns import Channels, Columns, Facts, Key, Wanted, make_record
 from kapitza.data.contents import unit_text
 from kapitza.data.formats.text import name_and_unit
@@ -89,7 +89,7 @@ def _of_table(frame: pd.DataFrame) -> Columns:
         raise DataError("The table has columns of several levels: join their names first.")
     stated = frame.attrs.get("units", {})
     names: list[str] = []
-    values: list[NDArray[Any]] = []
+    values: list[Numbers] = []
     facts: dict[str, Facts] = {}
     if frame.index.name is not None or not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index(names=frame.index.name if frame.index.name is not None else "time")
@@ -107,7 +107,7 @@ def _of_table(frame: pd.DataFrame) -> Columns:
 
 def _of_dataset(dataset: xr.Dataset) -> Columns:
     names: list[str] = []
-    values: list[NDArray[Any]] = []
+    values: list[Numbers] = []
     facts: dict[str, Facts] = {}
     for name, variable in {**dataset.coords, **dataset.data_vars}.items():
         if variable.ndim != 1:

@@ -92,7 +92,7 @@ class Part:
         return replace(self, noise={**known, **stated})
 
 
-def as_parts(data: Any, who: str = "identify") -> tuple[Part, ...]:
+def as_parts(data: object, who: str = "identify") -> tuple[Part, ...]:
     """Return the data as parts.
 
     Data are records (also DataFrames and Datasets), recordings on disk, orbits, sets of orbits and measured branches,
@@ -147,7 +147,7 @@ def _is_pair(data: object) -> TypeGuard[tuple[object, Mapping[str, float]]]:
     return len(entries) == 2 and isinstance(entries[1], Mapping)
 
 
-def one_part(data: Any, who: str) -> Part:
+def one_part(data: object, who: str) -> Part:
     """Return the only part of the data.
 
     It must be one record, with or without parameter values.
@@ -159,7 +159,7 @@ def one_part(data: Any, who: str) -> Part:
     raise DataError(f"{who} works on one record at a time, not on {given}: pass it, or (record, {{name: value}}).")
 
 
-def records_of(data: Any, who: str, *kinds: type) -> tuple[Any, ...]:
+def records_of(data: object, who: str, *kinds: type) -> tuple[Any, ...]:
     """Return the records of the data.
 
     kinds: other kinds of data that are accepted. The records must not have parameter values.
@@ -176,7 +176,7 @@ def records_of(data: Any, who: str, *kinds: type) -> tuple[Any, ...]:
     return tuple(part.source for part in parts)
 
 
-def one_record(data: Any, who: str, *kinds: type) -> Any:
+def one_record(data: object, who: str, *kinds: type) -> Any:
     """Return the only record of the data.
 
     kinds: other kinds of data that are accepted.
@@ -204,6 +204,6 @@ def plain_data(parts: Sequence[Part]) -> Any:
     return plain[0] if len(plain) == 1 else plain
 
 
-def described(data: Any) -> str:
+def described(data: object) -> str:
     """Return the name of a kind of data."""
     return next((words for kind, words in SOURCES.items() if isinstance(data, kind)), type(data).__name__)

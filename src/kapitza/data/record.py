@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import unwrap, wrap
 from kapitza.base.argument_checks import Anything
-from kapitza.base.arrays import Array, Integers
+from kapitza.base.arrays import Array, Integers, Numbers
 from kapitza.base.cures import RESAMPLE, SPLIT, Set
 from kapitza.base.display import Shown
 from kapitza.base.lazy_fields import as_given, deferrable
@@ -112,7 +111,7 @@ class Record(Shown):
         """Return the record of a table, without a check."""
         return cls(cast("xr.Dataset", Unlabelled(table)))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return self.from_content, (self.content,)
 
     @classmethod
@@ -351,7 +350,7 @@ class Record(Shown):
             self[name]  # names the nearest channel when there is none
         return self.from_content(self.content.selected(names))
 
-    def samples(self, index: slice | NDArray[Any]) -> Record:
+    def samples(self, index: slice | Numbers) -> Record:
         """Return the samples chosen by position.
 
         index: a slice, indices in increasing order, or a mask.
@@ -453,7 +452,7 @@ class Record(Shown):
         """
         return self.in_units({name: to_si(unit)[0] for name, unit in self.units.items() if is_unit(unit)})
 
-    def _angles_changed(self, change: Any) -> Record:
+    def _angles_changed(self, change: Callable[[Array], Array]) -> Record:
         table = self.content
         new = {n: Column(change(c.values), c.attrs) for n, c in table.channels.items() if c.attrs.get("angle")}
         return self.from_content(table.with_channels(new))

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Numbers
 from kapitza.base.files import identity, reading
 from kapitza.base.suffixes import FOLDERS
 from kapitza.base.unpacking import Unpacking
@@ -97,8 +96,8 @@ class ParquetFiles:
     def names(self) -> tuple[str, ...]:
         return self.columns[0].names if self.files else ()
 
-    def read(self, name: str, first: int, last: int) -> NDArray[Any]:
-        pieces: list[NDArray[Any]] = []
+    def read(self, name: str, first: int, last: int) -> Numbers:
+        pieces: list[Numbers] = []
         for file, number, begin, end in self.groups:
             if begin >= last or end <= first:
                 continue

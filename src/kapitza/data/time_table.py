@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Numbers
 from kapitza.base.lazy_fields import Later
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class Column:
     """Values (N,) along time with their attributes."""
 
-    values: NDArray[Any]
+    values: Numbers
     attrs: Mapping[str, Any]
 
 
@@ -84,7 +85,7 @@ class TimeTable:
         """Return these channels, in this order; coordinates stay."""
         return replace(self, channels={name: self.channels[name] for name in names})
 
-    def with_coords(self, values: Mapping[str, NDArray[Any]]) -> TimeTable:
+    def with_coords(self, values: Mapping[str, Numbers]) -> TimeTable:
         """Return the table with coordinates added or replaced.
 
         Attributes are kept.

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Numbers
 from kapitza.base.csv_tables import harmless, harmless_json
 from kapitza.base.files import replacing
 from kapitza.base.suffixes import SEPARATORS, WRITABLE
@@ -114,12 +114,12 @@ def metadata(record: Record, **more: Mapping[str, str]) -> str:
     return json.dumps({"channels": channels, "attributes": attributes, **more}, ensure_ascii=True)
 
 
-def arrays(record: Record, names: Mapping[str, str] | None = None) -> dict[str, NDArray[Any]]:
+def arrays(record: Record, names: Mapping[str, str] | None = None) -> dict[str, Numbers]:
     """Return time, segment and channels by name.
 
     The names are their own or those given.
     """
-    columns: dict[str, NDArray[Any]] = {"time": record.time, "segment": record.content.segment}
+    columns: dict[str, Numbers] = {"time": record.time, "segment": record.content.segment}
     return columns | {(names or {}).get(name, name): record[name] for name in record.channels}
 
 
@@ -216,7 +216,7 @@ def matlab_names(record: Record) -> dict[str, str]:
     return names
 
 
-def matlab_arrays(record: Record) -> tuple[dict[str, NDArray[Any]], str]:
+def matlab_arrays(record: Record) -> tuple[dict[str, Numbers], str]:
     names = matlab_names(record)
     columns = {name: np.asarray(values).reshape(-1, 1) for name, values in arrays(record, names).items()}
     return columns, metadata(record, variables=names)

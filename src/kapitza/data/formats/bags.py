@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Numbers
 from kapitza.base.unpacking import Unpacking
 from kapitza.data.formats.groups import Group
 from kapitza.errors import DataError
@@ -102,7 +102,7 @@ def _numbers(value: object, name: str) -> Iterator[tuple[str, float]]:
     if isinstance(value, bool | int | float | np.integer | np.floating):
         yield name, float(cast("float", value))
     elif isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
+        array = cast(Numbers, value)
         if array.ndim == 1 and array.dtype.kind in "fiub" and array.size <= MOST_FIELDS:
             yield from ((f"{name}[{place}]", float(number)) for place, number in enumerate(array))
     elif is_dataclass(value):
@@ -113,7 +113,7 @@ def _numbers(value: object, name: str) -> Iterator[tuple[str, float]]:
                 continue
             member: object = getattr(value, key)
             below = f"{name}.{key}" if name else key
-            array = cast("NDArray[Any]", member) if isinstance(member, np.ndarray) else None
+            array = cast(Numbers, member) if isinstance(member, np.ndarray) else None
             if labels and array is not None and array.size == len(labels):
                 yield from ((f"{below}[{label}]", float(x)) for label, x in zip(labels, array, strict=True))
             else:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Numbers
 from kapitza.base.cures import Give
 from kapitza.base.unpacking import MOST_ARRAYS
 from kapitza.data.columns import TIME_NAMES, Columns, listed
@@ -34,13 +33,13 @@ class Group:
 
     name: str
     names: list[str] = field(default_factory=list[str])
-    values: list[NDArray[Any]] = field(default_factory=list[NDArray[Any]])
+    values: list[Numbers] = field(default_factory=list[Numbers])
     units: dict[str, str] = field(default_factory=dict[str, str])
     time: Array | None = None
     begins: str = ""
     notes: list[str] = field(default_factory=list[str])
 
-    def add(self, name: str, values: NDArray[Any], unit: str = "") -> None:
+    def add(self, name: str, values: Numbers, unit: str = "") -> None:
         """Append a channel to the group.
 
         A name that exists already gets a number.
@@ -121,8 +120,8 @@ def _one_clock(groups: Sequence[Group]) -> bool:
 def _columns(groups: Sequence[Group], path: Path) -> Columns:
     taken = Counter(name for group in groups for name in group.names)
     names: list[str] = []
-    values: list[NDArray[Any]] = []
-    facts: dict[str, dict[str, Any]] = {}
+    values: list[Numbers] = []
+    facts: dict[str, dict[str, object]] = {}
     for group in groups:
         for name, column in zip(group.names, group.values, strict=True):
             label = f"{group.name}/{name}" if taken[name] > 1 else name

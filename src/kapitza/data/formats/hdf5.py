@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Numbers
 from kapitza.base.unpacking import INFLATION, Unpacking, inflate
 from kapitza.data.columns import METADATA, parse_metadata
 from kapitza.data.contents import Contents, stored_text, unit_text, units_among
@@ -49,7 +49,7 @@ def hdf5_contents(path: Path) -> Contents:
     with h5py.File(path, "r") as file:
         from_matlab = path.suffix.lower() == ".mat"
 
-        def array(item: h5py.Dataset) -> NDArray[Any]:
+        def array(item: h5py.Dataset) -> Numbers:
             count_dataset(item, unpacking)
             value = np.asarray(item[()])
             return value.T if "MATLAB_class" in item.attrs or from_matlab else value

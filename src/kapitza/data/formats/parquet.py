@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Numbers
 from kapitza.base.unpacking import MOST_ARRAYS, Unpacking
 from kapitza.data.columns import METADATA, Columns, Facts, listed, parse_metadata
 from kapitza.data.contents import unit_text
@@ -222,7 +222,7 @@ LONGEST_TEXT = 100
 """Characters of a text that is a number, a date or a label; longer ones are notes, of which the beginning is kept."""
 
 
-def column_values(column: ChunkedArray, unpacking: Unpacking) -> NDArray[Any]:
+def column_values(column: ChunkedArray, unpacking: Unpacking) -> Numbers:
     """Return the values of a column.
 
     They are numbers, durations or dates (in UTC). Whole numbers with nulls become floats; texts are objects.
@@ -235,7 +235,7 @@ def column_values(column: ChunkedArray, unpacking: Unpacking) -> NDArray[Any]:
         return column.to_numpy()
     if not _is_text(column.type.value_type):  # categories of numbers
         return column.cast(column.type.value_type).to_numpy()
-    pieces: list[NDArray[Any]] = []
+    pieces: list[Numbers] = []
     for chunk in column.chunks:
         words = chunk.dictionary.to_pylist()
         short = [w if len(w or "") <= LONGEST_TEXT else _shortened(str(w)) for w in words]

@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from kapitza.base.unpacking import Unpacking
 from kapitza.data.formats.groups import Group
@@ -56,7 +56,7 @@ def check_size(path: Path) -> None:
                     unpacking.add(PER_CELL * _spanned(stream))
 
 
-def _spanned(stream: Any) -> int:
+def _spanned(stream: IO[bytes]) -> int:
     """Return the number of cells that a sheet spans.
 
     The rectangle is from A1 to the last row and column that are used.
@@ -79,11 +79,11 @@ def _column(letters: bytes) -> int:
     return number
 
 
-def _has_number(row: Sequence[Any]) -> bool:
+def _has_number(row: Sequence[object]) -> bool:
     return any(isinstance(cell, float | int) and not isinstance(cell, bool) for cell in row)
 
 
-def _group(name: str, rows: list[list[Any]], path: Path) -> Group:
+def _group(name: str, rows: list[list[object]], path: Path) -> Group:
     used = [k for k in range(max(map(len, rows))) if any(k < len(row) and row[k] != "" for row in rows)]
     with tempfile.TemporaryDirectory() as folder:
         # Under the name of the workbook, so that messages name it; their line numbers are rows of the sheet.
@@ -100,7 +100,7 @@ def _group(name: str, rows: list[list[Any]], path: Path) -> Group:
     return found
 
 
-def _text(cell: Any) -> str:
+def _text(cell: object) -> str:
     """Return a cell as text.
 
     Numbers are in full, dates in ISO 8601.

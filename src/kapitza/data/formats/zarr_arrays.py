@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Numbers
 from kapitza.base.files import identity
 from kapitza.base.unpacking import MOST_ARRAYS, Unpacking, inflate
 from kapitza.data.columns import METADATA, parse_metadata
@@ -85,7 +85,7 @@ class ZarrArrays:
             raise DataError(f'{self.path.name}: the array "{name}" is not as `write` makes it ({problem}).') from None
         return found
 
-    def read(self, name: str, first: int, last: int) -> NDArray[Any]:
+    def read(self, name: str, first: int, last: int) -> Numbers:
         array = self.array(name)
         self._check_chunks(name, array, first, last)
         stored = zarr_library().open_array(store=str(self.path / name), mode="r", zarr_format=3)
