@@ -121,6 +121,7 @@ def source(program: Program, include: str) -> str:
         )
         if values
     ]
+    # Events are found by signs at the ends of a step: in a long step two flips of a switch would cancel.
     longest = program.period / 50 if program.switches and program.period else 0.0
     return "\n".join(
         [

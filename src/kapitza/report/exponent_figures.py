@@ -49,6 +49,7 @@ def plot_exponents(spectrum: LyapunovSpectrum) -> Figure:
         values = spectrum.values[..., 0]
         finite = values[np.isfinite(values)]
         low, high = np.quantile(finite, (1 - SHARE, SHARE)) if finite.size else (-1.0, 1.0)
+        # The norm needs limits on both sides of zero.
         norm = TwoSlopeNorm(0.0, min(float(low), -1e-12), max(float(high), 1e-12))
         first, second = spectrum.axes.values()
         shown = axes.pcolormesh(first, second, values.T, norm=norm, cmap="RdBu_r", shading="nearest", rasterized=True)

@@ -155,6 +155,7 @@ def _forces(
     forces = np.concatenate(parts)
     # A drawn mass may be singular.
     drawn = forces[1:][np.isfinite(forces[1:]).all(axis=1)]
+    # A 95 % band of so few draws would be their extremes.
     if len(drawn) <= 10:
         return forces[0], forces[0], forces[0]
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="median_unbiased")

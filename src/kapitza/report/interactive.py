@@ -362,6 +362,7 @@ def convergence_figure(estimate: Estimate) -> go.Figure | None:
     for number, (name, values) in enumerate(estimate.path.items()):
         spread = estimate.deviations.get(name, math.nan)
         scale = spread if math.isfinite(spread) and spread > 0 else abs(values[-1]) or 1.0
+        # The axis is logarithmic, and the last iterate has distance zero.
         away = np.maximum(np.abs(values - estimate.values[name]) / scale, 1e-6)
         figure.add_scatter(
             x=list(range(1, len(values) + 1)), y=floats(away), mode="lines+markers", name=label(name),

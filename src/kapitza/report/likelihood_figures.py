@@ -65,6 +65,7 @@ def plot_convergence(estimate: Estimate) -> Figure:
         for number, (name, values) in enumerate(path.items()):
             spread = estimate.deviations[name]
             scale = spread if np.isfinite(spread) and spread > 0 else abs(values[-1]) or 1.0
+            # The axis is logarithmic, and the last iterate has distance zero.
             away = np.maximum(np.abs(values - estimate.values[name]) / scale, 1e-6)
             axes.semilogy(np.arange(1, values.size + 1), away, "o-", ms=3, color=CYCLE[number % len(CYCLE)],
                           label=greek(name))  # fmt: skip

@@ -47,6 +47,7 @@ def _even(motion: Motion) -> tuple[slice, float] | None:
     edges = [0, *cuts.tolist(), motion.time.size]
     piece = max((slice(a, b) for a, b in itertools.pairwise(edges)), key=lambda s: s.stop - s.start)
     steps = np.diff(motion.time[piece])
+    # The discrete Fourier transform assumes even steps.
     if steps.size < SHORTEST or np.ptp(steps) > 0.01 * float(np.median(steps)):
         return None
     return piece, float(np.median(steps))

@@ -57,6 +57,7 @@ def drive_warning(model: Model, record: Record, free: tuple[str, ...]) -> str:
     if found is None:
         return _elsewhere(channel, time, centred, stated)
     off = found / stated - 1
+    # At the edge of the search the largest value belongs to a line outside it.
     if abs(off) < max(0.25 / (duration * stated), 2e-4) or abs(off) > 0.95 * REACH:
         return ""
     return (
@@ -76,7 +77,9 @@ def _elsewhere(channel: str, time: Array, values: Array, stated: float) -> str:
     best = 1 + int(np.argmax(power[1:]))
     if best < FEWEST_CYCLES:
         return ""
+    # A line under a Hann window covers its bin and two on each side.
     share = power[max(best - 2, 1) : best + 3].sum() / max(power[1:].sum(), 1e-300)
+    # Nonlinear motion also responds at multiples and parts of the drive frequency.
     ratios = [m / n for m in (1, 2, 3) for n in (1, 2, 3)]
     near = any(abs(bins[best] / (r * stated) - 1) < max(REACH, 2 / (float(time[-1]) * r * stated)) for r in ratios)
     if share < CARRIES or near or any(line_near(time, values, r * stated) is not None for r in (0.5, 2.0)):
@@ -97,6 +100,7 @@ def line_near(time: Array, values: Array, stated: float) -> float | None:
     window = np.hanning(len(time)) * values
     # A line is four bins of 1/duration wide: its surroundings must be wider.
     reach = min(max(REACH, 8 / (duration * stated)), 0.9)
+    # Ten points per bin of 1/duration locate the peak; the limit bounds the time of long records.
     count = min(int(20 * reach * stated * duration) + 1, 4001)
     grid = stated * (1 + np.linspace(-reach, reach, max(count, 3)))
     power = np.array([np.abs(np.exp(-2j * np.pi * f * time) @ window) for f in grid])

@@ -179,6 +179,7 @@ def _against_drive(period: float, step: float, record: Record) -> str:
     ratio = step / period
     whole = round(ratio)
     strobed = whole >= 1 and abs(ratio - whole) < 0.02 * ratio
+    # One sample every few whole periods is a strobed recording, not a wrong unit.
     if strobed and whole <= 20:
         return ""
     piece = max(record.segments(), key=lambda part: part.stop - part.start)
@@ -243,6 +244,7 @@ def _main_frequency(record: Record) -> float:
     if values.size < FEWEST or time[-1] == time[0]:
         return 0.0
     centred = values - values.mean()
+    # Noise adds crossings near the mean: samples close to it are left out.
     beyond = centred[np.abs(centred) > 0.2 * np.abs(centred).max()]
     crossings = int(np.count_nonzero(np.diff(np.signbit(beyond))))
     return crossings / 2 / float(time[-1] - time[0]) if crossings >= 4 else 0.0

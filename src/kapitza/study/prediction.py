@@ -68,6 +68,7 @@ def predicted_table(
         record, own = last_data(fit)
         x0, begin = last_state(estimate.model.with_values(**own), record, estimate.sensors)
         end = float(record.time[-1])
+        # New drives count their time from the start of the prediction.
         begin = 0.0 if drives else begin
     instants = begin + times
     flow = Flow(model)
@@ -83,6 +84,7 @@ def predicted_table(
     for i, state in enumerate(model.states):
         unit = f" [{model.units[state]}]" if model.units.get(state) else ""
         columns[f"{state}{unit}"] = middle[:, i]
+        # A 95 % band of fewer draws would be their extremes.
         if len(paths) > 10:
             low, high = np.quantile([path[:, i] for path in paths], [0.025, 0.975], axis=0, method="median_unbiased")
             columns[f"{state} low{unit}"], columns[f"{state} high{unit}"] = low, high

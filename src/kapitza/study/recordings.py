@@ -342,6 +342,7 @@ def strobe_marks(record: Record, channel: str) -> Record:
     share = (middle - values[rising]) / (values[rising + 1] - values[rising])
     edges = time[rising] + share * (time[rising + 1] - time[rising])
     typical = float(np.median(np.diff(edges)))
+    # Edges may be missed: the number of periods between two is rounded, not counted.
     number = np.concatenate([[0], np.cumsum(np.round(np.diff(edges) / typical))])
     period, start = np.polyfit(number, edges, 1)
     scatter = float(np.std(edges - (start + period * number)))
