@@ -28,6 +28,18 @@ def test_a_force_that_is_never_reached():
     np.testing.assert_allclose(flow.propagate([0.4, 0.0], 0.0, np.pi).state, [-0.4, 0.0], atol=1e-13)
 
 
+def test_a_plateau_that_is_left_at_second_order():
+    """The function max(x, 0)**2 - max(x - 1, 0) leaves zero without a rate; while 0 < x < 1 the force is -x - 1/2."""
+    flow = Flow(Model.from_equations("x'' = -x - 0.5*Piecewise((1, max(x, 0)**2 > max(x - 1, 0)), (0, True))"))
+    starts = np.stack([np.linspace(-0.9, -0.1, 41), np.full(41, 0.5)], axis=1)
+    # x = x0 cos(t) + 0.5 sin(t) is zero at tan(t) = -2 x0, with the rate hypot(x0, 0.5).
+    reached, speed = np.arctan(-2 * starts[:, 0]), np.hypot(*starts.T)
+    after = 0.4
+    expected = -0.5 + 0.5 * np.cos(after) + speed * np.sin(after)
+    for start, instant, position in zip(starts, reached, expected, strict=True):
+        assert flow.propagate(start, 0.0, instant + after).state[0] == pytest.approx(position, abs=1e-12)
+
+
 def _flow(problem: Problem) -> Flow:
     model = Model.from_equations(f"x'' = {problem.text}", parameters=dict.fromkeys(CONSTANTS, 0.5))
     return Flow(model, wrt=CONSTANTS)

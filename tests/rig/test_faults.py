@@ -65,8 +65,8 @@ def at(index, value):
         (lambda s: replace(s, control=at((3, 0), math.nan)(s.control)), 'The sensor "control of x" gave nan'),
         (lambda s: replace(s, phases=s.phases + 0.2 * (np.arange(len(s)) > 50)), r"jumps by 0\.22 rad at sample 51"),
         (lambda s: replace(s, phases=at(5, math.nan)(s.phases)), "phases that are not finite"),
-        (lambda s: replace(s, values=s.values[:-1]), r"gave values of shape \(314, 1\), not \(315, 1\)"),
-        (lambda s: replace(s, control=s.control[:, :0]), r"gave control of shape \(315, 0\)"),
+        (lambda s: replace(s, values=s.values[:-1]), r"values of shape \(314, 1\) for 315 samples, not \(315, 1\)"),
+        (lambda s: replace(s, control=s.control[:, :0]), r"control of shape \(315, 0\) for"),
     ],
 )
 def test_samples_that_are_not_what_was_asked_for_are_refused(change, text):

@@ -95,7 +95,7 @@ def test_the_driver_of_the_page_drives_a_rig(monkeypatch):
         assert found.coefficients == pytest.approx(exact.coefficients, abs=2e-4)
         server.rig.line.short = True
         before = server.rig.line.stops
-        with pytest.raises(RigError, match="gave phases of shape"):
+        with pytest.raises(RigError, match="phases of shape"):
             client.run(100)
         server.rig.line.short = False
         client.stop()

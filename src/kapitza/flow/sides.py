@@ -326,7 +326,8 @@ class Sides:
         """
         modes = runtime[self.first : self.first + self.count]
         values = self.functions(states, times, runtime)
-        wrong = modes * values < -max(WRONG_SIDE, 1e3 * tolerance) * np.maximum(1.0, np.abs(states).max(axis=0))
+        signed = np.where(modes == 0.0, -np.abs(values), modes * values)
+        wrong = signed < -max(WRONG_SIDE, 1e3 * tolerance) * np.maximum(1.0, np.abs(states).max(axis=0))
         if wrong.any():
             which, column = (int(i[0]) for i in np.nonzero(wrong))
             raise EventError(

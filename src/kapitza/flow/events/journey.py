@@ -350,7 +350,10 @@ class Journey:
             return
         values = geometry.values(self.point())
         allowed = WRONG_SIDE * (1.0 + float(np.abs(self.state).max()))
-        signed = self.modes * values[: geometry.switches]
+        # A function with the mode 0 is zero all around.
+        signed = np.where(
+            self.modes == 0.0, -np.abs(values[: geometry.switches]), self.modes * values[: geometry.switches]
+        )
         signed[list(self.regime.stuck)] = -np.abs(signed[list(self.regime.stuck)])
         if signed.size and signed.min() < -allowed:
             i = int(signed.argmin())

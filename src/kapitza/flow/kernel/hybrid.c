@@ -1098,6 +1098,14 @@ static void copy_rates(const kz_work *w, double *f) {
     for (int32_t i = 0; i < w->tape->states; i++) f[i] = value(w, w->tape->rate[i], 0);
 }
 
+/* Is a function zero along the whole series, and not only with its value and rate as max(x, 0)**2 where x crosses 0? */
+static int is_zero_on(const kz_trip *trip, kz_work *w, int32_t node, double t, const double *x, const double *V, int identity) {
+    evaluate(w, trip->run->runtime, trip->run->wrt, t, x, V, identity, w->order);
+    for (int k = 0; k <= w->order; k++)
+        if (value(w, node, k) != 0.0) return 0;
+    return 1;
+}
+
 /* Read the modes of nested switches again, inner ones first. Evaluates the tape anew where a mode changes.
  * all: read every mode (after a reset). Returns 0 where a sign is not decided. */
 static int read_modes(kz_trip *trip, kz_work *w, double t, const double *x, const double *V, int identity, int32_t keep, int all) {
@@ -1108,7 +1116,7 @@ static int read_modes(kz_trip *trip, kz_work *w, double t, const double *x, cons
         double s = value(w, tape->function[i], 0), mode;
         measure_sizes(w);
         if (!is_near(w, tape->function[i])) mode = s > 0 ? 1.0 : -1.0;
-        else if (s == 0.0 && value(w, tape->function[i], 1) == 0.0 && modes[i] == 0.0) mode = 0.0;
+        else if (s == 0.0 && modes[i] == 0.0 && is_zero_on(trip, w, tape->function[i], t, x, V, identity)) mode = 0.0;
         else if ((tape->flags[i] & CONTINUOUS) && !all && fabs(value(w, tape->function[i], 1)) > CLEARLY * (1.0 + largest_rate(w)))
             mode = value(w, tape->function[i], 1) > 0 ? 1.0 : -1.0;
         else return 0;
