@@ -1,6 +1,6 @@
 """Implement `kapitza demo`.
 
-A noisy pendulum experiment as a recording, a study of it, and the report with the truth beside.
+It writes a noisy pendulum experiment as a recording, a study of it, and the report with the truth beside.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ demo.__doc__ = (demo.__doc__ or "") + examples("kapitza demo", "kapitza demo --p
 def noisy_record(truth: Model, periods: int) -> Record:
     """Return noisy strobed runs of a chaotic pendulum.
 
-    The same numbers on every processor.
+    They have the same numbers on every processor.
     Differences of rounding between processors, 1e-15, grow by e in every period: one long run would be another motion
     on another processor. States are rounded to DIGITS decimals every STRETCH periods, far below the noise and far above
     those differences.

@@ -1,6 +1,6 @@
 """Implement `kapitza exponents`.
 
-Lyapunov exponents of a model, or a chart of them over parameters.
+It prints Lyapunov exponents of a model, or draws a chart of them over parameters.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def export_command(
 ) -> None:
     """Write a fitted model for another program.
 
-    MATLAB, C, Modelica, Julia, SciPy, CasADi or FMI. The suffix decides the format.
+    The program is MATLAB, C, Modelica, Julia, SciPy, CasADi or FMI. The suffix decides the format.
     """
     from kapitza.estimate import Estimate
     from kapitza.exports import export

@@ -1,6 +1,6 @@
 """Implement `kapitza follow`, `diagram` and `frequency-response`.
 
-Families of motions of the fitted model of a study.
+They compute families of motions of the fitted model of a study.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def follow_command(
 ) -> None:
     """Follow the fitted model along a parameter.
 
-    Its periodic motion: stability, bifurcations with intervals.
+    The periodic motion is shown with its stability; bifurcations have intervals.
     """
     from kapitza.study import Family, follow_fit
 
@@ -190,7 +190,7 @@ frequency_response_command.__doc__ = (frequency_response_command.__doc__ or "") 
 def hysteresis_sentence(branch: Any, force: str, amount: float) -> str:
     """Return one line on a response.
 
-    Its peak, and the jumps where it folds.
+    It names its peak, and the jumps where it folds.
     """
     coordinate = branch.model.coordinates[0].name
     unit = branch.model.units.get(coordinate, "")
@@ -209,7 +209,7 @@ def hysteresis_sentence(branch: Any, force: str, amount: float) -> str:
 def response_table(found: Any, force: str) -> Any:
     """Return all responses in one table.
 
-    Frequency [Hz], amplitude of every coordinate and stability, one below the other.
+    The columns are frequency [Hz], amplitude of every coordinate and stability; responses are one below the other.
     """
     import pandas as pd
 

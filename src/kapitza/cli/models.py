@@ -1,6 +1,6 @@
 """Implement `kapitza models`.
 
-The systems of the literature, and one of them in detail.
+It lists the systems of the literature, or shows one of them in detail.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Implement `kapitza orbits`.
 
-The periodic orbits of a recording, without a model.
+It finds the periodic orbits of a recording, without a model.
 """
 
 from __future__ import annotations

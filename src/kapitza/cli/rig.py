@@ -23,7 +23,7 @@ rig_app = typer.Typer(name="rig", no_args_is_help=True, help="Run rigs in separa
 def about() -> None:
     """Run rigs in separate processes.
 
-    `kapitza rig serve pendulum`, `kapitza rig serve cart.toml`.
+    Examples are `kapitza rig serve pendulum` and `kapitza rig serve cart.toml`.
     """
 
 

@@ -1,6 +1,6 @@
 """Implement `kapitza simulate`.
 
-A recording of a model, written to a file.
+It writes a recording of a model to a file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Implement the commands on studies.
 
-new, check, identify, compare, report, schema.
+These are new, check, identify, compare, report and schema.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def compare_command(
 ) -> None:
     """Compare the candidate models of a study.
 
-    AIC, BIC, weights, error on held-back data, a sentence.
+    The table has AIC, BIC, weights and the error on held-back data; a sentence sums it up.
     """
     require_several(study)
     with chosen_workers(workers, scheduler) as executor:

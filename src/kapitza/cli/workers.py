@@ -1,6 +1,6 @@
 """Choose who works.
 
-This process, processes of this machine, or the workers of a cluster.
+It may be this process, processes of this machine, or the workers of a cluster.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_WAIT = 10.0
 def chosen_workers(workers: int | None, scheduler: str | None) -> Iterator[Executor | None]:
     """Return the executor that the options request.
 
-    None for this process alone.
+    It is None for this process alone.
     """
     if workers is not None and scheduler is not None:
         raise KapitzaError("Give --workers (processes on this machine) or --scheduler (a cluster), not both.")

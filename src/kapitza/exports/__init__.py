@@ -1,6 +1,6 @@
 """Export models for other programs.
 
-MATLAB, C, Modelica, Julia, SciPy, CasADi, FMI.
+They are MATLAB, C, Modelica, Julia, SciPy, CasADi and FMI.
 """
 
 from kapitza.exports.export import Exported, export

@@ -1,6 +1,6 @@
 """Write C99 with a header.
 
-Functions of the model, and the motion between events.
+It holds functions of the model, and the motion between events.
 """
 
 from __future__ import annotations

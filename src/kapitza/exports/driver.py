@@ -85,7 +85,8 @@ class Motion:
     def surfaces(self, t: float, x: Any) -> tuple[Any, Any, Any]:
         """Return surfaces, their rates and watched functions.
 
-        Switching functions and walls, their rates along the motion, and the functions watched for a fall to zero.
+        Returned are switching functions and walls, their rates along the motion, and the functions watched for a fall
+        to zero.
         """
         n = self.count
         rates = self.rates(t, x)
@@ -133,7 +134,7 @@ class Motion:
     def settle(self, t: float, x: Any) -> None:
         """Settle modes that follow from others.
 
-        Releases, functions that jumped with a mode inside, functions that vanish.
+        These are releases, functions that jumped with a mode inside, and functions that vanish.
         """
         scale = NEAR * (1.0 + float(np.abs(x).max()))
         for _ in range(4 * self.count + 4):
@@ -193,7 +194,7 @@ class Motion:
     def first_event(self, dense: Any, start: float, end: float, before: Any) -> tuple[float, int] | None:
         """Return the first event in a step.
 
-        Time and number of the first surface that falls through zero.
+        It is the time and number of the first surface that falls through zero.
         """
         _, slopes, after = self.surfaces(end, dense(end))
 

@@ -1,6 +1,6 @@
 """Write functional mock-up units.
 
-The C code behind FMI 2.0 or 3.0, with its description, compiled and zipped.
+A unit holds the C code behind FMI 2.0 or 3.0 with its description, compiled and zipped.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _state_key(new: bool) -> str:
 def variable_names(program: Program) -> dict[str, tuple[str, ...]]:
     """Return the names of a unit's variables.
 
-    Distinct: states, their rates, parameters, outputs.
+    They are distinct: states, their rates, parameters, outputs.
     """
     states = identifiers(q.name for q in program.states)
     rates = tuple(f"der({name})" for name in states)

@@ -1,6 +1,6 @@
 """Write a Modelica model.
 
-Equations, switches as relations, friction with explicit stick modes, impacts by reinit.
+It has equations, switches as relations, friction with explicit stick modes, and impacts by reinit.
 """
 
 from __future__ import annotations

@@ -30,10 +30,7 @@ LONGEST_IDENTIFIER = 60
 
 
 def identifier(text: str) -> str:
-    """Return an identifier valid in every language.
-
-    ASCII, for every language of the exports.
-    """
+    """Return an ASCII identifier valid in every language."""
     text = text.replace("'", "_dot")
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
     word = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_")[:LONGEST_IDENTIFIER]

@@ -1,6 +1,6 @@
 """Write parameters beside an exported model.
 
-Values, units, standard errors and covariance.
+The files have values, units, standard errors and covariance.
 """
 
 from __future__ import annotations

@@ -284,8 +284,6 @@ class _Near:
     The margins of terms that end follow the switching functions. They are evaluated at one state, and show whether a
     step kept clear of their zeros.
 
-    step kept clear of their zeros.
-
     fixed: parameters that do not change from step to step.
     """
 

@@ -1,6 +1,6 @@
 """Draw figures of Lyapunov exponents.
 
-Bars for one spectrum, curves over one parameter, a chart over two.
+One spectrum has bars, one parameter gives curves, two give a chart.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def surface_figure(
 ) -> go.Figure | None:
     """Draw force per mass over position and rate.
 
-    One panel per coordinate, with the motion that supports it.
+    There is one panel per coordinate, with the motion that supports it.
     """
     if not surfaces:
         return None

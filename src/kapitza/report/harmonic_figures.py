@@ -1,6 +1,6 @@
 """Draw figures of harmonic fits.
 
-Residues of the sub-harmonics, spectra with and without a filter.
+They show residues of the sub-harmonics, and spectra with and without a filter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kapitza.report.style import axes_for
 def plot_residues(fit: Estimate, equation: Count = 1, axes: Axes | None = None) -> Axes:
     """Draw residues of sub-harmonics against predicted values.
 
-    After HARMONIC, figures 14 and 15.
+    The figure follows HARMONIC, figures 14 and 15.
     Dropped sub-harmonics are drawn as crosses; the identification error ε stands in the title.
     """
     key = f"equation {equation}"

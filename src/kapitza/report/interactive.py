@@ -223,7 +223,7 @@ def samples_per_cycle(values: Array) -> float:
 def interval_figure(fits: Mapping[str, Estimate], level: float) -> go.Figure | None:
     """Draw intervals of every fit side by side.
 
-    A panel for each parameter.
+    Each parameter has a panel.
     The axis follows the narrower half: one wide interval runs out of its panel instead of flattening the others.
     """
     names = list(dict.fromkeys(name for fit in fits.values() for name in fit.names))

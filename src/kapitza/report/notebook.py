@@ -1,6 +1,6 @@
 """Show nouns in notebooks and papers.
 
-HTML for a cell, LaTeX for a document. Everything printed is escaped.
+A cell gets HTML, a document LaTeX. Everything printed is escaped.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def as_html(noun: Anything) -> str:
 def as_latex(noun: Anything) -> str:
     r"""Return a noun as LaTeX.
 
-    The equations of a model as an align environment, everything else as a booktabs table.
+    The equations of a model become an align environment, everything else a booktabs table.
 
     >>> import kapitza as kz
     >>> print(as_latex(kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1})))

@@ -1,6 +1,6 @@
 """Draw figures of one orbit.
 
-Its course in time, and its multipliers on the unit circle.
+They show its course in time, and its multipliers on the unit circle.
 """
 
 from __future__ import annotations

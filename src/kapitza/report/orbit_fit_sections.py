@@ -1,6 +1,6 @@
 """Add sections on orbit fits to the page.
 
-The orbits, the likelihood, and what to measure next.
+They show the orbits, the likelihood, and what to measure next.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ADVICE_ROWS = 8
 def orbit_fit_sections(estimate: Estimate) -> list[Section]:
     """Return which orbits matched, and what would help.
 
-    Empty for other methods.
+    The list is empty for other methods.
     """
     matches = estimate.matches
     if matches is None or matches.table.empty:

@@ -25,7 +25,7 @@ from kapitza.data import replacing
 class Section:
     """Hold one part of a page.
 
-    Heading, warnings, paragraphs, fixed-width text, a table, a figure with its caption.
+    It may have a heading, warnings, paragraphs, fixed-width text, a table, and a figure with its caption.
     """
 
     title: str

@@ -1,6 +1,6 @@
 """Report the next experiment.
 
-The ranked table, the map, sensors to drop, the duration, what nothing improves.
+The page shows the ranked table, the map, sensors to drop, the duration, and what nothing improves.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def plan_sentences(plan: Plan) -> list[str]:
 def plan_answers(plan: Plan) -> list[str]:
     """Return sentences on sensors and hopeless parameters.
 
-    Which sensors to leave out, and what nothing improves and why.
+    They say which sensors to leave out, and what nothing improves and why.
     """
     if not plan.expected:
         return []

@@ -1,6 +1,6 @@
 """Draw spectra, frequency responses and correlations.
 
-Spectra of data and model, the frequency response of a driven rig, the correlation of parameters.
+The figures show spectra of data and model, the frequency response of a driven rig, and the correlation of parameters.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def plot_forces(estimate: Estimate) -> Figure:
 def plot_force_surface(estimate: Estimate) -> Figure:
     """Draw force per mass over position and rate.
 
-    One panel per coordinate, with the motion that supports it.
+    There is one panel per coordinate, with the motion that supports it.
     """
     motions = motions_of(estimate)
     surfaces = forces_of(estimate, motions).surfaces

@@ -1,6 +1,6 @@
 """Draw figures of tori.
 
-Rotation numbers and amplitudes along a family, and invariant circles.
+They show rotation numbers and amplitudes along a family, and invariant circles.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def plot_tori(
 ) -> Figure:
     """Draw a family of tori over its parameter.
 
-    Solid where stable, dashed where unstable.
+    Lines are solid where stable, dashed where unstable.
     measure: "rotation" (the rotation number), "amplitude" (half the width of the circle in a state, the first by
     default), or "circles" (in the plane of two states). tongues: drawn as plateaus of the rotation number. A family of
     one rotation number is drawn in its two parameters.
@@ -63,7 +63,7 @@ def plot_tori(
 def plot_torus(torus: Torus, of: tuple[str, str] | None = None, ax: Axes | None = None) -> Figure:
     """Draw an invariant circle in two states.
 
-    The first two by default; a dot marks phase 0.
+    The first two states are taken by default; a dot marks phase 0.
     """
     names = of or tuple(torus.model.states[:2])
     columns = [torus.model.states.index(_state(torus.model, name)) for name in names]

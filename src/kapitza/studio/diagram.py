@@ -1,6 +1,6 @@
 """Show families of motions.
 
-A branch that grows, its points, orbits and bifurcations.
+The pane shows a branch that grows, its points, orbits and bifurcations.
 """
 
 from __future__ import annotations

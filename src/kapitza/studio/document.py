@@ -40,7 +40,7 @@ class Change:
     def touches(self, *place: str | int) -> bool:
         """Return whether a place may have changed.
 
-        The value at it, or something inside or around it.
+        This is so for the value at it, and for anything inside or around it.
         """
         if not self.places:
             return True
@@ -192,7 +192,7 @@ class Document:
 def _says(text: str, values: Mapping[Place, Any]) -> bool:
     """Return whether a text has these values.
 
-    Parsed by Python's own parser: an independent check of the writer.
+    Python's own parser reads it: an independent check of the writer.
     """
     try:
         content = tomllib.loads(text)

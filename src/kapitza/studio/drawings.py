@@ -1,6 +1,6 @@
 """Draw orbits, branches, rigs and running fits.
 
-Functions of results, without a page.
+These are functions of results, without a page.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def multiplier_figure(orbit: PeriodicOrbit) -> go.Figure:
 def heights(branch: Branch, measure: str) -> Array:
     """Return the quantity (N,) drawn of a branch.
 
-    "amplitude" or "point" of its first coordinate.
+    It is the "amplitude" or "point" of the first coordinate.
     """
     name = branch.model.states[0]
     if measure == "point" or branch.resting or branch.model.is_map:

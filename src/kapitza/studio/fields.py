@@ -106,7 +106,7 @@ def bind(
 def number_or_none(text: Any) -> float | None:
     """Return the number in a text.
 
-    None for an empty one.
+    It is None for an empty one.
     """
     written = str(text if text is not None else "").strip().replace(",", ".")
     if not written:

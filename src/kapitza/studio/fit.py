@@ -48,7 +48,7 @@ def build(session: Session) -> None:
 def kept_runs(folder: Path) -> list[Path]:
     """Return the folders of finished runs.
 
-    The present one first, then the others from new to old.
+    The present one is first, then the others follow from new to old.
     """
     numbered = sorted(
         (int(one.name.removeprefix(f"{folder.name}-")), one)

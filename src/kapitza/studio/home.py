@@ -1,6 +1,6 @@
 """Show the first page.
 
-The studies and recordings of the folder, a place to drop a file, the tour.
+It has the studies and recordings of the folder, a place to drop a file, and the tour.
 """
 
 from __future__ import annotations

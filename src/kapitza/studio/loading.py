@@ -1,6 +1,6 @@
 """Load recordings as the page shows them.
 
-All columns, gaps and spikes marked, extremes by blocks.
+They have all columns, gaps and spikes marked, and extremes by blocks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_MARKS = 200
 class Mark:
     """Mark something to see in a recording.
 
-    kind ("gap", "segment", "spike", "dropout", "saturated"), when, and what.
+    It has a kind ("gap", "segment", "spike", "dropout", "saturated"), a time and a text.
     """
 
     kind: str

@@ -1,6 +1,6 @@
 """Show the pane of the model.
 
-Equations, library and laws, candidates, and a simulated motion over the data.
+It has equations, library and laws, candidates, and a simulated motion over the data.
 """
 
 from __future__ import annotations

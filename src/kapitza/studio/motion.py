@@ -109,7 +109,7 @@ def samples_per_cycle(values: Array) -> float:
 def missed(motion: Motion, time: Array, record: Record) -> str:
     """Return how far a motion misses the data.
 
-    A sentence, as a share of their spread.
+    The sentence gives it as a share of their spread.
     """
     said = []
     inside = (time >= motion.time[0]) & (time <= motion.time[-1])

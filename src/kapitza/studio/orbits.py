@@ -1,6 +1,6 @@
 """Show orbits in the recording.
 
-Attractor and table linked both ways, profile, multipliers, exclusion.
+Attractor and table are linked both ways; profile, multipliers and exclusion belong to the chosen orbit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Edit the parameters of a candidate.
 
-Unit, start, bounds, prior, and a slider for each.
+Each has a unit, a start, bounds, a prior and a slider.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def bounds_of(session: Session, number: int, name: str, model: Model | None) -> 
 def slider_range(value: float, low: float, high: float) -> tuple[float, float]:
     """Return the ends of a slider.
 
-    Finite bounds, else from zero to twice the value.
+    They are finite bounds, else zero and twice the value.
     """
     reach = abs(value) or 1.0
     begin = low if math.isfinite(low) else min(value - reach, 0.0) if value <= 0 else 0.0

@@ -33,7 +33,7 @@ class View:
     def packed(self, overlay: Array | None = None) -> bytes:
         """Return the view as little-endian doubles.
 
-        N, channels, reduced and overlay (0 or 1), times, values by channel.
+        They are N, channels, reduced and overlay (0 or 1), times, and values by channel.
         overlay: (channels, N) a second line in each chart, NaN where there is none.
         """
         more = np.empty(0) if overlay is None else overlay.ravel()

@@ -67,7 +67,7 @@ def run(target: Path, port: int, browser: bool) -> None:
 def opened(target: Path) -> Studio:
     """Return the studio of a target.
 
-    A folder, a study or a recording.
+    The target is a folder, a study or a recording.
     """
     target = target.resolve()
     if target.suffix.lower() in SUFFIXES and target.exists():

@@ -1,6 +1,6 @@
 """Share a study.
 
-Report, study file, exported model, the same in Python.
+The pane has the report, the study file, the exported model, and the same in Python.
 """
 
 from __future__ import annotations

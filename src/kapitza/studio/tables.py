@@ -25,7 +25,7 @@ BODY = r"""
 def shown(value: Any) -> str:
     """Return a cell as text.
 
-    Six digits, empty for unknown values.
+    It has six digits; unknown values are empty.
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"

@@ -1,6 +1,6 @@
 """Run jobs for the studio in a process.
 
-Started as `python -m kapitza.studio.worker`.
+The server starts it as `python -m kapitza.studio.worker`.
 Standard input holds one JSON object per line: {"job": name, "arguments": {...}} starts a job, {"stop": true} stops it.
 Its end means that the server is gone: the job is cancelled, and the process ends within `GRACE` seconds.
 
@@ -66,7 +66,7 @@ class Out:
 class Lines:
     """Write progress as lines.
 
-    A monitor, throttled by level and stopped from the input.
+    This monitor is throttled by level and stopped from the input.
     """
 
     def __init__(self, out: Out):

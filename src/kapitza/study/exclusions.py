@@ -16,7 +16,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 def orbit_labels(orbits: OrbitSet) -> list[str]:
     """Return the name of each orbit.
 
-    Its period and a letter, "1a", "2a", "3a", "3b" in the order of the set.
+    It is its period and a letter, "1a", "2a", "3a", "3b" in the order of the set.
     """
     count: dict[int, int] = {}
     labels = []

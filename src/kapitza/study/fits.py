@@ -1,6 +1,6 @@
 """Hold one fit of a study.
 
-The estimate with its tests, kept in a results folder.
+It is the estimate with its tests, kept in a results folder.
 """
 
 from __future__ import annotations

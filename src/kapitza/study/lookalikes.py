@@ -59,7 +59,7 @@ def lookalike_warnings(model: Model, record: Record) -> Iterator[str]:
 def is_angle(model: Model, name: str) -> bool:
     """Return whether a coordinate is an angle.
 
-    Declared as one, or found inside a sine or cosine of the equations.
+    It is declared as one, or found inside a sine or cosine of the equations.
     """
     coordinate = next((c for c in model.coordinates if c.name == name), None)
     if coordinate is None:

@@ -58,7 +58,7 @@ def follow_record(model: Model, record: Record, measures: Mapping[str, str]) -> 
 def oversampling(record: Record) -> int:
     """Return how far the record can be thinned.
 
-    The largest of 1, 2, 4, ... 64 that loses nothing that a picture shows.
+    It is the largest of 1, 2, 4, ... 64 that loses nothing that a picture shows.
     Every channel of the longest segment is drawn by straight lines through every n-th sample: they may miss the others
     by a tenth more than the noise (what lines through every second sample miss), and by ROUGH of the spread (of an
     angle that turns: of a radian). No segment is thinned below FEWEST samples.
@@ -83,7 +83,7 @@ def oversampling(record: Record) -> int:
 def _missed(time: Array, values: Array, every: int) -> float:
     """Return how far lines miss the samples.
 
-    Root mean square, for lines through every n-th sample.
+    It is the root mean square, for lines through every n-th sample.
     """
     left_out = np.arange(time.size) % every != 0
     drawn = np.interp(time[left_out], time[::every], values[::every])
@@ -115,7 +115,7 @@ def in_pieces(record: Record, size: int) -> Record:
 def last_state(model: Model, record: Record, measures: Mapping[str, str]) -> tuple[Array, float]:
     """Return the model's state at the record's end.
 
-    State (n,), and its time in the model's clock.
+    The state (n,) is returned with its time in the model's clock.
     From the last samples, as few as a motion needs: 40, or all where there are fewer.
     """
     known = [c for c in record.channels if _seen(c, model, measures)]

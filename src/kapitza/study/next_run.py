@@ -138,7 +138,7 @@ def _drives(
 ) -> dict[str, dict[str, Any]]:
     """Return drives by label.
 
-    Each from a file beside the study or a formula of t.
+    Each comes from a file beside the study or a formula of t.
     """
     found: dict[str, dict[str, Any]] = {}
     signals = candidates[0].model.signals if candidates else ()

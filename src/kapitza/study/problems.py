@@ -1,6 +1,6 @@
 """Collect all problems of a study.
 
-All at once, each with its line and a cure.
+They are reported all at once, each with its line and a cure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Problem:
     def table(self) -> str:
         """Return the section, such as "fit".
 
-        "" for the top of the file.
+        It is "" for the top of the file.
         """
         return str(self.place[0]) if len(self.place) > 1 else ""
 

@@ -61,7 +61,7 @@ class Recording:
     def outputs(self) -> dict[str, str | Sensor]:
         """Return outputs of channels that are not states.
 
-        An expression, or one with the errors of its sensor.
+        Each is an expression, or one with the errors of its sensor.
         """
         return {**self.measures, **self.sensors}
 
@@ -72,7 +72,7 @@ class Recording:
     def needed(self, model: Model) -> set[str]:
         """Return the channels that a fit uses.
 
-        States, outputs, measured expressions, and the columns in them.
+        They are states, outputs, measured expressions, and the columns in them.
         """
         read = {*model.states, *model.outputs, *self.outputs}
         for text in self.measures.values():

@@ -221,7 +221,7 @@ def _disagreements(one: StudyFit, other: StudyFit, level: float) -> list[str]:
 def quantity(estimate: Estimate, name: str) -> str:
     """Return value and standard error with significant digits.
 
-    0.1470(12) m as "0.1470 ± 0.0012 m".
+    0.1470(12) m is written as "0.1470 ± 0.0012 m".
     """
     value, error = estimate.values[name], estimate.deviations.get(name, math.nan)
     unit = estimate.units.get(name, "")
@@ -236,7 +236,7 @@ def quantity(estimate: Estimate, name: str) -> str:
 def as_plain(result: StudyResult) -> dict[str, Any]:
     """Return the answer for programs.
 
-    result.json, and what `kapitza identify --json` prints.
+    It is in result.json, and `kapitza identify --json` prints it.
     """
     chosen, comparison = result.chosen, result.comparison()
     return {

@@ -183,7 +183,7 @@ def planned_steps(study: Study) -> list[Step]:
 def _once_per_period(study: Study, candidate: Candidate) -> bool:
     """Return whether recordings are strobed.
 
-    Long, sampled once per excitation period, with the whole state measured.
+    They are long, sampled once per excitation period, with the whole state measured.
     """
     for recording in study.fitted:
         record = prepared(recording.record, candidate)

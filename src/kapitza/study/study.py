@@ -1,6 +1,6 @@
 """Hold a study that is ready to run.
 
-Recordings, candidate models and what to find, checked.
+It has recordings, candidate models and what to find, all checked.
 """
 
 from __future__ import annotations
