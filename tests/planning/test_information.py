@@ -105,6 +105,8 @@ def test_a_forced_orbit_agrees_with_differences_of_solved_orbits(two_wells):
     orbit = kz.solve_orbit(two_wells, {"x": -0.025, "x'": 0.002})  # the linear response about the saddle
     assert orbit.stability == "unstable"
     run = kz.Choice({"F": 0.05, "w": 1.0}, duration=orbit.period * 10, step=orbit.period / 64, channels={"x": 0.01})
+    with pytest.raises(kz.errors.DataError, match="at least one free parameter"):
+        kz.orbit_information(two_wells, orbit, [], run)
     told = kz.orbit_information(two_wells, orbit, FREE, run)
     t = np.arange(64) * orbit.period / 64
     rows = []

@@ -17,6 +17,10 @@ Noise = float | Mapping[str, float] | None
 """One standard deviation for all channels, some by channel, or none."""
 
 
+SMALLEST = 1e-100
+"""Standard deviations below this one have weights 1/σ² whose squares overflow."""
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite real number.
 
@@ -39,6 +43,11 @@ def check_noise(noise: object) -> None:
             raise DataError(
                 f'The noise of "{name}" is {value}: a standard deviation is a finite number, 0 or above; leave it out '
                 "and it is estimated."
+            )
+        if 0 < value < SMALLEST:
+            raise DataError(
+                f'The noise of "{name}" is {value:.3g}: its weights 1/σ² are too large for numbers. Give it in the '
+                "unit of the channel, or leave it out and it is estimated."
             )
 
 

@@ -371,6 +371,8 @@ def orbit_information(
     (1, 1)
     """
     names = tuple(free)
+    if not names:
+        raise DataError("orbit_information needs at least one free parameter.")
     at = model.with_values(**dict(run.settings))
     found = solve_orbit(at, orbit, orbit.repeats or 1) if orbit.repeats else solve_orbit(at, orbit)
     flow = Flow(at, wrt=names)

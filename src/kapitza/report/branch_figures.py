@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kapitza.base import checks
+from kapitza.base.argument_checks import Count
 from kapitza.base.arrays import Array
 from kapitza.base.files import replacing
 from kapitza.errors import KapitzaError
@@ -176,7 +177,7 @@ def _named(branch: Branch, parameter: str) -> str:
     return axis_label(parameter, str(branch.model.parameter(parameter).unit or ""))
 
 
-def plot_waterfall(branch: Branch, of: str | None = None, count: int = 24, ax: Axes | None = None) -> Figure:
+def plot_waterfall(branch: Branch, of: str | None = None, count: Count = 24, ax: Axes | None = None) -> Figure:
     """Draw profiles over one period along a branch.
 
     They are one above the other; unstable ones are dashed.

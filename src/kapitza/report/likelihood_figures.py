@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from kapitza.base.argument_checks import Count
 from kapitza.data import Record
 from kapitza.errors import ArgumentError, KapitzaError, refuse_unknown
 from kapitza.estimate import Estimate, ProfileCurve, profile_curve
@@ -15,7 +16,7 @@ from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_fi
 from kapitza.signal import half_cycles
 
 
-def plot_likelihood(estimate: Estimate, names: Sequence[str] | None = None, points: int = 11) -> Figure:
+def plot_likelihood(estimate: Estimate, names: Sequence[str] | None = None, points: Count = 11) -> Figure:
     """Draw the profile likelihood of each parameter.
 
     Beside it is the parabola of its standard error.

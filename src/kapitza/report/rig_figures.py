@@ -9,12 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from kapitza.base.argument_checks import Count
 from kapitza.errors import ArgumentError, RigError
 from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, new_figure, styled
 from kapitza.rig import DelayStability, RigBranch
 
 
-def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
+def plot_delay_stability(test: DelayStability, points: Count = 40) -> Figure:
     """Draw characteristic roots and growth against delay.
 
     Left: the rightmost characteristic roots. Right: the growth rate against the delay, up to the critical one.

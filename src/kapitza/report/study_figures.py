@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from kapitza.base.angles import wrap
+from kapitza.base.argument_checks import Count
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Estimate, Validation
 from kapitza.report.forces import forces_of
@@ -19,7 +20,7 @@ from kapitza.report.motions import Motion, extremes, motion_of_test, motions_of
 from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_figure, plain, styled
 
 
-def plot_fit(estimate: Estimate, validation: Validation | None = None, samples: int = 3000) -> Figure:
+def plot_fit(estimate: Estimate, validation: Validation | None = None, samples: Count = 3000) -> Figure:
     """Draw data, fitted motion and residuals.
 
     The first recording is drawn, the residuals below, one column per channel.

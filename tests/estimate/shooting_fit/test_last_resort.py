@@ -52,3 +52,12 @@ def test_states_at_lost_samples_begin_between_their_neighbours():
     assert any("2 spikes" in text for text in fit.warnings)
     for name in fit.names:
         assert abs(fit[name] - model.values[name]) < 4 * fit.deviations[name]
+
+
+@pytest.mark.parametrize("noise", [6e-163, 1e-155, 1e-300])
+def test_noise_whose_weights_overflow_is_refused(noise):
+    """Weights 1/σ² beyond the largest number ended in an error of NumPy."""
+    model = kz.Model.from_equations("x'' + 0.2*x' + k*x = 0", parameters={"k": 4.0})
+    record = kz.measure(kz.simulate(model, x0=[1.0, 0.0], t=np.arange(100) * 0.1).select(["x"]), noise=0.01, seed=1)
+    with pytest.raises(kz.errors.DataError, match="weights"):
+        kz.identify(model.with_values(k=4.2), record, ["k"], kz.ShootingFit(noise=noise))

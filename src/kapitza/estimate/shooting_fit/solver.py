@@ -321,7 +321,11 @@ class Fitter:
         Information and covariance that these weights (N, c) give.
         """
         now, typical = self.swept(solution.theta, solution.states, solution.nodes, weights), sizes_of(solution.theta)
-        program = self._program(now, self._slack(0.0, now.nodes), typical)
+        try:
+            program = self._program(now, self._slack(0.0, now.nodes), typical)
+        except np.linalg.LinAlgError:
+            # A motion that another method found may leave some node undetermined.
+            return replace(solution, status=Status.SINGULAR)
         covariance = inverse_within(program.information, ~solution.at_bound, UNDETERMINED)
         return replace(solution, information=program.information - anchor_of(typical), covariance=covariance)
 
