@@ -1,9 +1,11 @@
 """Twice 20,000 hostile inputs: files, stores, studies, rigs, arguments, random calls, command lines, kills."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness import markdown_table
-from tests.hostile.campaign import Campaign, Part, run
+from tests.hostile.campaign import Part, run
+from tests.hostile.pool import Outcome
 
 COUNT = 20_000
 SEEDS = (70421, 88237)
@@ -30,12 +32,17 @@ def main() -> str:
     for campaign in campaigns:
         ran = ", ".join(f"{count} on {commit}" for commit, count in campaign.commits)
         lines += ["", f"## Seed {campaign.seed}: {len(campaign.ends)} cases", "", f"Cases by commit: {ran}.", ""]
-        lines += [markdown_table(campaign.columns, campaign.table()), "", *_failed(campaign)]
+        lines += [markdown_table(campaign.columns, campaign.table()), "", *_listed(campaign.failures)]
+        if campaign.cured:
+            lines += ["Ended otherwise at first, and as they must on the later commit:", "", *_listed(campaign.cured)]
     return "\n".join(lines)
 
 
-def _failed(campaign: Campaign) -> list[str]:
-    return [
-        f"- {end.case.family}, case {end.case.number}: {end.kind}: `{end.detail.strip().splitlines()[-1][:160]}`"
-        for end in campaign.failures[:40]
-    ]
+def _listed(ends: Sequence[Outcome]) -> list[str]:
+    return [f"- {end.case.family}, case {end.case.number}: {end.kind}: `{_last(end.detail)}`" for end in ends[:40]]
+
+
+def _last(detail: str) -> str:
+    """Return the line of the error of a traceback, which the description of the call follows."""
+    lines = [line for line in detail.strip().splitlines() if line and not line.startswith(" ")]
+    return next((line for line in lines if "Error" in line), lines[-1])[:160]

@@ -24,11 +24,12 @@ TITLES |= {"crash": "crashes", "touched": "files touched outside"}
 
 @dataclass(frozen=True)
 class Campaign:
-    """Outcomes of cases; commits: how many of them ran on which commit."""
+    """Outcomes of cases; commits: how many of them ran on which commit; cured: failures of earlier commits."""
 
     seed: int
     ends: tuple[Outcome, ...]
     commits: tuple[tuple[str, int], ...] = ()
+    cured: tuple[Outcome, ...] = ()
 
     @property
     def failures(self) -> tuple[Outcome, ...]:
@@ -67,8 +68,8 @@ def cases(count: int, seed: int, only: str = "") -> list[Case]:
 class Part:
     """Which cases of a campaign run. number: only that one of each family; minutes: stop after this time.
 
-    kept: a file that takes the outcome of every case; cases whose outcome it has are not run again. So a campaign
-    can be interrupted and continued.
+    kept: a file that takes the outcome of every case; cases whose outcome it has are not run again, but for failures
+    on another commit. So a campaign can be interrupted and continued, and a cure is tested.
     """
 
     only: str = ""
@@ -86,9 +87,9 @@ def run(
 ) -> Campaign:
     """Run the cases of a campaign, or a part of them."""
     part = part or Part()
-    before, commits = kept_outcomes(part.kept)
-    ends = list(before.values())
     commit = commit_name()
+    before, commits, failed = kept_outcomes(part.kept, commit)
+    ends = list(before.values())
     # To draw 20,000 cases takes a minute: not where all outcomes are there.
     drawn = cases(count, seed, part.only) if len(before) < count else []
     chosen = [case for case in drawn if part.number in (None, case.number) and (case.family, case.number) not in before]
@@ -106,15 +107,25 @@ def run(
                 tell(len(ends), end)
             if time.monotonic() - begun > 60 * part.minutes:
                 break
-    return Campaign(seed, tuple(ends), tuple(commits.items()))
+    good = {(end.case.family, end.case.number) for end in ends if end.kind in GOOD}
+    cured = tuple(end for key, end in failed.items() if key in good)
+    return Campaign(seed, tuple(ends), tuple(commits.items()), cured)
 
 
-def kept_outcomes(path: Path | None) -> tuple[dict[tuple[str, int], Outcome], Counter[str]]:
-    """Return the outcomes in a file by family and number, and how many ran on which commit."""
-    found: dict[tuple[str, int], Outcome] = {}
-    commits = dict[tuple[str, int], str]()
+Outcomes = dict[tuple[str, int], Outcome]
+
+
+def kept_outcomes(path: Path | None, commit: str) -> tuple[Outcomes, Counter[str], Outcomes]:
+    """Return the outcomes in a file by family and number, how many ran on which commit, and earlier failures.
+
+    Failures on another commit than the present one are among the earlier failures alone.
+    """
+    found, failed, commits = Outcomes(), Outcomes(), dict[tuple[str, int], str]()
     for line in path.read_text(encoding="utf-8").splitlines() if path and path.exists() else ():
-        family, number, kind, detail, seconds, commit = json.loads(line)
-        found[family, number] = Outcome(Case(family, number, None), kind, detail, seconds)
-        commits[family, number] = commit
-    return found, Counter(commits.values())
+        family, number, kind, detail, seconds, ran = json.loads(line)
+        end = Outcome(Case(family, number, None), kind, detail, seconds)
+        if kind in BAD and ran != commit:
+            failed[family, number] = end
+            continue
+        found[family, number], commits[family, number] = end, ran
+    return found, Counter(commits.values()), failed

@@ -1,6 +1,8 @@
 """Five hundred hostile inputs: each ends with a result or a KapitzaError, in 5 s and 1 GB, and touches nothing else."""
 
-from tests.hostile.campaign import Part, run
+import json
+
+from tests.hostile.campaign import Part, kept_outcomes, run
 
 SEED = 20
 
@@ -23,3 +25,15 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path):
     assert sorted(end.case.number for end in whole.ends) == list(range(12))
     assert sum(count for _, count in whole.commits) == 12
     assert len(kept.read_text().splitlines()) == 12
+
+
+def test_failures_of_another_commit_are_run_again(tmp_path):
+    lines = [["calls", 0, "traceback", "a", 0.1, "old"], ["calls", 1, "refused", "b", 0.1, "old"],
+             ["calls", 2, "hang", "c", 9.0, "new"], ["calls", 0, "result", "d", 0.1, "new"]]  # fmt: skip
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    found, commits, failed = kept_outcomes(kept, "new")
+    assert {number: end.kind for (_, number), end in found.items()} == {0: "result", 1: "refused", 2: "hang"}
+    assert [number for _, number in failed] == [0]
+    assert commits == {"old": 1, "new": 2}
+    assert ("calls", 2) not in kept_outcomes(kept, "newer")[0]
