@@ -64,8 +64,14 @@ def meet(journey: Journey, ending: Ending) -> None:
         decide(journey, {i: (STICK, 1, -1)}, {}, trigger=i)
     elif ending.kind == RELEASE:
         held = motion(journey.geometry, journey.place, journey.modes, journey.regime)
-        side = int(np.sign(held.controls[journey.regime.stuck.index(i)]))
-        decide(journey, {i: (side,)}, {})
+        control = held.controls[journey.regime.stuck.index(i)]
+        if np.isnan(control):
+            raise EventError(
+                f"At {journey.described()} the surface {journey.geometry.system.switches[i].function} = 0 is left, and "
+                "the rates on its two sides do not define to which one: another switch has changed them meanwhile. "
+                "Smooth one of the switches, or start elsewhere."
+            )
+        decide(journey, {i: (int(np.sign(control)),)}, {})
     elif ending.kind == DETACH:
         decide(journey, {}, {i: (FREE,)})
     elif ending.kind == EDGE:
