@@ -168,3 +168,55 @@ def test_noise_of_the_drive_explains_what_a_fit_leaves_across_a_gap(tmp_path):
     assert any("explains the structure" in text for text in fit.answer.warnings)
     for name, value in parameters.items():
         assert abs(fit.answer.values[name] - value) < 4 * fit.answer.deviations[name]
+
+
+def written(folder, columns, name="run.csv", **settings):
+    """Return the text of the study that `new` writes for a table."""
+    time = np.arange(0.0, 4.0, 0.01)
+    table = {"Zeit [s]": time} | {column: np.sin((2 + i) * time) for i, column in enumerate(columns)}
+    pd.DataFrame(table).to_csv(folder / name, index=False, sep=";", decimal=",")
+    path = write_new_study(folder / name, force=True, **settings)
+    kz.read_study(path)  # what is written can be run
+    return path.read_text(encoding="utf-8")
+
+
+def test_names_of_columns_and_of_equations_are_brought_together(tmp_path):
+    """A foreign name of the time, blanks in names, a drive under another name, a column named in the equation."""
+    columns = ["Slider Position [mm]", "Load Cell [N]"]
+    law = "m*x'' + c*x' + k*x = {}"
+    text = written(tmp_path, columns, equations=[law.format("Load Cell")])
+    assert 'channels = {"Slider Position" = "x", "Load Cell" = "Load_Cell"}' in text
+    assert 'drive = ["Load_Cell"]' in text
+    assert 'free = ["m", "c", "k"]' in text
+    text = written(tmp_path, columns, equations=[law.format("F")], drive={"Load Cell": "F"})
+    assert 'drive = ["F"]' in text
+    with pytest.raises(KapitzaError, match=r'"Load Cell" drives.*drive={"Load Cell": "NAME"}'):
+        written(tmp_path, columns, equations=[law.format("F")])
+    with pytest.raises(KapitzaError, match="say which one measures it"):
+        written(tmp_path, ["a [mm]", "b [mm]"], equations=[law.format("0")])
+    text = written(
+        tmp_path, ["a [rad]", "b [rad]"], equations=["q'' + k*sin(q) = 0"], channels={"b": "q"}, angles=["b"]
+    )
+    assert 'channels = {"b" = "q"}' in text
+    assert "coordinates.q = {angle = true}" in text
+    with pytest.raises(KapitzaError, match="Column"):
+        written(tmp_path, ["x [mm]"], equations=["x'' + k x = 0"])
+
+
+def test_a_drive_that_no_equation_holds_is_a_problem(tmp_path):
+    text = written(tmp_path, ["x [mm]", "F [N]"], equations=["m*x'' + k*x = F"])
+    (tmp_path / "run.toml").write_text(
+        text.replace('= F"', '= G"').replace("parameters.m", "parameters.G = 1.0\nparameters.m")
+    )
+    with pytest.raises(KapitzaError, match='"F" drives, but no equation holds it'):
+        kz.read_study(tmp_path / "run.toml")
+
+
+def test_combinations_can_be_free_in_a_study(tmp_path):
+    text = written(tmp_path, ["x [mm]", "F [N]"], equations=["m*x'' + c*x' + k*x = g*F"])
+    text = text.replace('free = ["m", "c", "k", "g"]', 'free = ["c/m", "k/m", "g/m"]')
+    (tmp_path / "run.toml").write_text(text)
+    assert kz.read_study(tmp_path / "run.toml").candidates[0].free == ("c/m", "k/m", "g/m")
+    (tmp_path / "run.toml").write_text(text.replace("c/m", "c/q"))
+    with pytest.raises(KapitzaError, match="q"):
+        kz.read_study(tmp_path / "run.toml")

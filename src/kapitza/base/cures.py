@@ -41,6 +41,15 @@ TABLES = {
 OPTIONS = {"periods": "--periods", "t": "--duration"}
 """Settings of verbs that are options of commands."""
 
+READING = {
+    "time": "--time",
+    "interval": "--interval",
+    "group": "--group",
+    "segment": "--segment",
+    "missing": "--missing",
+}
+"""Settings of the reader that are options of commands which read a recording."""
+
 OTHERWISE = {"outputs": "measures"}
 """Settings that a study calls by another name."""
 
@@ -111,6 +120,28 @@ class Message(str):
     def cures(self) -> tuple[Cure, ...]:
         """Return what the message proposes to change."""
         return tuple(part for part in _parts(self.marked) if isinstance(part, Cure))
+
+
+def in_command(text: object) -> str:
+    """Return a text or an error with settings of the reader as options, other cures as study files have them."""
+
+    def shown(part: str | Cure) -> str:
+        if isinstance(part, str):
+            return part
+        if part.kind != "give" or not part.settings or not set(part.settings) <= {*READING, "units"}:
+            return part.in_study
+        return " ".join(_option(name, value) for name, value in part.settings.items())
+
+    return "".join(map(shown, _parts(marked(text))))
+
+
+def _option(name: str, value: str | Cure | None) -> str:
+    """Return a setting of the reader as an option: ``--time NAME``, ``--unit "x=mm"``."""
+    text = "..." if value is None else str(value)
+    if name == "units":
+        pairs = re.findall(r'"([^"]*)": "([^"]*)"', text)
+        return " ".join(f'--unit "{column}={unit}"' for column, unit in pairs) or "--unit NAME=UNIT"
+    return f"{READING[name]} {'NAME' if text == chr(34) + '...' + chr(34) else text}"
 
 
 def in_study(text: object) -> str:

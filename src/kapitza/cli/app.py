@@ -106,6 +106,10 @@ def settings(
         raise typer.Exit(2)
 
 
+READERS = {"inspect", "new", "orbits", "validate"}
+"""Commands that read a recording, with options for how."""
+
+
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run a command line.
 
@@ -125,7 +129,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
         show_error(marked(problem))
         sys.exit(4)
     except (KapitzaError, OSError) as problem:
-        show_error(marked(problem))
+        given = sys.argv[1:] if arguments is None else arguments
+        show_error(marked(problem), options=bool(set(given[:1]) & READERS))
         sys.exit(2)
     except MemoryError:
         show_error("This does not fit into the memory: ask for fewer samples or periods.")

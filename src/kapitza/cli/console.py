@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from kapitza.base.cures import in_study
+from kapitza.base.cures import in_command, in_study
 from kapitza.errors import printable
 
 
@@ -60,12 +60,15 @@ def answers() -> Console:
     return console()
 
 
-def show_error(message: str) -> None:
+def show_error(message: str, options: bool = False) -> None:
     """Print an error as one red line.
 
-    Cures are printed as commands. The text is never taken as markup: file names may hold brackets.
+    options: cures are options of the command, else lines of a study. The text is never taken as markup: file names may
+    hold brackets.
     """
-    console(stderr=True).print(Text(f"Error: {in_study(message)}", style="bold red"))
+    console(stderr=True).print(
+        Text(f"Error: {in_command(message) if options else in_study(message)}", style="bold red")
+    )
 
 
 def show_json(content: Any) -> None:
@@ -115,11 +118,16 @@ GroupOption = Annotated[str | None, typer.Option(help="Group, sheet or topic of 
 
 
 def units_given(pairs: list[str] | None) -> dict[str, str] | None:
-    """Units of columns from options such as "phi=deg"."""
+    """Return units of columns from options such as "phi=deg"."""
+    return pairs_given("--unit", pairs, "phi=deg")
+
+
+def pairs_given(option: str, pairs: list[str] | None, example: str) -> dict[str, str] | None:
+    """Return pairs of an option that is given as NAME=VALUE, several times."""
     if not pairs:
         return None
     parted = [pair.rpartition("=") for pair in pairs]
-    wrong = next((pair for pair, (name, _, _) in zip(pairs, parted, strict=True) if not name), None)
+    wrong = next((pair for pair, (name, _, value) in zip(pairs, parted, strict=True) if not name or not value), None)
     if wrong is not None:
-        raise typer.BadParameter(f'--unit {wrong}: give column and unit, such as --unit "phi=deg".')
-    return {name.strip(): unit.strip() for name, _, unit in parted}
+        raise typer.BadParameter(f'{option} {wrong}: give name and value, such as {option} "{example}".')
+    return {name.strip(): value.strip() for name, _, value in parted}

@@ -24,6 +24,7 @@ from kapitza.cli.console import (
     answers,
     console,
     examples,
+    pairs_given,
     show_error,
     show_json,
     table,
@@ -55,14 +56,21 @@ def new_command(
     time_column: Annotated[str | None, typer.Option("--time", help="Name or position of the time column.")] = None,
     interval: Annotated[float | None, typer.Option(help="Sampling interval [s] of a file without times.")] = None,
     equation: Annotated[
-        list[str] | None, typer.Option(help="Equation of motion, \"m*x'' + c*x' + k*x = F\"; repeatable.")
+        list[str] | None, typer.Option(help="Equation of motion, `\"m*x'' + c*x' + k*x = F\"`; repeatable.")
     ] = None,
     unit: UnitOption = None,
     group: GroupOption = None,
     drive: Annotated[
         list[str] | None,
-        typer.Option(help="Channel that drives the motion; repeatable. By default names and units tell; --drive none."),
+        typer.Option(
+            help='Channel that drives the motion, `F` or `"Load Cell=F"` with its name in the equations; repeatable. '
+            "By default names and units tell; `--drive none`."
+        ),
     ] = None,
+    channel: Annotated[
+        list[str] | None, typer.Option(help='Coordinate that a channel measures, `"Angle 1=phi"`; repeatable.')
+    ] = None,
+    angle: Annotated[list[str] | None, typer.Option(help="Channel that is an angle; repeatable.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
 ) -> None:
     """Write a commented study for a recording.
@@ -73,7 +81,18 @@ def new_command(
 
     column = int(time_column) if time_column and time_column.isdigit() else time_column
     path = write_new_study(
-        recording, out, model, column, interval, force, units_given(unit), group, named_drives(drive), equation or ()
+        recording,
+        out,
+        model,
+        column,
+        interval,
+        force,
+        units_given(unit),
+        group,
+        named_drives(drive),
+        equation or (),
+        pairs_given("--channel", channel, "Angle 1=phi"),
+        angle or (),
     )
     answers().print(Text(f"Written: {path}\nEdit it, then: kapitza check {path}; kapitza identify {path}"))
 
@@ -81,17 +100,23 @@ def new_command(
 new_command.__doc__ = (new_command.__doc__ or "") + examples(
     "kapitza new run.csv",
     "kapitza new shaker.csv --drive F --equation \"m*x'' + c*x' + k*x + k3*x**3 = F\"",
+    "kapitza new rig.tdms --group Fast --drive \"Load Cell=F\" --equation \"m*x'' + c*x' + k*x + mu*sign(x') = F\"",
     "kapitza new run.csv --model duffing --out duffing.toml",
     "kapitza new v.csv --interval 0.001",
 )
 
 
-def named_drives(given: list[str] | None) -> list[str] | None:
-    """Return the channels given by --drive.
+def named_drives(given: list[str] | None) -> list[str] | dict[str, str] | None:
+    """Return the drives of --drive with their names.
 
-    None of them for "none", None where the option was left out.
+    [] for "none", None without the option.
     """
-    return [name for name in given if name != "none"] if given else None
+    if not given:
+        return None
+    if not any("=" in name for name in given):
+        return [name for name in given if name != "none"]
+    parted = [name.rpartition("=") if "=" in name else (name, "", name) for name in given]
+    return {column.strip(): name.strip() for column, _, name in parted}
 
 
 def check_command(study: StudyArgument, as_json: AsJson = False) -> None:

@@ -32,6 +32,11 @@ Key = str | int
 
 METADATA = "kapitza"
 TIME_NAMES = ("t", "time", "times", "time_s", "seconds", "timestamp", "time stamp", "datetime", "date time")
+OTHER_TIME_NAMES = (
+    "elapsed time", "elapsed", "zeit", "temps", "tiempo", "tempo", "tijd", "tid", "czas", "čas", "aika", "время",
+    "时间", "時間",
+)  # fmt: skip
+"""Names of a time column where none of the usual ones is there: of files with decimal commas, mostly."""
 RATE_NAMES = ("fs", "rate", "sample_rate", "samplerate", "sampling_rate", "samplingrate", "fsample", "f_s")
 INTERVAL_NAMES = ("dt", "ts", "interval", "sampling_interval", "delta_t")
 EPOCH = 1e11
@@ -335,6 +340,7 @@ def time_column(columns: Columns, wanted: Wanted) -> str | None:
     if wanted.time is not None:
         return columns.name(wanted.time)
     guesses = ["time"] if columns.own and "time" in columns.names else columns.guesses(TIME_NAMES)
+    guesses = guesses or columns.guesses(OTHER_TIME_NAMES)[:1]
     if len(guesses) > 1:
         # "T [degC]" beside "time [s]" is a temperature.
         kinds = {name: dimension(str(columns.facts.get(name, {}).get("unit", ""))) for name in guesses}

@@ -10,7 +10,7 @@ The libraries of the containers are imported where they are used: they cost 40 M
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
@@ -24,6 +24,7 @@ from kapitza.base.unpacking import MOST_ARRAYS, Unpacking, npz_arrays
 from kapitza.data.columns import (
     INTERVAL_NAMES,
     METADATA,
+    OTHER_TIME_NAMES,
     RATE_NAMES,
     SEGMENT_NAMES,
     TIME_NAMES,
@@ -170,7 +171,8 @@ def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
     time, channels, segment = wanted.time, wanted.channels, wanted.segment
     contents = read_contents(path)
     variables, about = original_names(contents), contents.metadata
-    if time is None and wanted.interval is None and not usual_names(variables, TIME_NAMES):
+    variables |= single_columns(variables, (time, segment, *(channels if channels is not None else ())))
+    if time is None and wanted.interval is None and not usual_names(variables, (*TIME_NAMES, *OTHER_TIME_NAMES)):
         wanted = replace(wanted, interval=stated_interval(variables, contents.units))
     segment_name = usual_name(variables, SEGMENT_NAMES) if segment is None else known_variable(variables, segment, path)
     time_name = time_variable(variables, wanted, about.found, path)
@@ -216,12 +218,29 @@ def original_names(contents: Contents) -> dict[str, Variable]:
     return dict(sorted(variables.items(), key=lambda pair: place.get(pair[0], -1)))
 
 
+def single_columns(variables: Mapping[str, Variable], keys: Iterable[object]) -> dict[str, Variable]:
+    """Return the columns NAME_0, NAME_1, … of arrays that are asked for by these names."""
+    made: dict[str, Variable] = {}
+    for key in keys:
+        name, _, number = key.rpartition("_") if isinstance(key, str) else ("", "", "")
+        if key in variables or name not in variables or not number.isdecimal():
+            continue
+        array, place = variables[name], int(number)
+        pieces = array if isinstance(array, list) else [array]
+        # The shorter axis counts the columns, as in `stack`.
+        if all(piece.ndim == 2 and place < min(piece.shape) for piece in pieces):
+            columns = [p[:, place] if p.shape[0] >= p.shape[1] else p[place] for p in pieces]
+            made[str(key)] = columns if isinstance(array, list) else columns[0]
+    return made
+
+
 def time_variable(variables: Mapping[str, Variable], wanted: Wanted, own: bool, path: Path) -> str | None:
     if wanted.time is not None:
         return known_variable(variables, wanted.time, path)
     if wanted.interval is not None:
         return None
     found = ["time"] if own and "time" in variables else usual_names(variables, TIME_NAMES)
+    found = found or usual_names(variables, OTHER_TIME_NAMES)[:1]
     if len(found) > 1:
         raise DataError(f"{path.name}: several look like the time, {listed(found)}: say which with {Give(time='...')}.")
     if not found:

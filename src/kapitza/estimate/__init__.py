@@ -3,6 +3,7 @@
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.branch_fit import BranchFit
 from kapitza.estimate.channel_units import record_in_model_units
+from kapitza.estimate.combinations import combinations_of
 from kapitza.estimate.comparison import TIE, compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
 from kapitza.estimate.drive_noise import EXPLAINS, drive_effect, with_drive_noise

@@ -21,6 +21,7 @@ import numpy as np
 from kapitza.base.arrays import Array
 from kapitza.data import Record, as_parts
 from kapitza.errors import DataError, FlowError, ModelError, nearest_name
+from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.parts import FittedMotion
 from kapitza.flow import Flow
@@ -101,6 +102,12 @@ class DriveEffect:
 
         The shifts enter its covariance, with a warning, where they count.
         """
+        if fit.base is not None:
+            wide = self.added_to(fit.base)
+            combined = combinations_of(fit.model, fit.names)
+            if wide is fit.base or combined is None:
+                return fit
+            return in_combinations(wide, combined).with_(start=fit.start)
         if not self.sentence(fit):
             return fit
         # Draws (at bounds, or where the likelihood is not parabolic) and errors of derived values are not widened.
@@ -173,8 +180,9 @@ def drive_effect(estimate: Estimate, noise: Mapping[str, float] | None = None, s
     None where it cannot be computed: it needs the motion of a `ShootingFit`, one recording and channels that are
     states.
     """
+    estimate = estimate.base or estimate
     model, motion, fitted = estimate.model, estimate.motion, fitted_record(estimate)
-    if motion is None or not model.signals or fitted is None or estimate.base is not None:
+    if motion is None or not model.signals or fitted is None:
         return None
     record, own = fitted
     names = [n for n in estimate.residuals if n in model.states]

@@ -8,7 +8,7 @@ import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
-from kapitza.base.cures import Code, Fit, Give
+from kapitza.base.cures import Code, Fit, Give, marked
 from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, require_executor
 from kapitza.data import MeasuredBranch, Part, Record, StoredRecord, as_parts
@@ -164,7 +164,9 @@ def _bad_samples(parts: Sequence[Part]) -> tuple[str, ...]:
     """Return warnings on bad samples found before the fit."""
     records = [part.source for part in parts if isinstance(part.source, Record)]
     heads = [f"record {number}: " if len(records) > 1 else "" for number in range(len(records))]
-    return tuple(head + text for head, one in zip(heads, records, strict=True) for text in bad_sample_warnings(one))
+    return tuple(
+        head + marked(text) for head, one in zip(heads, records, strict=True) for text in bad_sample_warnings(one)
+    )
 
 
 def _stopped(request: Request, method: str, partial: Mapping[str, float] | Estimate | None) -> Estimate:

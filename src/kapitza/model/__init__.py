@@ -15,7 +15,7 @@ from kapitza.model.linear import combinations_of
 from kapitza.model.measured import Signal
 from kapitza.model.modal import ModalReduction, modal_reduction
 from kapitza.model.model import Model
-from kapitza.model.notation import CONSTANTS, FUNCTIONS, parse_equation, parse_expression
+from kapitza.model.notation import CONSTANTS, FUNCTIONS, parse_equation, parse_expression, primed_names
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, derived_in_base, in_base
 from kapitza.model.switches import FLAT, Switch, split_program, split_switches

@@ -138,7 +138,12 @@ def steps_after(
 ) -> tuple[str, ...]:
     """What to do next, the most useful first."""
     steps = []
-    if chosen.misses or not _white(chosen):
+    if chosen.missing is None and (chosen.misses or not _white(chosen)):
+        steps.append(
+            "Read the warnings on the parameters: they say what the fit leaves, and whether the noise of the drive "
+            "explains it. Look at the residuals against position and velocity."
+        )
+    elif chosen.misses or not _white(chosen):
         steps.append(
             'Look at "What is missing?" and at the residuals against position and velocity; add the term to the '
             "equations as a second candidate ([[model]]) and run kapitza compare."

@@ -5,12 +5,14 @@ They come from the library, from a file, or are written into the study.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kapitza.errors import KapitzaError, ModelError, nearest_name
+from kapitza.estimate import combinations_of
 from kapitza.library import model_named
 from kapitza.model import CLOCK, Excitation, Model, Prior, Signal, model_from_dict, read_model, with_clock, with_laws
 from kapitza.study.keys import INLINE
@@ -140,12 +142,16 @@ def _free(
         return ()
     for name in names:
         try:
-            model.check(name)
+            if name.isidentifier():
+                model.check(name)
+            else:
+                combinations_of(model, [name])  # c/m and similar
         except KapitzaError as error:
             notes.add(where, error)
     if len(set(names)) < len(names):
         notes.add(where, f"a parameter is named twice: {', '.join(names)}.")
-    unknown = [n for n in model.names if model.values[n] != model.values[n] and n not in names]
+    held = {n for n in model.names if n not in names and not any(n in re.findall(r"\w+", text) for text in names)}
+    unknown = [n for n in model.names if model.values[n] != model.values[n] and n in held]
     if unknown:
         notes.add(
             (*place, "values"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kapitza.base.cures import marked
 from kapitza.model import dimension_problems
 from kapitza.signal import bad_sample_warnings
 from kapitza.study.candidates import Candidate
@@ -29,9 +30,9 @@ def study_warnings(study: Study) -> tuple[str, ...]:
             said[f"{candidate.name}: {text}"] = None
         for recording in study.fitted:
             for text in bad_sample_warnings(recording.record):
-                said.setdefault(f"{recording.name}: {text}")
+                said.setdefault(f"{recording.name}: {marked(text)}")
             for text in _of(candidate, recording):
-                said.setdefault(f"{recording.name}: {text}")
+                said.setdefault(f"{recording.name}: {marked(text)}")
     return tuple(said)
 
 

@@ -224,9 +224,24 @@ def _check_data(
 ) -> None:
     if recordings and not fitted:
         notes.add((*recordings[0].place, "use"), 'every recording is there to check: leave use = "check" out of one.')
+    for recording in fitted if candidates else ():
+        _check_drives(recording, candidates, notes)
     for recording in recordings:
         for candidate in candidates:
             _check_pair(recording, candidate, tables[int(recording.place[1])], notes)
+
+
+def _check_drives(recording: Recording, candidates: Sequence[Candidate], notes: Notebook) -> None:
+    """Refuse a measured drive that no candidate holds: it would drive nothing."""
+    held = {s.name for c in candidates for e in c.model.equations for s in e.free_symbols}
+    for signal in recording.signals:
+        if signal.name not in held and not any(signal.name in text for text in recording.measures.values()):
+            names = sorted({n for c in candidates for n in c.model.names})
+            notes.add(
+                (*recording.place, "drive"),
+                f'"{signal.name}" drives, but no equation holds it: write it into the equation under this name, or '
+                f"leave it out of drive. The parameters are {', '.join(names)}.",
+            )
 
 
 def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, Any], notes: Notebook) -> None:

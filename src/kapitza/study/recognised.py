@@ -29,5 +29,4 @@ def recognised_drives(record: Record) -> tuple[str, ...]:
     by_unit = [c for c in channels if record.units.get(c) and dimension(record.units[c]) in inputs]
     moving = [c for c in channels if record.units.get(c) and c not in by_unit]
     found = [c for c in channels if c in named or (c in by_unit and moving)]
-    usable = [c for c in found if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", c) and c not in ("t", "pi", "e")]
-    return tuple(usable) if len(usable) < len(channels) else ()
+    return tuple(found) if len(found) < len(channels) else ()

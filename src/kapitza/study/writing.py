@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from kapitza.base.cures import Do
 from kapitza.data import Record, read, replacing
 from kapitza.errors import DataError
 from kapitza.library import model_named
-from kapitza.model import CONSTANTS, FUNCTIONS, Model, read_model
+from kapitza.model import CONSTANTS, FUNCTIONS, Model, parse_equation, primed_names, read_model
 from kapitza.study.recognised import recognised_drives
+
+RESERVED = ("t", "pi", "e")
+"""Names that an equation has for something else."""
 
 HEAD = """\
 # A study: a recording, equations, and what to find. Lines that begin with # are comments.
@@ -80,49 +84,111 @@ def write_new_study(
     force: bool = False,
     units: dict[str, str] | None = None,
     group: str | None = None,
-    drive: Sequence[str] | None = None,
+    drive: Sequence[str] | Mapping[str, str] | None = None,
     equations: Sequence[str] = (),
+    channels: Mapping[str, str] | None = None,
+    angles: Sequence[str] = (),
 ) -> Path:
     """Write a study for a recording; return its path.
 
     It runs as it is, and its comments say what can be changed. Without a model every channel gets its own oscillator,
-    x'' + c*x' + k*x = 0, started at the frequency of its spectrum: a first fit to replace by the real equations.
-    drive: channels that drive the motion; by default those whose names and units say so. equations: of the motion;
-    names in them that are not channels become free parameters, started at 1.
+    x'' + c*x' + k*x = 0, started at the frequency of its spectrum: a first fit to replace by the real equations. drive: channels that drive the motion, or channel
+    → name in the equations; by default those whose names and units say so, and those that the equations name.
+    equations: of the motion; names in them that are no channels become free parameters, started at 1. channels:
+    channel → coordinate that it measures. angles: channels that are angles.
     """
     recording = Path(recording)
-    record = read(recording, time=time, interval=interval, units=units, group=group)
+    record = read(recording, time=time, interval=interval, units=units, group=group, angles=list(angles) or None)
     path = Path(out) if out is not None else recording.with_suffix(".toml")
     if path.suffix != ".toml":
         raise DataError(f'A study ends in .toml, "{path.name}" does not.')
     if path.exists() and not force:
         raise DataError(f"{path} is there already: name another by --out, or replace it by --force.")
-    if drive is None:
-        drives = recognised_drives(record)
-    else:
-        drives = tuple(drive)
-        for name in drives:
-            record[name]  # an unknown channel is refused with the nearest one
-        if len(drives) >= len(record.channels):
-            raise DataError(f"Every channel ({', '.join(drives)}) drives: leave at least one that is measured.")
-    moving = tuple(c for c in record.channels if c not in drives)
-    names = coordinate_names(moving)
+    given = dict(channels or {})
+    for name in (*(drive or ()), *given):
+        record[name]  # an unknown channel is refused with the nearest one
+    drives = chosen_drives(record, drive, [c for c in record.channels if c not in given])
+    if drives and len(drives) >= len(record.channels):
+        raise DataError(f"Every channel ({', '.join(drives)}) drives: leave at least one that is measured.")
     text = HEAD.format(name=path.name, title=quoted(recording.stem.replace("_", " ")))
     chosen = None if model is None else (read_model(model) if model.endswith(".toml") else model_named(model))
-    if chosen is None or model is None:
-        section, free = written_model(record, equations, drives) if equations else own_model(record, names, drives)
-        names = named_in(equations, names) if equations else names
-    else:
+    if chosen is not None and model is not None:
         section, free = known_model(model, chosen, path)
         own = {s.name for s in chosen.signals}
-        drives = tuple(d for d in drives if d in own)
-        names = states_for(tuple(c for c in record.channels if c not in drives), chosen)
+        drives = {column: name for column, name in drives.items() if name in own}
+        names = states_for(tuple(c for c in record.channels if c not in drives), chosen) | given
+    elif equations:
+        equations = [in_identifiers(equation, record.channels) for equation in equations]
+        drives = named_drives(record, equations, drives, drive is not None, given)
+        left = coordinate_names(tuple(c for c in record.channels if c not in drives))
+        names = named_in(equations, left | given, given)
+        section, free = written_model(record, equations, names, tuple(drives.values()))
+    else:
+        names = coordinate_names(tuple(c for c in record.channels if c not in drives)) | given
+        section, free = own_model(record, names, drives)
     text += section + data_section(record, names, recording, path, time, interval, units or {}, group, drives)
     hold_back = 0.2 if record.size > 200 else 0.0
     text += FIT.format(free=", ".join(quoted(n) for n in free), first=free[0], hold_back=hold_back)
     with replacing(path) as draft:
         draft.write_text(text, encoding="utf-8")
     return path
+
+
+def chosen_drives(
+    record: Record, drive: Sequence[str] | Mapping[str, str] | None, others: Sequence[str]
+) -> dict[str, str]:
+    """Return the drives: channel → name in the equations.
+
+    Those given, or those recognised among `others`.
+    """
+    if isinstance(drive, Mapping):
+        return dict(drive)
+    found = [c for c in recognised_drives(record) if c in others] if drive is None else drive
+    return {column: identifier(column) for column in found}
+
+
+def named_drives(
+    record: Record, equations: Sequence[str], drives: Mapping[str, str], stated: bool, measured: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the drives, with channels that the equations name.
+
+    A drive that the equations do not hold is refused.
+    """
+    words = {word for text in equations for word in words_of(text)}
+    moving = {name for text in equations for name in primed_names(text)}
+    named = {c: identifier(c) for c in record.channels if identifier(c) in words - moving and c not in measured}
+    missing = [c for c, name in drives.items() if name not in words]
+    if missing and (stated or not named):
+        listed = ", ".join(sorted(words - moving))
+        column = missing[0]
+        named_so = Do(f'drive={{"{column}": "NAME"}}', f'--drive "{column}=NAME"')
+        raise DataError(
+            f'"{column}" drives the motion, but the equations do not hold it ({listed}): write it as '
+            f"{drives[column]}, say which name it has by {named_so}, or give {Do('drive=[]', '--drive none')}."
+        )
+    return {c: name for c, name in drives.items() if name in words} | {
+        c: n for c, n in named.items() if c not in drives
+    }
+
+
+def identifier(column: str) -> str:
+    """Return a column's name in equations: "Load Cell" is Load_Cell."""
+    plain = re.sub(r"\W+", "_", column).strip("_") or "u"
+    plain = plain if re.match(r"[A-Za-z]", plain) else f"u_{plain}"
+    return f"{plain}_" if plain in RESERVED else plain
+
+
+def in_identifiers(equation: str, columns: Sequence[str]) -> str:
+    """Return an equation with blanks in column names replaced.
+
+    Text that is not an equation is refused.
+    """
+    for column in sorted(columns, key=len, reverse=True):
+        if " " in column and column in equation:
+            equation = equation.replace(column, identifier(column))
+    rates = [name + "'" * order for name, most in primed_names(equation).items() for order in range(1, most + 1)]
+    parse_equation(equation, [*words_of(equation), *rates])  # refuses what is no equation, before a study is written
+    return equation
 
 
 def quoted(text: str) -> str:
@@ -137,7 +203,7 @@ def coordinate_names(channels: tuple[str, ...]) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     for number, channel in enumerate(channels, start=1):
-        good = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*'?", channel) is not None and channel not in ("t", "pi", "e")
+        good = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*'?", channel) is not None and channel not in RESERVED
         names[channel] = channel if good else f"q{number}"
     return names
 
@@ -160,53 +226,62 @@ def words_of(text: str) -> list[str]:
     return [name for name in dict.fromkeys(found) if name not in FUNCTIONS and name not in CONSTANTS and name != "t"]
 
 
-def named_in(equations: Sequence[str], names: dict[str, str]) -> dict[str, str]:
+def named_in(equations: Sequence[str], names: dict[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Return channels with the coordinates of the equations.
 
-    Names decide; one channel left over takes the coordinate without a channel.
+    As given, by name, or the one channel left over for the one coordinate without. Where no channel belongs to a coordinate the user must say which does.
     """
     words = {word for text in equations for word in words_of(text)}
-    moving = dict.fromkeys(n for text in equations for n in re.findall(r"([A-Za-z_]\w*)'", text))
-    used = {channel: name for channel, name in names.items() if name.rstrip("'") in words}
+    moving = list(dict.fromkeys(n for text in equations for n in primed_names(text)))
+    used = {c: name for c, name in names.items() if c in given or name.rstrip("'") in words}
     without = [name for name in moving if name not in used.values()]
     left = [channel for channel in names if channel not in used]
     if len(without) == 1 and len(left) == 1:
         used[left[0]] = without[0]
-    return used or names
+    if not used:
+        listed = ", ".join(f'"{c}"' for c in names)
+        column, wanted = next(iter(names)), moving[0] if moving else "x"
+        chosen = Do(f'channels={{"{column}": "{wanted}"}}', f'--channel "{column}={wanted}"')
+        raise DataError(
+            f"None of the columns {listed} is called {' or '.join(moving)}: say which one measures it by {chosen}."
+        )
+    return used
 
 
-def written_model(record: Record, equations: Sequence[str], drives: Sequence[str]) -> tuple[str, list[str]]:
+def written_model(
+    record: Record, equations: Sequence[str], names: Mapping[str, str], drives: Sequence[str]
+) -> tuple[str, list[str]]:
     """Return the model text of given equations.
 
     Names in them that are neither coordinates nor measured become free parameters.
     """
-    moving = dict.fromkeys(n for text in equations for n in re.findall(r"([A-Za-z_]\w*)'", text))
-    known = {*moving, *record.channels, *drives}
+    moving = dict.fromkeys(n for text in equations for n in primed_names(text))
+    known = {*moving, *drives, *names.values()}
     free = [n for n in dict.fromkeys(w for text in equations for w in words_of(text)) if n not in known]
     if not free:
         raise DataError("The equations hold no parameter to find: name one, such as c in x'' + c*x' + x = 0.")
     lines = "".join(f"  {quoted(text)},\n" for text in equations)
     values = [f'parameters.{name} = 1.0            # a first guess; {{value = 1.0, unit = "kg"}} states a unit\n'
               for name in free]  # fmt: skip
-    angles = {c for c, a in zip(record.channels, record.angles, strict=True) if a}
+    angles = {names[c] for c, a in zip(record.channels, record.angles, strict=True) if a and c in names}
     values += [f"coordinates.{name} = {{angle = true}}\n" for name in moving if name in angles]
     return OWN.format(equations=lines, parameters="".join(values)), free
 
 
-def own_model(record: Record, names: dict[str, str], drives: tuple[str, ...] = ()) -> tuple[str, list[str]]:
+def own_model(record: Record, names: dict[str, str], drives: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return an oscillator for every coordinate.
 
     Started at its frequency, with a gain for each drive.
     """
     coordinates = [n for n in names.values() if not n.endswith("'")] or [next(iter(names.values())).rstrip("'")]
     lines, free, values, several = [], [], [], len(coordinates) > 1
-    angles = {names[c] for c, a in zip(record.channels, record.angles, strict=True) if a}
+    angles = {names[c] for c, a in zip(record.channels, record.angles, strict=True) if a and c in names}
     for number, name in enumerate(coordinates, start=1):
         end = str(number) if several else ""
         channel = next((c for c, n in names.items() if n == name), record.channels[0])
         omega = 2 * np.pi * main_frequency(record, channel)
         gains = [f"b{j}_{number}" if len(drives) > 1 else f"b{end}" for j in range(1, len(drives) + 1)]
-        right = " + ".join(f"{b}*{d}" for b, d in zip(gains, drives, strict=True)) or "0"
+        right = " + ".join(f"{b}*{d}" for b, d in zip(gains, drives.values(), strict=True)) or "0"
         lines.append(f"  \"{name}'' + c{end}*{name}' + k{end}*{name} = {right}\",\n")
         free += [f"c{end}", f"k{end}", *gains]
         for gain, driver in zip(gains, drives, strict=True):
@@ -242,7 +317,7 @@ def data_section(
     interval: float | None,
     given: dict[str, str],
     group: str | None,
-    drives: tuple[str, ...],
+    drives: Mapping[str, str],
 ) -> str:
     target, folder = recording.resolve(), path.resolve().parent
     file = target.relative_to(folder).as_posix() if target.is_relative_to(folder) else str(target)
@@ -251,7 +326,8 @@ def data_section(
         clock = f"time = {time if isinstance(time, int) else quoted(time)}\n"
     if group is not None:
         clock += f"group = {quoted(group)}\n"
-    pairs = ", ".join(f"{quoted(c)} = {quoted(n)}" for c, n in names.items())
+    renamed = {column: name for column, name in drives.items() if column != name}
+    pairs = ", ".join(f"{quoted(c)} = {quoted(n)}" for c, n in {**names, **renamed}.items())
     units = {names[c]: u for c, u in record.units.items() if u and c in names}
     unit_text = ", ".join(f"{quoted(n)} = {quoted(u)}" for n, u in units.items())
     stated_units = f"# units, as read and brought to SI: {{{unit_text}}}\n" if units else '# units = {x = "mm"}\n'
@@ -266,7 +342,9 @@ def data_section(
         '# drive = ["F"]                   # channel that drives the model, under its name in the equations\n'
     )
     if drives:
-        stated_drive = f"drive = [{', '.join(quoted(d) for d in drives)}]   # drives the model, under its name\n"
+        stated_drive = (
+            f"drive = [{', '.join(quoted(d) for d in drives.values())}]   # drives the model, under its name\n"
+        )
         stated_drive += (
             "drive_degree = 3                  # a cubic spline through its samples; 0: held, 1: straight lines\n"
         )

@@ -21,7 +21,18 @@ from kapitza.base.csv_tables import original
 from kapitza.base.cures import Give
 from kapitza.base.units import AMBIGUOUS, is_unit
 from kapitza.base.unpacking import Unpacking
-from kapitza.data.columns import CLOCK, DATE, METADATA, TIME_NAMES, Columns, Facts, Metadata, listed, parse_metadata
+from kapitza.data.columns import (
+    CLOCK,
+    DATE,
+    METADATA,
+    OTHER_TIME_NAMES,
+    TIME_NAMES,
+    Columns,
+    Facts,
+    Metadata,
+    listed,
+    parse_metadata,
+)
 from kapitza.errors import DataError
 
 if TYPE_CHECKING:
@@ -327,7 +338,8 @@ def is_unit_row(fields: Sequence[str]) -> bool:
     words = [field.strip("[]() ") for field in fields]
     stated = [word for word in words if word]
     known = [word for word in stated if is_unit(word)]
-    return bool(stated) and 2 * len(known) >= len(stated) and not {w.lower() for w in words} & set(TIME_NAMES)
+    usual = {w.lower() for w in words} & {*TIME_NAMES, *OTHER_TIME_NAMES}
+    return bool(stated) and 2 * len(known) >= len(stated) and not usual
 
 
 def trimmed(names: list[str]) -> list[str]:

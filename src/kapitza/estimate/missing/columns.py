@@ -35,6 +35,9 @@ GROWTH = 1e5
 FLATTENING = 1e8
 """Ratio of the largest to the smallest stretch up to which tangents can be inverted without loss."""
 
+SHORT, LOOK = 8, 64
+"""Samples of a window after which the next one is first sought within so many samples."""
+
 LONGEST = 20_000
 """Most samples that are tested; a longer record is cut there."""
 
@@ -82,7 +85,7 @@ def windows_of(
     deviations = samples.at_readings(workings.found.sensors.deviations)
     nodes, states = solution.nodes.index, solution.states
     found: list[Window] = []
-    total = 0
+    total, short = 0, False
     for piece in samples.pieces:
         begin = piece.start
         while begin < piece.stop - 3 and total < LONGEST:
@@ -95,9 +98,14 @@ def windows_of(
                 known = float(samples.time[nodes[node]])
                 state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
             along = Along(flow, observation, samples, deviations, vector, model)
-            stretch = _stretch(along, terms, begin, stop, state, len(names))
+            # Where the motion sticks windows are short: the rest of the record is not followed for each of them.
+            near = min(stop, begin + LOOK) if short else stop
+            stretch = _stretch(along, terms, begin, near, state, len(names))
+            if near < stop and stretch is not None and len(stretch.residual) == near - begin:
+                stretch = _stretch(along, terms, begin, stop, state, len(names))
             if stretch is None:
                 break
+            short = len(stretch.residual) <= SHORT
             found.append(stretch)
             begin, total = begin + len(stretch.residual), total + len(stretch.residual)
     if not found:
@@ -168,7 +176,7 @@ def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array,
     equations at once.
     """
     # Duhamel's formula: a push at s is transported to t by Φ(t) Φ⁻¹(s).
-    inverse = np.linalg.inv(by_state)
+    inverse = _inverses(by_state)
     single = [inverse[:, :, term.state] * -term.law(path, fine)[:, None] for term in terms]
     push = np.concatenate(
         [np.stack(single, axis=2) if single else np.empty((*path.shape, 0)), -inverse @ driven], axis=2
@@ -176,6 +184,17 @@ def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array,
     steps = np.diff(fine)[:, None, None]
     total = np.concatenate([np.zeros((1, *push.shape[1:])), np.cumsum(0.5 * steps * (push[1:] + push[:-1]), axis=0)])
     return by_state @ total
+
+
+def _inverses(by_state: Array) -> Array:
+    """Return Φ⁻¹ (M, n, n); its pseudo-inverse where the motion sticks and forgets the velocity before.
+
+    A push along a direction that the motion has lost does not move it then.
+    """
+    try:
+        return np.linalg.inv(by_state)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(by_state, rcond=1.0 / FLATTENING)
 
 
 DRIVE_FAULTS = ("delay", "gain")

@@ -62,7 +62,10 @@ def precise_least_squares(
 
     Trust region; start strictly inside the bounds.
     """
-    from scipy.optimize import least_squares
+    from scipy.optimize import OptimizeResult, least_squares
+
+    if not start.size:  # NumPy below 2.4 has no norm of nothing
+        return OptimizeResult(x=start, cost=0.5 * float((residual(start) ** 2).sum()), nfev=1, status=1)
 
     low, high = (bounds.low, bounds.high) if bounds else (-np.inf, np.inf)
     return least_squares(residual, start, jacobian, (low, high), x_scale="jac", xtol=1e-15, ftol=1e-15, gtol=1e-15)
