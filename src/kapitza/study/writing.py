@@ -92,10 +92,10 @@ def write_new_study(
     """Write a study for a recording; return its path.
 
     It runs as it is, and its comments say what can be changed. Without a model every channel gets its own oscillator,
-    x'' + c*x' + k*x = 0, started at the frequency of its spectrum: a first fit to replace by the real equations. drive: channels that drive the motion, or channel
-    → name in the equations; by default those whose names and units say so, and those that the equations name.
-    equations: of the motion; names in them that are no channels become free parameters, started at 1. channels:
-    channel → coordinate that it measures. angles: channels that are angles.
+    x'' + c*x' + k*x = 0, started at the frequency of its spectrum: a first fit to replace by the real equations.
+    drive: channels that drive the motion, or channel → name in the equations; by default those whose names and units
+    say so, and those that the equations name. equations: of the motion; names in them that are not channels become free
+    parameters, started at 1. channels: channel → coordinate that it measures. angles: channels that are angles.
     """
     recording = Path(recording)
     record = read(recording, time=time, interval=interval, units=units, group=group, angles=list(angles) or None)
@@ -229,7 +229,8 @@ def words_of(text: str) -> list[str]:
 def named_in(equations: Sequence[str], names: dict[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Return channels with the coordinates of the equations.
 
-    As given, by name, or the one channel left over for the one coordinate without. Where no channel belongs to a coordinate the user must say which does.
+    As given, by name, or the one channel left over for the one coordinate without. Where no channel belongs to a
+    coordinate the user must say which does.
     """
     words = {word for text in equations for word in words_of(text)}
     moving = list(dict.fromkeys(n for text in equations for n in primed_names(text)))
