@@ -165,7 +165,7 @@ def marked(text: object) -> str:
 def keep_cures(noun: object, *names: str) -> None:
     """Read the cures in texts of a noun.
 
-    The noun is being constructed.
+    It is called while the noun is constructed.
     """
     for name in names:
         given = getattr(noun, name)

@@ -1,6 +1,6 @@
 """Uncertainty of a fit carried to a branch.
 
-Bands around the branch, and an interval for each bifurcation, by implicit derivatives.
+Implicit derivatives give bands around the branch and an interval for each bifurcation.
 
 At a fixed value of the branch's parameter a point moves with the other parameters θ by x_θ = -F_x⁻¹ F_θ. A bifurcation
 moves by p_θ from the extended system F = 0, g = 0: one linear system, no solving again. At a fold it reduces to
@@ -35,7 +35,7 @@ LEVEL = 0.9
 class Posterior(Protocol):
     """Estimate with the covariance of its values.
 
-    Estimated values with their covariance (k, k) and degrees of freedom.
+    The covariance is (k, k); the estimate also carries its degrees of freedom.
     """
 
     @property

@@ -1,7 +1,4 @@
-"""Branch of orbits or equilibria along a parameter.
-
-With stability and bifurcations.
-"""
+"""Branch of motions with stability and bifurcations."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ RESTING = ("equilibrium", Kind.HOPF.value, EQUILIBRIUM_FOLDS)
 class BranchPoint:
     """One point of a branch.
 
-    Parameter values, state at t = 0 (n,), period (0 for an equilibrium), multipliers, stability.
+    point is the state (n,) at t = 0; period is 0 for an equilibrium.
     """
 
     index: int
@@ -175,7 +172,7 @@ class Branch:
     def bifurcation_table(self) -> pd.DataFrame:
         """Return a table with one row per bifurcation.
 
-        Kind, value, interval, critical multiplier, defect.
+        The columns include kind, value, interval, critical multiplier and defect.
         """
         import pandas as pd
 
@@ -238,7 +235,7 @@ class Branch:
     def extent(self, name: str, samples: int = 128) -> tuple[Array, Array]:
         """Return smallest and largest values along each orbit.
 
-        Values (N,) of a state or coordinate; for equilibria its value twice.
+        Both are (N,), of a state or coordinate; for equilibria both are its value.
         """
         if name not in self.model.states:
             raise KapitzaError(f'There is no state "{name}": {", ".join(self.model.states)}.')
@@ -321,7 +318,7 @@ class Branch:
     def amplitude(self, name: str, samples: int = 128) -> Array:
         """Return half the peak-to-peak value of a state.
 
-        Values (N,), along each orbit.
+        The values (N,) are taken along each orbit.
         """
         low, high = self.extent(name, samples)
         return (high - low) / 2

@@ -109,7 +109,7 @@ def _resting(at: CurvePoint, inner: EquilibriumPoint, own: Array, square: float)
 def _null_vectors(at: CurvePoint) -> tuple[Array, Array, float]:
     """Return unit null vectors and their product.
 
-    Null vectors v, w of A, and w·v of their states.
+    v and w are the right and left null vectors of A; the product is w·v of their states.
     """
     family, sizes, n = at.family, at.family.state_sizes, at.family.state_sizes.size
     # The borders of the family fix the signs: those of a node may come from the family before.

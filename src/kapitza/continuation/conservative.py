@@ -1,6 +1,6 @@
 """Conservative families (backbones) by unfolding.
 
-Nonlinear normal modes, and the frequency response around them.
+The families are nonlinear normal modes; the frequency response is computed around them.
 
 Without damping and forcing periodic orbits are not isolated: each belongs to a family in its own energy. A damping
 parameter d set free unfolds the family: orbits exist at d = 0 only, and (x, d) at frequency ω, with the phase fixed,
@@ -63,7 +63,7 @@ CONSERVED = 1e-7
 class BackboneFamily:
     """Free vibrations of the unforced model.
 
-    x(T) = x, f(x₀)·(x - x₀) = 0 for z = (x, d, ω), at the period T = 2π/ω of the excitation.
+    They solve x(T) = x, f(x₀)·(x - x₀) = 0 for z = (x, d, ω), at the period T = 2π/ω of the excitation.
     """
 
     inner: ShootingFamily
@@ -138,7 +138,7 @@ class BackboneFamily:
 class BackbonePoint(DensePoint, PlainPoint):
     """One free vibration of a family.
 
-    The Jacobian with the phase condition, and the orbit itself.
+    It holds the orbit and the Jacobian with the phase condition.
     """
 
     family: BackboneFamily
@@ -147,7 +147,7 @@ class BackbonePoint(DensePoint, PlainPoint):
     def readings(self, node: Node) -> Readings:
         """Return the test functions of a free vibration.
 
-        Π(τ + 2) and Π(τ - 2) over the pairs τ = μ + 1/μ but 1, 1, and the fold.
+        They are Π(τ + 2) and Π(τ - 2) over the pairs τ = μ + 1/μ except the pair 1, 1, and the fold.
         """
         traces = pair_traces(self.inner.matrix())
         doubling = branch = float("nan")
@@ -268,7 +268,7 @@ def backbone(
 ) -> Branch:
     """Follow the backbone of a model.
 
-    Its nonlinear normal mode: free vibrations without damping, by amplitude and frequency.
+    The backbone is a nonlinear normal mode: free vibrations without damping, by amplitude and frequency.
 
     Parameters
     ----------
@@ -427,7 +427,7 @@ def _require_conservative(model: Model, z: Array, allowed: float = CONSERVED) ->
 def linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
     """Return shape and frequency of an undamped mode.
 
-    Shape (n,) at largest displacement, of a mode of the rest state.
+    The shape (n,) is the state at largest displacement, for a mode of the rest state.
     """
     field = VectorField(model)
     rest = origin[None]

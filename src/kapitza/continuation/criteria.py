@@ -30,8 +30,9 @@ def orbit_readings(
 ) -> Readings:
     """Return the readings of a periodic orbit.
 
-    Fold: component of the unit tangent along the parameter; doubling: Π(μ + 1), torus: Π_{i<j}(μ_i μ_j - 1) without
-    the trivial multiplier, each over its own size. branch: a function that vanishes at branch points.
+    The test of a fold is the component of the unit tangent along the parameter, of a doubling Π(μ + 1), of a torus
+    Π_{i<j}(μ_i μ_j - 1) without the trivial multiplier, each over its own size. branch: a function that vanishes at
+    branch points.
     """
     multipliers = orbit.multipliers()
     rest = without_trivial(multipliers) if orbit.frame.autonomous else multipliers
@@ -88,7 +89,7 @@ def several_real(
 def real_values(values: Complex, target: float) -> Array:
     """Return how far real values exceed a target.
 
-    Largest first; downwards for a target below zero.
+    The differences are sorted, largest first; for a target below zero they are target - value.
     """
     real = values.real[np.abs(values.imag) <= REAL * _size(values, target)]
     return np.sort(target - real if target < 0 else real - target)[::-1]
@@ -124,9 +125,9 @@ def several_pairs(before: Readings, after: Readings) -> list[RankedTest]:
 
 
 def _pairs(before: Readings, after: Readings) -> list[RankedTest]:
-    """Return tests for pairs that cross together.
+    """Return tests for complex pairs that cross together.
 
-    Complex pairs that cross the circle.
+    The test is made where at least two pairs cross the unit circle within one step.
     """
     counts = [int((np.abs(r.multipliers) > 1 + REAL).sum()) for r in (before, after)]
     if abs(counts[1] - counts[0]) < 4:
@@ -181,7 +182,7 @@ def canonical(word: str) -> str:
 def sequence_of(events: Sequence[Event]) -> str:
     """Return the events as a word.
 
-    Kind, index and direction of each, in the order of time.
+    It lists kind, index and direction of each event, in the order of time.
     """
     letters = {"cross": "c", "stick": "S", "release": "R", "impact": "i", "contact": "C", "detach": "D", "graze": "g"}
     marks = {1: "+", -1: "-", 0: ""}
@@ -192,7 +193,7 @@ def sequence_of(events: Sequence[Event]) -> str:
 def smallest_speed(orbit: Orbit) -> float:
     """Return the smallest normal speed at a surface.
 
-    |ds/dt| over the largest: 0 where the orbit grazes.
+    It is |ds/dt| over the largest, and 0 where the orbit grazes.
     """
     field, vector = orbit.frame.problem.field, orbit.vector
     speeds: list[tuple[int, float]] = []

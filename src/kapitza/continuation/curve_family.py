@@ -1,6 +1,6 @@
 """Bifurcations as families in two parameters.
 
-By minimally extended systems.
+The families are zeros of minimally extended systems.
 The block G of the bordered system [[A, B], [Cᵀ, 0]] [V; G] = [0; 1] vanishes where A has as many null vectors as there
 are borders: one for A = M - 1 with the phase condition (folds) and A = M + 1 (doublings), two for A = M² - 2κM + 1
 (Neimark-Sacker points, κ = cos φ) and A = f_x² + kI (Hopf points, k = ω²). κ and k pass 1:1, 1:2 and Bogdanov-Takens
@@ -38,7 +38,7 @@ DIFFERENCE = 1e-5
 class CurveFamily:
     """Equations of a curve of bifurcations.
 
-    Orbit (or equilibrium) equations and G = 0 for z = (x, [T], [κ or k], p, q).
+    They are the orbit (or equilibrium) equations and G = 0 for z = (x, [T], [κ or k], p, q).
     inner: the family with both parameters free (or more, whose derivatives are wanted), on one node or several; kind:
     what vanishes; b, c: (m, 1) or (m, 2) borders, renewed from point to point; rate: size of f_x [1/s], scales k.
     """
@@ -98,9 +98,9 @@ class CurveFamily:
 
     @cached_property
     def _metric(self) -> Array:
-        """Return the weights of squared components.
+        """Return the weights (N,) of squared components.
 
-        (N,) in the length of a step.
+        The weights define the length of a step.
         """
         return 1.0 / self.scale**2
 
@@ -132,7 +132,7 @@ class CurveFamily:
     def null_vectors(self, at: InnerPoint, square: float) -> tuple[Array, Array, Array]:
         """Return null vectors of the bordered matrix.
 
-        First column of V (m,), W (m, k) and the first column of G (k,).
+        It returns the first column of V (m,), W (m, k) and the first column of G (k,).
         """
         a = self.matrix(at, square)
         size, width = a.shape[0], self.b.shape[1]
@@ -184,7 +184,7 @@ class CurveFamily:
     def second(self, own: Array, v: Array) -> Array:
         """Return second derivatives along v.
 
-        d/dε of the Jacobian's rows along v, (rows of A, N), by two linearisations.
+        It returns d/dε of the Jacobian's rows along v, (rows of A, N), by two linearisations.
         """
         rows = v.size
         direction = np.zeros(own.size)
@@ -272,7 +272,7 @@ class CurvePoint(DensePoint, PlainPoint):
 def _two_turns(segments: Array, cosine: float) -> Array:
     """Return the matrix of tangents along two turns.
 
-    (2Jn, 2Jn) of tangents v_0 … v_{2J-1}: v_{j+1} = S_j v_j, v_{2J} - 2κ v_J + v_0 = 0.
+    The matrix (2Jn, 2Jn) acts on the tangents v_0 … v_{2J-1}: v_{j+1} = S_j v_j, v_{2J} - 2κ v_J + v_0 = 0.
     """
     count, n = len(segments), segments[0].shape[0]
     matrix = np.zeros((2 * count, n, 2 * count, n))

@@ -116,7 +116,7 @@ def two_names(given: object) -> tuple[str, str] | None:
 class CurveEnds:
     """Ends of curves in two parameters.
 
-    Closed curves, orbits that shrink, pairs that meet on the axis.
+    Curves end where they close, where orbits shrink to a point, or where pairs meet on the axis.
     kind: the bifurcation of the curve; largest: motion of its orbits so far.
     """
 

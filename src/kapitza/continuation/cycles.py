@@ -1,6 +1,6 @@
 """Cycles of maps as a family in a parameter.
 
-Fixed points and cycles x_{j+1} = f(x_j, p), x_q = x_0.
+Fixed points and cycles solve x_{j+1} = f(x_j, p), x_q = x_0.
 Every point of the cycle is an unknown, so no derivative grows over more than one step, and the certificates, test
 functions, curves and switches are those of orbits: one step of the map takes the place of one excitation period.
 """
@@ -40,7 +40,7 @@ SAME_POINT = 1e-6
 class _Unit:
     """Law of the period of a map.
 
-    One step, whatever the parameters.
+    The period is one step, whatever the parameters.
     """
 
     varies: bool = False
@@ -137,7 +137,7 @@ def map_dynamics(model: Model, names: tuple[str, ...], steps: int) -> Dynamics:
 def cycle_family(model: Model, nodes: Array, free: FreeParameter) -> tuple[ShootingFamily, Array]:
     """Return the family through a cycle.
 
-    The cycle with points `nodes` (q, n), and its unknowns there.
+    It also returns the unknowns at the cycle with points `nodes` (q, n).
     F(z) = f(x_j, p) - x_{j+1} = 0 for z = (x_0 … x_{q-1}, p...).
     """
     count = len(nodes)
@@ -150,7 +150,7 @@ def cycle_family(model: Model, nodes: Array, free: FreeParameter) -> tuple[Shoot
 def along_cycle(model: Model, point: Array, vector: Array, steps: int) -> tuple[Array, Array]:
     """Return points and tangents along a cycle.
 
-    Points (steps, n) from one of them on, and a tangent (n,) carried along (steps, n).
+    The points (steps, n) begin at `point`; the tangent (n,) is carried along, (steps, n).
     """
     nodes, tangents, run = [point], [np.asarray(vector, float)], Steps(model)
     for _ in range(steps - 1):

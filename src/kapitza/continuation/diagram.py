@@ -72,7 +72,7 @@ class Diagram:
     def cascade(self) -> Array:
         """Return values of the longest chain of doublings.
 
-        The first on each branch, from the branch that left at it.
+        Each value is that of the first doubling on a branch; the next branch left at it.
         The chain may begin on any branch, such as that of the orbits born at a Hopf point of the first one.
         """
         chains = [self._chain(at) for at in range(len(self.branches)) if not self._doubled(at)]
@@ -113,7 +113,7 @@ def diagram(
 ) -> Diagram:
     """Follow a branch and all that leave it.
 
-    At every bifurcation, and so on to `depth` switches.
+    Branches are switched to at every bifurcation, and again on the new branches, up to `depth` switches.
 
     Steps and first amplitudes shrink with the level (0.4 and 0.3 each), because each doubling of a cascade lives in a
     range several times shorter than the one before. A branch that returns to one already there is not followed twice.
@@ -247,7 +247,7 @@ def _retraced(child: Branch, known: Branch) -> bool:
 class Deflated:
     """Deflated shooting equations.
 
-    x(T) - x = 0 multiplied by Π (1/|x - x_k|² + 1): known solutions x_k no longer attract Newton.
+    The equations are x(T) - x = 0 multiplied by Π (1/|x - x_k|² + 1): known solutions x_k no longer attract Newton.
     The factor of P. E. Farrell, Á. Birkisson, S. W. Funke, SIAM J. Sci. Comput. 37 (2015) A2026, on shooting.
     """
 

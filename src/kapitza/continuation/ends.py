@@ -1,6 +1,6 @@
 """Ends of families of orbits.
 
-At a Hopf point, in a homoclinic orbit, on the branch that they left.
+A family ends at a Hopf point, in a homoclinic orbit, or on the branch that it left.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def cosine_of_motion(before: Node, node: Node) -> float:
 def _orbit_of(node: Node) -> Orbit:
     """Return the orbit of a node.
 
-    Itself, or the one that bifurcates on a curve.
+    On a curve of bifurcations it is the orbit that bifurcates.
     """
     orbit = node.at.inner_orbit(node.z)
     assert orbit is not None
@@ -99,7 +99,7 @@ def _orbit_of(node: Node) -> Orbit:
 def _samples(orbit: Orbit) -> tuple[Array, Array] | None:
     """Return states and rates along an orbit.
 
-    States (K, n) and their rates, over the sizes of the states.
+    States and rates are (K, n). None is returned where the orbit cannot be integrated.
     """
     grid = np.arange(SAMPLES) / SAMPLES
     try:

@@ -83,9 +83,9 @@ class EquilibriumFamily:
 
     @cached_property
     def _metric(self) -> Array:
-        """Return the weights of squared components.
+        """Return the weights (N,) of squared components.
 
-        (N,) in the length of a step.
+        The weights define the length of a step.
         """
         return 1.0 / self.scale**2
 
@@ -132,7 +132,7 @@ class EquilibriumPoint(DensePoint, PlainPoint):
     def rate(self) -> float:
         """Return the size of f_x [1/s].
 
-        Its largest eigenvalue.
+        The size is the largest modulus of an eigenvalue.
         Where all of them vanish, as at the fold of one state, the parameters set how fast states move.
         """
         scaled = np.abs(self.jacobian) * self.family.scale / self.family.sizes[:, None]

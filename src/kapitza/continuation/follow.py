@@ -66,7 +66,7 @@ def follow(
 ) -> Branch:
     """Follow a family of motions along a parameter.
 
-    With its stability and bifurcations.
+    The branch carries the stability of its points and the bifurcations between them.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Coordinates of a family of orbits.
 
-Model, free parameters, sizes, and the compiled equations behind them.
+A frame holds the model, the free parameters, sizes, and the compiled equations.
 """
 
 from __future__ import annotations

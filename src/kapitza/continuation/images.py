@@ -1,7 +1,4 @@
-"""Images of the start of a branch.
-
-The same orbit, shifted or mirrored.
-"""
+"""Shifted and mirrored images of a branch's start."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Curves of homoclinic orbits in two parameters.
 
-By orbits of one long period.
+Orbits of one long period approximate them.
 The distance of such an orbit from the homoclinic one falls as e^{-λT}, λ the smaller leading eigenvalue of the saddle,
 or as T⁻² at a saddle-node on an invariant circle: the curve of orbits of one long period T approximates it.
 """
@@ -35,7 +35,7 @@ LONG = (End.HOMOCLINIC, End.HETEROCLINIC, End.SADDLE_NODE)
 class LongFamily:
     """Orbits of one fixed, long period.
 
-    For z = (nodes, T, p, q): the equations of orbits and T = period.
+    The unknowns z = (nodes, T, p, q) satisfy the equations of orbits and T = period.
     """
 
     inner: ShootingFamily
@@ -90,7 +90,7 @@ class LongFamily:
 class LongPoint(DensePoint, PlainPoint):
     """One orbit of a long period.
 
-    The Jacobian with the row of the period. No bifurcations are searched for along the curve.
+    Its Jacobian has a row for the period. No bifurcations are searched for along the curve.
     """
 
     family: LongFamily

@@ -77,7 +77,7 @@ class Section:
 class ShootingFamily:
     """Family of orbits by shooting.
 
-    F(z) = 0, z = (nodes, [T], p...).
+    The unknowns z = (nodes, [T], p...) satisfy F(z) = 0.
     They close after `section.span` excitation periods, or after T.
 
     fractions: (J,) of the nodes. A cycle of a map is an orbit whose every point is a node.
@@ -133,9 +133,9 @@ class ShootingFamily:
 
     @cached_property
     def _metric(self) -> Array:
-        """Return the weights of squared components.
+        """Return the weights (N,) of squared components.
 
-        (N,) in the length of a step.
+        The weights define the length of a step.
         """
         return 1.0 / self.scale**2
 
@@ -171,7 +171,7 @@ class ShootingFamily:
 class ShootingPoint(PlainPoint):
     """One orbit of a family by shooting.
 
-    inner: its linearisation; z: the unknowns that the last Newton step led to.
+    inner is its linearisation, z holds the unknowns that the last Newton step led to.
     """
 
     family: ShootingFamily
@@ -358,7 +358,7 @@ class ShootingPoint(PlainPoint):
     def _border(self) -> Array:
         """Return derivatives of the gaps by T and p.
 
-        (J, n, [1 +] k).
+        The result is (J, n, [1 +] k).
         """
         columns = [self.inner.by_parameter()]
         if self.inner.equations.phase is not None:

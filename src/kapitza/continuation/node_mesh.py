@@ -1,6 +1,6 @@
 """Number and places of shooting nodes.
 
-By the growth of tangents along the orbit.
+The growth of tangents along the orbit decides both.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ MOVED_NODES = 5e-3
 
 
 def total_growth(segments: Array) -> float:
-    """Return the largest growth over any part.
+    """Return the largest growth of tangents over any part.
 
-    The largest action of any part of the map. On many nodes it is a bound.
+    The growth of a part is the largest entry of its propagator; for many nodes the product of the segments' growths
+    bounds it.
     segments: (J, n, n) propagators between nodes.
     """
     n = segments.shape[1]

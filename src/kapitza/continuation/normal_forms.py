@@ -29,7 +29,7 @@ AGREEMENT = 1e-3
 class Rates(Protocol):
     """Equilibria whose rates can be differentiated.
 
-    sizes (n,) of the states, values of all parameters at z.
+    sizes (n,) are those of the states; values of all parameters are taken at z.
     """
 
     @property
@@ -81,7 +81,7 @@ def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple
     def along(direction: Array) -> tuple[Array, Array]:
         """Differentiate f_x along a real direction.
 
-        First and second derivative (n, n), in units of the sizes.
+        Both derivatives, first and second, are (n, n) in units of the sizes.
         """
         grid = np.array([-2.0, -1.0, 1.0, 2.0])[:, None] * step * direction
         a, b, c, d = _slopes(family, own, grid)
@@ -151,7 +151,7 @@ def cubic_coefficient(inner: ShootingPoint, v: Array, w: Array) -> float:
     def pairs(direction: Array, most: int) -> tuple[list[Array], list[Array]]:
         """Return even and odd parts of the map.
 
-        Twice each, at 1, 2, … steps along a direction.
+        Both are twice the parts, at 1, 2, …, most steps along the direction.
         """
         there = [(image(direction, k * step), image(direction, -k * step)) for k in range(1, most + 1)]
         return [a + b for a, b in there], [a - b for a, b in there]

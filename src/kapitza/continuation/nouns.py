@@ -167,9 +167,9 @@ class Bifurcation:
 
     @property
     def criticality(self) -> str:
-        """Criticality where the normal form was computed.
+        """Return the criticality where the normal form was computed.
 
-        "supercritical" or "subcritical"; "" elsewhere.
+        It is "supercritical" or "subcritical", and "" elsewhere.
         """
         if not np.isfinite(self.coefficient):
             return ""

@@ -1,6 +1,6 @@
 """Pseudo-arclength steps on a family.
 
-Predictors and the corrector, each swappable.
+The predictors and the corrector can be replaced separately.
 """
 
 from __future__ import annotations

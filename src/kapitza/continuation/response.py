@@ -1,6 +1,6 @@
 """Frequency response of a forced model.
 
-With the backbone between its branches.
+The backbone runs between its branches.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kapitza.orbits.of_models import Guess
 class FrequencyResponse:
     """Forced responses and their backbone.
 
-    At one or several force amplitudes.
+    The responses belong to one or several force amplitudes.
     status: INTERRUPTED when it was stopped; the responses that were begun are there.
     """
 

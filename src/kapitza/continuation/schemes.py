@@ -1,6 +1,6 @@
 """Discretisations that a family may use.
 
-Collocation, harmonic balance, finite differences.
+They are collocation, harmonic balance and finite differences.
 """
 
 from __future__ import annotations

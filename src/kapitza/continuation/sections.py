@@ -1,6 +1,6 @@
 """Moves of the section of an orbit.
 
-Away from events, onto the fast part, across the direction of growth.
+The section moves away from events, onto the fast part, or across the direction of growth.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Branch switching at a bifurcation.
 
-The doubled orbit, the broken symmetry, the orbit born at a Hopf point.
+The new branch holds the doubled orbit, the broken symmetry, or the orbit born at a Hopf point.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def switch_branch(
 ) -> Branch:
     """Follow the branch that leaves at a bifurcation.
 
-    Of the doubled orbit, the broken symmetry, or the orbit of a Hopf point.
+    The new branch holds the doubled orbit, the broken symmetry, or the orbit of a Hopf point.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def _with_all(model: Model, bifurcation: Bifurcation) -> Model:
 def _departed(model: Model, bifurcation: Bifurcation, free: FreeParameter, amplitude: float, side: int) -> Node:
     """Return the first node on the new branch.
 
-    v·(x - x₀) = ε, all other unknowns free.
+    It satisfies v·(x - x₀) = ε, with all other unknowns free.
     """
     make = _new_cycle if model.is_map else _new_orbit
     family, z, ahead = make(model, bifurcation, free)
@@ -238,7 +238,7 @@ def _other_equilibrium(
 def _directions(null: Array, known: Array, critical: Array) -> list[Array]:
     """Return directions across the known tangent.
 
-    Unit vectors of a null space (k, N) at right angles to the known tangent, in scaled unknowns.
+    They are unit vectors of a null space (k, N) at right angles to the known tangent, in scaled unknowns.
     One where two null vectors meet. Where more do, branches may leave along any of them: several are tried, the
     critical direction first.
     """

@@ -131,7 +131,7 @@ class EndRule(Protocol):
 class OrbitEnds:
     """Ends of branches in one parameter.
 
-    Closed loops, periods without limit, motion that dies out.
+    Branches end as closed loops, where the period grows without limit, or where the motion dies out.
     """
 
     def within(self, before: Node, node: Node) -> Ending | None:
@@ -354,7 +354,7 @@ class Trace:
     def _passed(self, node: Node) -> tuple[int, str, float] | None:
         """Return the parameter that left its range first.
 
-        Place, name and bound, on the way to this node.
+        It returns place, name and bound, or None; the bound is the first one passed on the way to this node.
         """
         found: list[tuple[float, int, str, float]] = []
         for place, name, (low, high) in self._ranges(node):
@@ -461,7 +461,7 @@ class Trace:
     def _same_graze(self, found: Bifurcation, node: Node) -> bool:
         """Return whether a graze was just passed.
 
-        Next to one the corrector converges on either side in turn.
+        Near a grazing point the corrector converges on either side in turn, so the same graze is found again.
         """
         if found.kind is not Kind.GRAZING:
             return False

@@ -1,4 +1,4 @@
-"""Models without force, with an unfolding damping.
+"""Models without force, with a damping.
 
 The damping unfolds their families of free vibrations.
 """

@@ -267,6 +267,10 @@ def _longest_run(signal: Signal) -> Array:
 
 
 def _noisy(model: Model, levels: dict[str, float], random: np.random.Generator) -> Model:
+    """Return the model with Gaussian noise added to its signals.
+
+    levels: standard deviation of the noise by name of the signal.
+    """
     assert model.excitation is not None
 
     def disturbed(signal: Signal) -> Signal:

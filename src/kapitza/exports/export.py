@@ -134,7 +134,7 @@ def _check_inputs(program: Program, kind: str, inputs: Sequence[str]) -> None:
 def _texts(program: Program, stem: str, kind: str) -> tuple[str, dict[str, str]]:
     """Return the file's text and those beside it.
 
-    The others are listed by suffix.
+    The texts beside it are keyed by suffix.
     """
     if kind == "c":
         texts = c_files(program, stem)

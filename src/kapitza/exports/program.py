@@ -66,7 +66,7 @@ class Surface:
 class DriveTable:
     """Hold a measured drive as a spline.
 
-    It is Σ_k coefficients[i, k] (t - knots[i])^k on interval i, repeated after `period`.
+    Σ_k coefficients[i, k] (t - knots[i])^k on interval i, repeated after `period`.
     """
 
     name: str
@@ -80,7 +80,7 @@ class DriveTable:
 class Quantity:
     """Hold a named number.
 
-    It is a state, parameter or output with its value, unit and description.
+    State, parameter or output with its value, unit and description.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Program:
 def argument(kind: str, number: int | None = None) -> sp.Symbol:
     """Return the symbol of an argument.
 
-    The kind is x, u, du, p, m or d with its number, or t.
+    kind x, u, du, p, m or d with its number, or t.
     """
     return sp.Symbol(kind if number is None else f"{kind}:{number}", real=True)
 
@@ -253,7 +253,7 @@ def _outputs(model: Model, put: Callable[[Expression], Expression]) -> dict[str,
 def _without_steps(function: Expression, steps: Sequence[Step]) -> Expression:
     """Write out named steps in a switching function.
 
-    The last ones are written out first.
+    The last step is replaced first, because a step may contain the names of earlier ones.
     """
     for name, expression in reversed(steps):
         if name in function.free_symbols:

@@ -175,9 +175,9 @@ class _Task:
         return Tried(*(np.concatenate(part) for part in parts))
 
     def _noise_error(self, choice: Choice) -> float:
-        """Return the relative error of estimated noise.
+        """Return the relative error that estimated noise gives widths.
 
-        Relative error of widths that comes from estimating the noise; 0 where it is known.
+        It is 0 where the noise is known.
         σ from ν degrees of freedom has the relative error (2ν)^(-1/2): once in the fit that the plan starts from, once
         in the fit that follows.
         """

@@ -207,7 +207,7 @@ def best_set(
         for number, item in enumerate(several):
             checkpoint(steps=1.0)
             try:
-                told.append(_told(source, knowledge, item, run, draws, size))
+                told.append(_information_of(source, knowledge, item, run, draws, size))
             except KapitzaError as problem:
                 lost.append(f"{_label(item, number)}: {problem}")
                 told.append(np.full((len(draws), draws.shape[1], draws.shape[1]), np.nan))
@@ -278,12 +278,12 @@ def _label(item: Item, number: int) -> str:
     return f"orbit {number}" + (f" ({item.repeats} {item.code})".replace(" )", ")") if item.repeats else "")
 
 
-def _told(
+def _information_of(
     source: Estimate | Model, knowledge: Knowledge, item: Item, run: Choice | None, draws: Array, share: int
 ) -> Array:
-    """Return the information of one item.
+    """Return the information (D, k, k) of one item.
 
-    (D, k, k) at every draw.
+    D counts the draws of the parameters, k the parameters.
     """
     model = source.model if isinstance(source, Estimate) else source
     if isinstance(item, Choice):

@@ -105,7 +105,7 @@ class RigBifurcation:
 class RigBranch:
     """Motions along a parameter.
 
-    Iterable over `RigPoint`; status: how the continuation ended, message: the reason.
+    Iterating yields each `RigPoint`. status is how the continuation ended, message is the reason.
     """
 
     parameter: str
@@ -135,7 +135,7 @@ class RigBranch:
     def table(self) -> pd.DataFrame:
         """Return a table with one row per point.
 
-        Parameter, amplitude of each output, residual, effort, measurements, stability.
+        The columns are parameter, amplitude of each output, residual, effort, measurements and stability.
         """
         rows = []
         for point in self.points:
@@ -173,7 +173,7 @@ class RigBranch:
     def measured(self, output: str, state: str | None = None, indices: Iterable[int] | None = None) -> MeasuredBranch:
         """Return the points as a measured branch.
 
-        Data for `identify(model, branch.measured("x"), free=[...])`: amplitudes, phases, their noise.
+        The result is data for `identify(model, branch.measured("x"), free=[...])`: amplitudes, phases and their noise.
         output: the measured channel; state: its name in the model, where it differs. Each point has its own noise:
         of the parameter, at which the control would vanish, and of amplitude and phase, from the sensor and from the
         remaining control. Phases are those of the first harmonic beside the drive, cos of the excitation phase.
@@ -189,7 +189,7 @@ class RigBranch:
     def _chosen(self, indices: Iterable[int] | None, outputs: tuple[str, ...]) -> list[RigPoint]:
         """Return the points of these numbers.
 
-        All of them for None; refuses unknown outputs and an empty choice.
+        None selects all of them. Unknown outputs and an empty choice are refused.
         """
         for name in outputs:
             if name not in self.outputs:
@@ -251,7 +251,7 @@ def _orbit(
 ) -> PeriodicOrbit:
     """Convert a point to a periodic orbit.
 
-    Section points each excitation period, covariance from the noise.
+    The orbit has one section point per excitation period; its covariance comes from the noise.
     """
     found = point.measurement
     period = 2 * np.pi / found.frequency
@@ -292,7 +292,8 @@ def _orbit(
 def _response(point: RigPoint, name: str, repeats: int) -> tuple[float, ...]:
     """Return parameter, amplitude and phase of a point.
 
-    Half the peak-to-peak value and the phase of the drive's harmonic, each with its standard deviation.
+    The amplitude is half the peak-to-peak value, the phase is that of the drive's harmonic; each has its standard
+    deviation.
     """
     found = point.measurement
     value, coefficients, covariance = _free_motion(point, name)
@@ -312,7 +313,7 @@ def _response(point: RigPoint, name: str, repeats: int) -> tuple[float, ...]:
 def _free_motion(point: RigPoint, name: str) -> tuple[tuple[float, float], Array, Array]:
     """Return the motion where control would vanish.
 
-    The parameter with its deviation, coefficients and their covariance.
+    It returns the parameter with its deviation, the coefficients and their covariance.
     The remaining control has one sign along stretches of a branch, and would shift parameters of a fit together: it
     is removed by the Jacobian, in the plane across the branch.
     """
@@ -353,7 +354,7 @@ def _coefficient_covariance(point: RigPoint, name: str) -> Array:
 def _reading_rows(found: Measurement, name: str, times: Array, order: int) -> Array:
     """Return derivatives of measured values by coefficients.
 
-    (times, coefficients), of a measured value or its rate.
+    The rows are (times, coefficients); order 0 is the measured value, order 1 its rate.
     """
     count = found.coefficients.shape[1]
     rows = np.empty((times.size, count))

@@ -1,6 +1,6 @@
 """Roots of characteristic functions with delays.
 
-All roots right of a line, counted by the argument principle.
+All roots right of a line are found; the argument principle verifies their number.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def refine(function: Characteristic, starts: Complex) -> Complex:
 
 
 def distinct(roots: Complex) -> Complex:
-    """Return each root once.
+    """Return each root once, rightmost first.
 
-    Those of the upper half plane only, rightmost first.
+    Of a complex pair the root in the upper half plane is returned.
     """
     upper = np.where(roots.imag < 0, roots.conj(), roots)
     # Most duplicates go at once; the loop below compares the few that remain.
@@ -70,7 +70,7 @@ def distinct(roots: Complex) -> Complex:
 def count_roots(function: Characteristic, left: float, right: float, top: float) -> int:
     """Count roots in a rectangle.
 
-    Roots with left < Re λ < right and |Im λ| < top, by the winding of h along the border of the rectangle.
+    It counts roots with left < Re λ < right and |Im λ| < top by the winding of h along the border of the rectangle.
     The border is refined where h turns by more than one radian between neighbours. h is real on the real axis, so the
     upper half of the border is enough.
     """

@@ -56,7 +56,7 @@ class Anchor:
 class _Walk:
     """State of a continuation.
 
-    The family, the points found, how often the present point failed.
+    It holds the family, the points found, and how often the present point failed.
     """
 
     family: RigFamily
@@ -157,10 +157,7 @@ class _Walk:
 
     @property
     def at_bound(self) -> bool:
-        """Whether the parameter has arrived at a bound.
-
-        Coming from inside.
-        """
+        """Return whether the parameter reached a bound from inside."""
         value, (low, high) = self.points[-1].value, self.family.bounds
         rising = len(self.points) < 2 or value >= self.points[-2].value
         near = 1e-9 * self.family.parameter_scale
@@ -203,7 +200,7 @@ def follow_rig(
 ) -> RigBranch:
     """Follow motions of an experiment along a parameter.
 
-    Stable or not, without a model of the experiment.
+    The motions may be unstable, and no model of the experiment is needed.
 
     Parameters
     ----------
@@ -300,7 +297,7 @@ def _check_unchanged(family: RigFamily, last: RigPoint, stepping: RigStepping) -
 def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, float]) -> RigBranch:
     """Return the branch with its folds.
 
-    began: measurements and rig time before it.
+    began holds the measurements and the rig time before the branch.
     """
     experiment, parameter = run.family.experiment, run.family.parameter
     found = tuple(folds_of(run.points, parameter, run.family.parameter_scale))
@@ -323,7 +320,7 @@ def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, float
 def _walked(run: _Walk, before: RigPoint | Anchor, watch: Watch | None, task: Task | None = None) -> tuple[Status, str]:
     """Trace the branch until something ends it.
 
-    A bound, a limit, a failure or the user.
+    It ends at a bound, a limit, a failure, or on request of the user.
     """
     stepping, name = run.stepping, run.family.parameter
     if len(run.points) >= stepping.max_points:
@@ -380,7 +377,7 @@ def first_points(
 ) -> tuple[RigPoint | Anchor, list[RigPoint]]:
     """Return the first two points of a branch.
 
-    One at the present parameter, and one a step further.
+    One is at the present parameter, the other a step further.
     """
     experiment = family.experiment
     value = experiment.values[family.parameter]
@@ -405,7 +402,7 @@ def first_points(
 def _first_step(family: RigFamily, value: float, step: float) -> float:
     """Return the first step of the parameter.
 
-    No farther than its bound.
+    The step ends at the bound at the latest.
     """
     bound = family.passed(value + step)
     step = step if bound is None else bound - value

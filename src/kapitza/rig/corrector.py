@@ -1,6 +1,6 @@
 """Corrector for one point of a measured branch.
 
-On residuals with noise; it also updates the Jacobian.
+It works on residuals with noise and also updates the Jacobian.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = NDArray[Any]
 class RigStepping:
     """Steps of the continuation on a rig.
 
-    In scaled unknowns.
+    Lengths are in scaled unknowns.
     Steps grow by 1.3 after two iterations or fewer and shrink by 0.7 after five or more; a failure halves them. largest
     0.2: with 0.3 a parabola through five points misses a fold by a per cent. noise_level: a point holds when the rms of
     its residuals over their deviations is below this (below 1.2 few points converge, 4 costs a per cent on a fold).
@@ -121,7 +121,7 @@ def in_deviations(found: Residual) -> float:
 def _learnt(family: RigFamily, last: RigPoint, z: Array, jacobian: Array) -> Array:
     """Update the carried Jacobian by the step.
 
-    The step from the last point to the guess.
+    The step leads from the last point to the guess.
     The corrector starts at the guess, so the measurement there is needed anyway.
     """
     experiment = family.experiment
@@ -179,7 +179,7 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
 def resized(z: Array, experiment: Experiment) -> Array:
     """Return unknowns in the present number of modes.
 
-    A vector of coefficients (and the parameter), for the experiment's modes.
+    The vector holds the coefficients and the parameter; it is padded with zeros or cut to the experiment's modes.
     """
     blocks, wanted = len(experiment.inputs), 2 * experiment.modes + 1
     count = (z.size - 1) // blocks

@@ -1,6 +1,6 @@
 """Bifurcations of an experiment in two parameters.
 
-Doublings by the amplitude condition, folds by short continuations.
+Doublings are found by the amplitude condition, folds by short continuations.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def doubling_curve(
 ) -> RigCurve:
     """Measure doublings along a second parameter.
 
-    Doublings of the rest state, by the amplitude condition (HYBRID 31).
+    The doublings are those of the rest state, found by the amplitude condition (HYBRID 31).
     The first value lies near that of `doubling`; each point starts from its neighbours (extrapolated once there are
     two) and takes over the Jacobian. amplitude: rms, in units of the controlled input. The parameter at which the
     motion has this amplitude differs from the doubling by its square; half of it is measured too, and both are

@@ -1,6 +1,6 @@
 """Stability of hybrid tests with direct coupling.
 
-Roots, essential radius, compensation, actuator, critical delay.
+It computes roots, essential radius, compensation, effect of the actuator, and critical delay.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_ORDER = 30
 class Compensation:
     """Polynomial extrapolation of the demand over the delay.
 
-    HYBRID 19-20: ỹ(t) = Σ_j c_j y(t - jΔ), Σ c_j = 1.
+    The extrapolated demand is ỹ(t) = Σ_j c_j y(t - jΔ) with Σ c_j = 1 (HYBRID 19-20).
     order: degree of the polynomial; points: how many past values (default order + 1, an interpolation; more are fitted
     by least squares); spacing: Δ in s (default: the delay itself).
     """
@@ -77,7 +77,7 @@ class Compensation:
 class DelayStability:
     """Effect of a delay on a hybrid test.
 
-    Directly coupled, at the hanging state.
+    The test is directly coupled and linearised at the hanging state.
     roots: rightmost characteristic roots of the upper half plane in 1/s, verified by the argument principle.
     rate: largest real part, 1/s. essential_rate: growth rate of arbitrarily high frequencies, 1/s (-inf when an
     actuator filters them). robust_factor: (m/M) Σ|c_j|, above 1 the essential instability cannot be tuned away (Hale);
@@ -132,7 +132,7 @@ class DelayStability:
     def plot(self, **settings: Anything) -> Any:
         """Plot roots and the rate over the delay.
 
-        Roots in the complex plane.
+        The roots are drawn in the complex plane.
         """
         from kapitza.report import plot_delay_stability
 
@@ -272,7 +272,8 @@ def _characteristic(test: DelayStability, weights: Array, ages: Array) -> Charac
 def _essential(mu: float, weights: Array, delay: float, spacing: float) -> tuple[float, Complex]:
     """Return rate and multipliers of the essential part.
 
-    Rate of the difference equation z(t) = -μ Σ c_j z(t - τ - jΔ) on the common grid, and its multipliers per Δ.
+    The rate is that of the difference equation z(t) = -μ Σ c_j z(t - τ - jΔ) on the common grid; the multipliers are
+    per Δ.
     """
     steps = delay / spacing
     # Delays without a common grid have no characteristic polynomial: the robust rate is their supremum.

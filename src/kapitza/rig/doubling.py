@@ -1,6 +1,6 @@
 """Measured period doubling of a rest state.
 
-By the determinant of a response, and by an amplitude condition.
+It is found by the determinant of a response or by an amplitude condition.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def rest_state(
 class Response:
     """Response of the first mode.
 
-    G = ∂(θ - θ̃)/∂θ̃ for the first mode (2, 2) with variances, its determinant with deviation, the null direction.
+    matrix: G = ∂(θ - θ̃)/∂θ̃ of the first mode (2, 2), with its variance. determinant and deviation: det G and its
+    standard deviation. direction: the null direction.
     """
 
     matrix: Array
@@ -262,7 +263,7 @@ Sample = tuple[float, Response, Array]
 class _Search:
     """Search for a zero of det G.
 
-    Against the parameter, the rest state carried along.
+    The search varies the parameter and carries the rest state along.
     """
 
     experiment: Experiment

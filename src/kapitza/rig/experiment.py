@@ -1,6 +1,6 @@
 """Controlled experiment as equations.
 
-Unknown demands, residuals with their noise.
+The demands are the unknowns; the residuals carry their noise.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RigUnsettledError(RigError, FlowError):
 class Residual:
     """Residuals of one measurement.
 
-    (m,) values and deviations, and the same beyond the unknowns.
+    value and deviation are (m,). beyond and beyond_deviation are those of the modes beyond the unknowns.
     """
 
     value: Array
@@ -335,7 +335,7 @@ class Experiment:
     def blocks(self) -> list[float]:
         """Return the scale of each residual block.
 
-        Blocks of 2 modes + 1 residuals.
+        A block holds 2 modes + 1 residuals.
         """
         scales = [self._scales[i.name] for i in self.tracked]
         return scales if self.part is None else [*scales, self.force_scale()]

@@ -136,6 +136,10 @@ def _number(
 
 
 def _driven(name: str, entry: Mapping[str, Any]) -> Driven:
+    """Return the driven input of a table [rig.driven.NAME].
+
+    With a frequency the actuator is of second order; otherwise it is a pure delay.
+    """
     place = f"[rig.driven.{name}]"
     delay = _number(entry, place, "delay", 0.0, low=0.0)
     actuator: Actuator = PureDelay(delay)

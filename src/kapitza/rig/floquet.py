@@ -1,6 +1,6 @@
 """Measured Floquet multipliers of a tracked motion.
 
-A multisine around the motion, a periodic linear model in weak form.
+A multisine excites the neighbourhood of the motion, and a periodic linear model is fitted in weak form.
 
 Around the motion the experiment obeys δx'' = p δx + r δx' + e δy'' + b δu, and its force is
 δF = f0 δx + f1 δx' + f2 δy'' + f3 δu, with coefficients of the motion's period. They are fitted to records in which
@@ -100,10 +100,7 @@ class FloquetSettings:
 
     @property
     def turn(self) -> int:
-        """Periods in one turn of the multisine.
-
-        Periods of the motion.
-        """
+        """Return periods of the motion per turn of the multisine."""
         return self.periods // 2
 
 

@@ -1,6 +1,6 @@
 """Periodic linear model of a multisine record.
 
-In weak form: its rows, its coefficients, its multipliers.
+The model is in weak form; the module computes its rows, its coefficients and its multipliers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def weak_rows(
 ) -> Rows:
     """Integrate every term against the bump.
 
-    (N, terms) blocks by name, of the periodic linear model.
+    The terms are those of the periodic linear model, in blocks (N, terms) by name.
     With w the window and c(t) a periodic coefficient, ∫ w c δx' = -∫ (w c)' δx and ∫ w c δy'' = ∫ (w c)'' δy, so
     that no measured signal is differentiated.
     """
@@ -177,7 +177,7 @@ class Fit:
     def multipliers(self) -> NDArray[np.complex128]:
         """Return the multipliers of the fitted equations.
 
-        Eigenvalues of the product of exponentials over one period (fourth order in the step).
+        They are the eigenvalues of the product of exponentials over one period (fourth order in the step).
         """
         frequency = self.point.measurement.frequency
         period, steps = 2 * np.pi / frequency, 400

@@ -119,7 +119,7 @@ def fold_at(
 class _Place:
     """Free motion in one plane across the branch.
 
-    Scaled: t, the parameter p, its standard deviation.
+    t and the parameter p are scaled; deviation is the standard deviation of p.
     """
 
     t: float
@@ -131,7 +131,7 @@ class _Place:
 class _Fold:
     """Points and measurements next to a fold.
 
-    In scaled unknowns.
+    All unknowns are scaled.
     """
 
     family: RigFamily
@@ -210,7 +210,7 @@ class _Fold:
     def curvature(self) -> float:
         """Return the curvature of the branch.
 
-        Half the second derivative of p, from the points of the continuation alone.
+        It is half the second derivative of p, from the points of the continuation alone.
         """
         return float(polynomial.polyfit(*self._walk()[:2], 2)[2])
 
@@ -222,7 +222,8 @@ class _Fold:
     def _fitted(self) -> tuple[Array, Array]:
         """Fit the polynomial p(t).
 
-        Coefficients and their covariance, widened where the points scatter more than their noise.
+        It returns coefficients and covariance; the covariance is widened where the points scatter more than their
+        noise.
         """
         t, p, deviation = self._walk()
         own = np.array([(m.t, m.p, m.deviation) for m in self.places])
@@ -239,7 +240,7 @@ class _Fold:
     def extremum(self) -> tuple[float, float, float]:
         """Return where the polynomial turns.
 
-        t, the parameter, its standard deviation.
+        It returns t, the parameter, and its standard deviation.
         """
         shape, covariance = self._fitted()
         roots = polynomial.polyroots(polynomial.polyder(shape))

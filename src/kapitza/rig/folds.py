@@ -21,7 +21,7 @@ NEIGHBOURS, MORE = 5, 7
 def folds_of(points: Sequence[RigPoint], parameter: str, scale: float) -> list[RigBifurcation]:
     """Return the folds of measured points.
 
-    Extrema of the parameter along the branch, each from a parabola through the nearest points.
+    Folds are extrema of the parameter along the branch, each from a parabola through the nearest points.
     An extremum counts when the parameter comes back from it by more than its scatter: a thousandth of `scale`, four
     deviations of a point, twice the deviation of a fold. The deviation of a fold holds the scatter about the parabola
     (Student's, for the few points), the change by a quartic through more points, and how far points may be from the

@@ -78,16 +78,13 @@ class FourierSeries:
 
     @property
     def rms(self) -> float:
-        """Root mean square over a period.
-
-        Mean included.
-        """
+        """Return the root mean square, mean included."""
         return float(np.sqrt(self.coefficients[0] ** 2 + 0.5 * np.sum(self.coefficients[1:] ** 2)))
 
     def __call__(self, times: Any, derivative: int = 0) -> Array:
         """Evaluate the signal or a time derivative.
 
-        Any shape of times.
+        times may have any shape.
         """
         times = np.asarray(times, float)
         rates = self.frequency * np.arange(1, self.modes + 1)
@@ -102,10 +99,7 @@ class FourierSeries:
         return FourierSeries(self.frequency, _packed(0.0, turned))
 
     def shifted(self, delay: float) -> FourierSeries:
-        """Return the signal `delay` seconds later.
-
-        t -> f(t - delay).
-        """
+        """Return the signal f(t - delay)."""
         pairs = self.coefficients[1::2] - 1j * self.coefficients[2::2]
         turned = pairs * np.exp(-1j * self.frequency * delay * np.arange(1, self.modes + 1))
         return FourierSeries(self.frequency, _packed(self.coefficients[0], turned))
@@ -113,7 +107,7 @@ class FourierSeries:
     def with_modes(self, modes: Index) -> FourierSeries:
         """Return the signal with other modes.
 
-        Zeros for further modes, or cut off at `modes`.
+        Further modes are zero; modes above `modes` are cut off.
         """
         values = np.zeros(2 * modes + 1)
         count = min(values.size, self.coefficients.size)
@@ -140,7 +134,7 @@ class FourierSeries:
     def peak(self, derivative: Index = 0) -> float:
         """Return a proven bound of the peak.
 
-        Least upper bound of |value| (or |derivative|) over a period, at most SHARP of it too high.
+        It bounds |value| (or |derivative|) over a period from above and is at most the share SHARP too high.
         Between two points a distance h apart a signal stays below the larger of both by h²/8 times a bound of its
         second derivative. That bound is Bernstein's, (q ω)² times the largest |moving part|, for which the grid of 32
         points per mode gives 1/cos(π/32) of its own maximum (M. Riesz). Intervals that could hold the peak are divided
@@ -183,7 +177,7 @@ class FourierSeries:
     def taylor(self, times: Reals, degree: Index) -> Array:
         """Return Taylor coefficients about each time.
 
-        (N, degree + 1), ascending.
+        The coefficients are (N, degree + 1), in ascending order.
         """
         times = np.atleast_1d(times)
         rates = self.frequency * np.arange(1, self.modes + 1)
@@ -215,7 +209,7 @@ def _packed(mean: float, pairs: NDArray[np.complex128]) -> Array:
 def columns(phases: Array, modes: int) -> Array:
     """Return values of 1, cos kφ, sin kφ.
 
-    (N, 2 modes + 1), at phases φ.
+    The columns are (N, 2 modes + 1), at the phases φ.
     """
     angles = np.multiply.outer(np.asarray(phases, np.float64), np.arange(1, modes + 1))
     turned = np.asarray(np.exp(1j * angles), np.complex128)

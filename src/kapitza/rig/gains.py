@@ -1,6 +1,6 @@
 """Advice on the gains of a controller.
 
-From the contraction per period, measured by one small step of the demand.
+The advice follows from the contraction per period, measured by one small step of the demand.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ class LimitedRig(Guarded):
     def _corner(self, wanted: Demands, before: float, frequency: float) -> Demands | None:
         """Return an intermediate demand for a frequency change.
 
-        So that the faster coefficients meet the lower frequency only.
+        It combines the lower frequency with the faster coefficients, so that these are never played at the higher one.
         None where both sets of coefficients are slow enough at both frequencies.
         """
         limits = {i.name: i.rate_limit for i in self.inputs}

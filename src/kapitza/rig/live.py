@@ -20,7 +20,7 @@ from kapitza.rig.branch import RigPoint
 class LiveTable:
     """Table that prints each point when found.
 
-    Pass it as watch=.
+    It is passed as watch=.
     parameter, output: what to show; scale divides the parameter (to quote a forcing in another unit). stop: called with
     the point, True ends the continuation.
     """

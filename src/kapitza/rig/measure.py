@@ -28,9 +28,9 @@ PRIOR_WEIGHT = 2.0
 
 @dataclass
 class NoiseLevel:
-    """Variance of coefficients, learnt from all measurements.
+    """Variance of coefficients over one period.
 
-    Of one period, from the measurements made so far.
+    It is learnt from the measurements made so far.
     White noise of the sensors is estimated from the residuals of a fit; noise that the controller passes on to the
     motion is not white, and shows only from period to period.
     """
@@ -66,7 +66,7 @@ class NoiseLevel:
 class Measurement:
     """Fourier coefficients of every output of a rig.
 
-    In a periodic state.
+    The rig is in a periodic state.
     frequency: base frequency in rad/s. outputs: names of the channels. coefficients: (channels, 2 Q + 1) in the order
     a0, a1, b1, …, Q the modes of the demand plus some beyond. deviations: their standard deviations.
     waited, averaged: periods before and in the mean; settled: did the motion repeat within its noise.

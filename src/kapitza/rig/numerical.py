@@ -1,6 +1,6 @@
 """Simulated part of a hybrid test.
 
-Its force balance at a measured motion, never integrated in time.
+Its force balance is evaluated at a measured motion and never integrated in time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = NDArray[Any]
 class Balance:
     """Force balance with deviations.
 
-    Fourier coefficients (2 Q + 1,) and their standard deviations.
+    Both are (2 Q + 1,): Fourier coefficients and their standard deviations.
     """
 
     coefficients: Array
@@ -84,7 +84,7 @@ class NumericalPart:
     ) -> Balance:
         """Return the force balance of a measurement.
 
-        The residual at a measured motion and force; spread: their standard deviations (2 Q + 1,).
+        The balance is the residual at a measured motion and force; spread holds their standard deviations (2 Q + 1,).
         """
         modes = motion.modes
         # Products of the motion have more modes than the motion: eight points per mode keep aliasing small.
@@ -111,7 +111,7 @@ class NumericalPart:
     def stiffness(self, frequency: float, modes: int, values: Mapping[str, float]) -> Array:
         """Return the dynamic stiffness of the part.
 
-        (2 q + 1, 2 q + 1) derivative of the balance by the motion, at rest and without the experiment.
+        It is the derivative (2 q + 1, 2 q + 1) of the balance by the motion, at rest and without the experiment.
         """
         vector = np.array([values[n] for n in self.names])
         _, k, c, m, _ = self._evaluate(np.zeros((5, 1)), vector)[:, 0]

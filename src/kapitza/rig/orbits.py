@@ -1,6 +1,6 @@
 """Precise measurement of a tracked motion.
 
-Corrected for the remaining control, with a valid covariance.
+The motion is corrected for the remaining control and has a valid covariance.
 
 While a branch is followed, a point is good enough when its residuals are of the size of the noise. Its distance from
 the free motion is then J⁻¹ r, with a Jacobian that was carried along by updates: near folds too short by a factor. Here
@@ -55,7 +55,7 @@ def measure_orbit(
 ) -> RigPoint:
     """Measure the free motion next to a point.
 
-    A point of a branch, at the same parameters, with the covariance of its coefficients.
+    The motion is at the parameters of the point and carries the covariance of its coefficients.
 
     With r̄ the mean residual at the last demands z̃ and J = ∂r/∂z̃ measured there, the control vanishes at
     z* = z̃ - J⁻¹ r̄. Its covariance is J⁻¹ S J⁻ᵀ: S holds the scatter of the means (sensors, what the controller passes

@@ -1,7 +1,4 @@
-"""Parts of a simulated rig.
-
-Actuators, controllers, sensors.
-"""
+"""Actuators, controllers and sensors of a simulated rig."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from kapitza.errors import RigError
 class PureDelay:
     """Actuator that follows its demand with a delay.
 
-    Exactly, `delay` seconds late: y_a(t) = ỹ(t - τ).
+    It is exact but `delay` seconds late: y_a(t) = ỹ(t - τ).
     """
 
     delay: float = 0.0
@@ -31,7 +28,7 @@ class PureDelay:
 class SecondOrder:
     """Actuator with inertia and a position loop.
 
-    HYBRID 18, critically damped.
+    The loop is critically damped (HYBRID 18).
 
         y_a'' + 2 ω_s y_a' + ω_s² (y_a - ỹ(t - τ)) = F / m_a
 
@@ -101,7 +98,7 @@ class Feedback:
 class Sensors:
     """Errors that the sensors add.
 
-    By name of the output.
+    Noise, quantum and drift are given by name of the output.
     noise: standard deviation per sample (white); quantum: step of the converter; drift: standard deviation of a random
     walk after one second; drop: probability that a whole sample is lost. A controller reads the same sensors.
     """

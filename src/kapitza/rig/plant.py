@@ -1,6 +1,6 @@
 """Equations of a rig from a model.
 
-Driven coordinates, controllers, held values.
+They cover driven coordinates, controllers and held values.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ JITTER = 0.3
 class PeriodicInput:
     """Demand that the rig follows.
 
-    Name, unit, largest |value| and largest |rate| (per second).
+    limit is the largest |value|, rate_limit the largest |rate| (per second).
     `feedback` is the name of the output that a controller on the rig drives towards the demand, "" for an input that
     an actuator simply follows. `ramp`: seconds that the rig takes from one demand to the next, 0 for a rig that jumps
     (its blend is at most 1.875 times as steep as a straight line); None for one that keeps to `rate_limit` by itself
@@ -83,7 +83,7 @@ class RigParameter:
 class Samples:
     """Stretch of samples of a measurement.
 
-    Time went on since the last one.
+    Time has gone on since the last stretch.
     index: number of the first sample since the rig was started; phases: (N,) phase of the demands at each sample,
     rad of their base frequency, wrapped or not. values: (N, channels) in the order of the rig's outputs.
     control: (N, inputs with feedback) what the controllers really applied, held from each sample to the next.

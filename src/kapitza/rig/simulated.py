@@ -1,6 +1,6 @@
 """Rigs simulated from a model.
 
-Sampled controllers, held control, delays, actuators, imperfect sensors.
+They have sampled controllers, held control, delays, actuators and imperfect sensors.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class SimulatedRig(Guarded):
     def _driven_by_time(self) -> bool:
         """Return whether the model depends on time.
 
-        The model itself, not only the demands.
+        The dependence must be in the model itself, not only in the demands.
         """
         knots = {"sample_time_now"}
         return any(

@@ -1,6 +1,6 @@
 """Simulated rigs for trials.
 
-The hanging pendulum of HYBRID, a Duffing oscillator, a beam with a gap.
+They are the hanging pendulum of HYBRID, a Duffing oscillator, and a beam with a gap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PENDULUM_FORCE = "-m*y'' - m*l*(theta''*sin(theta) + theta'**2*cos(theta))"
 def spring_part() -> Model:
     """Return the simulated part of HYBRID.
 
-    M y'' + C y' + K y = a cos Ωt + F, with the measured force F of the pendulum.
+    It obeys M y'' + C y' + K y = a cos Ωt + F, with the measured force F of the pendulum.
     """
     return Model.from_equations(
         "M*y'' + C*y' + K*y = a*cos(Omega*t) + F",
@@ -44,7 +44,7 @@ def pendulum_test(
 ) -> Experiment:
     """Return the hybrid test of HYBRID.
 
-    The pendulum rig coupled with the simulated mass on a spring, over two forcing periods.
+    It couples the pendulum rig with the simulated mass on a spring, over two forcing periods.
     """
     return Experiment(
         rig if rig is not None else pendulum_rig(),
@@ -126,7 +126,7 @@ def beam_rig(
 ) -> SimulatedRig:
     """Return a base-excited beam with a gap.
 
-    First mode of a beam that meets a spring across a gap.
+    The model is the first mode of a beam that meets a spring across a gap.
 
         x'' + 2 ζ ω0 x' + ω0² x + k max(0, x - gap) = A Ω² cos Ωt + u,   x in mm, relative to the base
 

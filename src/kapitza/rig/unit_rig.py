@@ -58,7 +58,7 @@ class Shaking:
 class UnitFeedback:
     """Sampled controller around a unit.
 
-    From one of its outputs to one of its inputs.
+    It feeds one of the unit's outputs back to one of its inputs.
 
         u = -k1 (y - d) - k2 (y' - d'),   d the demand, held from one sample to the next
 
@@ -242,10 +242,7 @@ class UnitRig(Guarded):
         return a * (np.sin(w * (times + self._step)) - np.sin(w * times)) / (w * self._step)
 
     def _sensor_errors(self, count: int) -> Array:
-        """Return noise and drift of each output.
-
-        (N, outputs).
-        """
+        """Return noise and drift (N, outputs)."""
         added = np.zeros((count, len(self.outputs)))
         for name, deviation in self.sensors.noise.items():
             added[:, self.outputs.index(name)] += deviation * self._random.standard_normal(count)

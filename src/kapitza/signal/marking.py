@@ -110,9 +110,9 @@ def _counted(flags: Flags, time: Array, one: str, several: str) -> str:
 
 
 def _runs(flags: Flags) -> list[tuple[int, int]]:
-    """Return first sample and end of each run.
+    """Return start and end of each run of flags.
 
-    The runs are those of flags.
+    The end is exclusive.
     """
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]

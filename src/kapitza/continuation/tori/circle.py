@@ -1,6 +1,6 @@
 """Closed curves as values at equidistant phases.
 
-Interpolation, shifts and spectra.
+The module interpolates, shifts and transforms them.
 
 A curve u(s), s in [0, 1), is held by its values at s_j = j/M, M = 2K + 1, and stands for the trigonometric polynomial
 
@@ -65,7 +65,7 @@ def resampled(values: Array, count: int) -> Array:
 def spectrum(values: Array, sizes: Array) -> Array:
     """Return the largest coefficient of each mode.
 
-    Modulus (K + 1,), in units of the sizes (n,).
+    The moduli are (K + 1,), in units of the sizes (n,).
     """
     return np.abs(np.fft.rfft(values, axis=0) / len(values) / sizes).max(axis=1)
 

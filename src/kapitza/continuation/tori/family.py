@@ -1,6 +1,6 @@
 """Invariant circles of a stroboscopic map as a family.
 
-In one or two parameters.
+The family varies in one or two parameters.
 The torus of a forced motion cuts the instants t = 0, T, 2T, … in a closed curve u(s) on which the motion turns by the
 rotation number ρ in each period:
 
@@ -39,7 +39,7 @@ ROTATION_SIZE = 0.1
 class Images:
     """Images of a circle after one period.
 
-    States (M, n), derivatives by state, time and parameters.
+    states are (M, n); the others are their derivatives by state, time and parameters.
     """
 
     states: Array
@@ -153,7 +153,7 @@ class TorusPoint(PlainPoint):
 class TorusFamily:
     """Equations of a family of tori.
 
-    F(z) = 0 for z = (u_0 … u_{M-1}, [T], ρ, p…).
+    The unknowns z = (u_0 … u_{M-1}, [T], ρ, p…) satisfy F(z) = 0.
     reference: the circle (M, n) whose phases the next one keeps; sizes: (n,) of the states; rotation: fixed where two
     parameters are free, None where the rotation number varies along the family.
     """
@@ -223,9 +223,9 @@ class TorusFamily:
 
     @cached_property
     def phase_rows(self) -> Array:
-        """Rows that keep the phases of the reference.
+        """Return rows that keep the phases of the reference.
 
-        (1 or 2, M n).
+        The rows are (1 or 2, M n); the second one belongs to autonomous models.
         """
         along = shifted(self.reference, 0.0, 1)
         rows = [along / self.sizes**2]
@@ -283,9 +283,9 @@ class TorusFamily:
         return bool(np.isfinite(z).all()) and (not self.autonomous or z[self.reference.size] > 0)
 
     def renewed(self, z: Array) -> TorusFamily:
-        """Return the family with a new reference.
+        """Return the family with z's circle as reference.
 
-        The circle of z.
+        Sizes of states and parameters grow with z; period and vector are taken from it.
         """
         circle, period, _, vector = self.unpack(z)
         sizes = np.maximum(self.sizes, np.abs(circle).max(axis=0))
@@ -304,7 +304,7 @@ class TorusFamily:
     def between(self, z: Array) -> float:
         """Return the defect half way between phases.
 
-        The largest |P(u) - u(s + ρ)|, in units of the circle's radius.
+        It is the largest |P(u) - u(s + ρ)|, in units of the circle's radius.
         """
         circle, period, rotation, vector = self.unpack(z)
         halfway = 0.5 / self.count

@@ -47,7 +47,7 @@ def tori(
 ) -> TorusBranch:
     """Follow tori from a Neimark-Sacker bifurcation.
 
-    With their rotation numbers.
+    The branch carries their rotation numbers.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def follow_torus(
 ) -> TorusBranch:
     """Follow the family through a torus.
 
-    Along one parameter, or of one rotation number in two.
+    The family varies along one parameter, or keeps its rotation number in two.
 
     Parameters
     ----------

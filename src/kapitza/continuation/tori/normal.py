@@ -1,6 +1,6 @@
 """Attraction of a torus in its normal bundle.
 
-The growth of tangents across the torus.
+It follows from the growth of tangents across the torus.
 
 Tangents of the circle map to tangents, so that the linearised map acts on the rest of the state space. With Π(s) the
 projector across the torus at u(s) and A(s) = DP(u(s)), one period is B₁(s) = Π(s + ρ) A(s) Π(s), and 2k periods are

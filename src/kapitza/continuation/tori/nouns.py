@@ -1,6 +1,6 @@
 """Types of quasi-periodic motions.
 
-Torus, and TorusBranch for a family of tori.
+They are `Torus` and `TorusBranch`, a family of tori.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Torus:
     """One quasi-periodic motion, by its invariant circle.
 
-    u(s) at the instants t = 0, T, 2T, …: P(u(s)) = u(s + ρ).
+    The circle u(s) holds its states at the instants t = 0, T, 2T, …: P(u(s)) = u(s + ρ).
 
     model: at its values; circle: (M, n) states at the phases s = 0, 1/M, …; rotation: ρ, turns in one period T;
     period: T, of the excitation times `repeats` (of the first frequency for autonomous models; steps for maps);
@@ -75,7 +75,7 @@ class Torus:
     def surface(self, phases: int = 64, instants: int = 64) -> Array:
         """Return states X(t, s) on the torus.
 
-        (instants, phases, n), of period T in t and 1 in s.
+        The states (instants, phases, n) have the period T in t and 1 in s.
         The motion that begins at u(s) is x(t) = X(t, s + ρt/T).
         """
         checks.whole("phases", phases, least=1, error=KapitzaError)
@@ -109,7 +109,7 @@ class Torus:
 class TorusBranch:
     """Family of tori along a parameter.
 
-    Or along a curve of one rotation number in two parameters.
+    With two parameters it is the curve of one rotation number.
 
     values: (N, k) of the parameters; rotations: (N,); periods: (N,); exponents: (N,) normal, per period; defects:
     (N,).
@@ -155,9 +155,9 @@ class TorusBranch:
 
     @property
     def stability(self) -> tuple[str, ...]:
-        """Stability of each torus.
+        """Return the stability of each torus.
 
-        "stable", "unstable" or "unknown", from its normal exponent.
+        It is "stable", "unstable" or "unknown", from the normal exponent.
         """
         return tuple(_stability(exponent) for exponent in self.exponents.tolist())
 
@@ -183,7 +183,7 @@ class TorusBranch:
     def amplitude(self, name: str) -> Array:
         """Return half the peak-to-peak value of a state.
 
-        Values (N,), along each circle.
+        The values (N,) are taken along each circle.
         """
         if name not in self.model.states:
             raise KapitzaError(f'There is no state "{name}": {", ".join(self.model.states)}.')

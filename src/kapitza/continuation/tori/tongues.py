@@ -169,7 +169,7 @@ def _crossings(tori: TorusBranch, most: int) -> list[tuple[int, float, Fraction]
 def _ratios(first: float, last: float, most: int) -> list[Fraction]:
     """Return ratios between two rotation numbers.
 
-    p/q with q ≤ most, in the order from the first to the last.
+    They are p/q with q ≤ most, in the order from the first to the last.
     """
     low, high = min(first, last), max(first, last)
     found = [

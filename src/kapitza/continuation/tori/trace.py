@@ -202,7 +202,7 @@ class TorusTrace:
     def _passed(self, node: Node) -> tuple[int, float] | None:
         """Return the parameter that left its range.
 
-        Its number and bound.
+        It returns the parameter's number and the bound, or None.
         """
         first = node.z.size - len(node.family.free)
         for i, (low, high) in enumerate(self.ranges):
@@ -262,7 +262,7 @@ def on_other_mesh(node: Node, count: int) -> Node | None:
 def _deviation(node: Node) -> Array:
     """Return the circle minus its mean.
 
-    (M, n), in units of the sizes.
+    The deviation is (M, n), in units of the sizes.
     """
     family = torus_family(node)
     circle = family.unpack(node.z)[0]

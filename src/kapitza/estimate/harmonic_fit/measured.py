@@ -1,6 +1,6 @@
-"""Coordinates of the model from channels, with noise.
+"""Coordinates of the model and their noise, from channels.
 
-Piece by piece.
+Each piece of a record is treated separately.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ CHOICES = {
 class HarmonicFit(Estimator):
     """Fit the equations of motion themselves.
 
-    No starting values, no integration.
+    The fit needs no starting values and no integration.
 
     Every coordinate must be measured. The equations, linear in the free parameters, are integrated against test
     functions, which leaves a linear system for them. Priors count as further samples.

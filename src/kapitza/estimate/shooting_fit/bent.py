@@ -138,7 +138,7 @@ def _warning(estimate: Estimate, curves: dict[str, _Curve], draws: Array) -> str
         low, high = np.quantile(draws[:, estimate.names.index(name)], [0.025, 0.975])
         ends.append(f"{name} between {_shown(low, high - low)} and {_shown(high, high - low)}")
     # Parameters that move together are named together.
-    tied = sorted({m for n in curves for m in _with(estimate, n)}, key=estimate.names.index)
+    tied = sorted({m for n in curves for m in _correlated_with(estimate, n)}, key=estimate.names.index)
     traded = f"{', '.join(tied)} can be traded for each other over a wide range: a" if len(tied) > 1 else "A"
     text = (
         f"the likelihood of {', '.join(curves)} is not a parabola: the intervals follow its profile "
@@ -298,10 +298,7 @@ def _draws(estimate: Estimate, curves: dict[str, _Curve]) -> Array:
     return made
 
 
-def _with(estimate: Estimate, name: str) -> list[str]:
-    """Return the parameters strongly correlated with one.
-
-    Itself included.
-    """
+def _correlated_with(estimate: Estimate, name: str) -> list[str]:
+    """Return the parameters strongly correlated with one, itself included."""
     close = np.abs(estimate.correlation[estimate.names.index(name)]) > TOGETHER
     return [n for n, near in zip(estimate.names, close, strict=True) if near]

@@ -1,6 +1,6 @@
 """Settings of `ShootingFit`: maximum likelihood from raw series.
 
-Chaotic or not.
+The series may be chaotic.
 """
 
 from __future__ import annotations

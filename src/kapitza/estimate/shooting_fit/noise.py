@@ -1,7 +1,7 @@
 """Noise of the sensors.
 
-Given, guessed before the fit, and estimated from its residuals. A sensor is one channel in one record: the noise of
-each may differ and be known or not.
+The noise is given, guessed before the fit, or estimated from its residuals. A sensor is one channel in one record: the
+noise of each may differ and be known or not.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def power_of(samples: Samples, residual: Array, deviations: Array, huber: float 
 def per_sensor(samples: Samples, amounts: Array, count: int) -> Array:
     """Return sums (S,) of amounts (N, c) per sensor.
 
-    The sum is over its samples.
+    Each sum is over the samples of one sensor; sensor -1 (no sample) is left out.
     """
     if samples.complete and count == samples.values.shape[1]:
         return amounts.sum(axis=0)

@@ -76,9 +76,9 @@ def without_outliers(task: MotionTask, found: Found) -> tuple[MotionTask, Found]
 
 
 def _outliers(task: MotionTask, found: Found) -> Flags:
-    """Return the outliers (N, c).
+    """Return flags (N, c) of the outliers.
 
-    Out of line with the motion and with their neighbours.
+    An outlier is out of line with the motion and with its neighbours.
     """
     samples, sweep = task.problem.samples, found.solution.sweep
     made = np.zeros(samples.values.shape, bool)

@@ -1,6 +1,6 @@
 """Test whether the likelihood is a parabola, without refitting.
 
-Two standard errors away.
+The rise of -2 log L is measured two standard errors away from the minimum.
 With V the covariance, the minimum over all other parameters of a quadratic -2 log L is along d = V e_j/√V_jj, and it
 rises by 4 at θ ± 2 d. There the motion is swept once and its states take one linear step; the rise found over 4 is 1
 for a parabola. Multiple shooting is nonlinear only interval by interval, so where ± 2 d moves no state and no parameter

@@ -379,7 +379,7 @@ class Fitter:
     def _immaterial(self, step: ChainStep, part: Sweep, errors: float, closure: float) -> bool:
         """Return whether a step is negligible.
 
-        Below this many standard errors in every parameter, with closed links.
+        Every parameter changes by at most `errors` standard errors, and the links close within `closure`.
         """
         deviation = np.sqrt(np.clip(np.diag(step.covariance), 0.0, None))
         return bool((np.abs(step.parameters) <= errors * deviation).all()) and self.closure(part) <= closure

@@ -282,7 +282,7 @@ def _rotated(expression: sp.Basic, lines: list[str], rotations: dict[sp.Basic, i
 def _surfaces(system: System, table: Mapping[sp.Basic, sp.Basic]) -> list[str]:
     """Write the functions of walls and switches.
 
-    Their slopes by the states and by time, and the resets with theirs, are included.
+    The slopes by states and by time and the resets with their slopes follow.
     """
     n, t = len(system.states), table[time_symbol]
     states = [table[s] for s in system.states]

@@ -59,7 +59,7 @@ FEW_RUNS = 16
 def toggled(regime: Regime, switch: int) -> Regime:
     """Return the regime with one switch toggled.
 
-    The switch sticks too, or no longer.
+    A switch that slid now sticks, and the reverse.
     """
     stuck = set(regime.stuck) ^ {switch}
     return Regime(tuple(sorted(stuck)), regime.contact)

@@ -142,7 +142,7 @@ def fit_windows(
 def smoothness(section: Section, width: Array, count: Array, degree: int) -> Array:
     """Return a weak prior on the coefficients (C, q).
 
-    Slopes near `STEEP`, bends by one attractor over `LENGTH` of it.
+    It expects slopes near `STEEP` and curvatures of one attractor width over `LENGTH` of it.
     It decides only directions that the data leave open, in which the points are not wider than the noise.
     """
     order = np.array([len(term) for term in exponents(section.dimension, degree)])

@@ -17,7 +17,7 @@ CHUNK = 1 << 20
 class Returns:
     """Rows of a section that return, closest first.
 
-    Within the tolerance, after `period` steps.
+    Row r is within the tolerance of row r + `period`.
     """
 
     period: int

@@ -471,7 +471,7 @@ class LinearisedElements:
 class _BorderedElements:
     """Condensed system with the caller's rows.
 
-    Seen as one vector of unknowns.
+    Right-hand side and solution are single vectors.
     """
 
     at: LinearisedElements

@@ -1,6 +1,6 @@
 """Floquet multipliers from the propagators of segments.
 
-With defects that bound how far to trust them.
+Their defects bound how far the multipliers can be trusted.
 """
 
 from __future__ import annotations

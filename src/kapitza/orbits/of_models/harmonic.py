@@ -179,7 +179,7 @@ class LinearisedHarmonics:
 def telling_harmonics(harmonics: int, repeats: int | None) -> int:
     """Return how many last harmonics decide convergence.
 
-    An eighth of them.
+    It is an eighth of them, or more where the orbit repeats.
     Few of them must not be those that vanish anyway: symmetric orbits have no even harmonics, and next to a doubling
     hardly any but multiples of the period's number.
     """

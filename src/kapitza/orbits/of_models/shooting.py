@@ -344,7 +344,7 @@ class LinearisedShooting:
 class _ChainSolver:
     """Solver of a cyclic chain with its border.
 
-    Seen as one vector of unknowns.
+    Right-hand side and solution are single vectors: the chain first, then the border.
     """
 
     system: CyclicSystem

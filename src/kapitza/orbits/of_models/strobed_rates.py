@@ -51,7 +51,7 @@ def chained_rates(setting: Model, values: Array, times: Array, angle: bool, span
 class _Bridge:
     """Runs over one excitation period.
 
-    From point j with a rate.
+    Each run starts at a point with a given rate.
     """
 
     def __init__(self, setting: Model, values: Array, times: Array, angle: bool):
@@ -102,7 +102,7 @@ def _roots(bridge: _Bridge, grid: Array) -> list[Array]:
 def _best_chain(candidates: Sequence[Array], arrivals: Sequence[Array]) -> Array:
     """Choose one candidate per point.
 
-    So that the squared jumps of the rate around the orbit sum to the least.
+    The choice minimises the sum of squared jumps of the rate around the orbit.
     """
     count, best = len(candidates), (np.inf, np.zeros(len(candidates)))
     jumps = [(arrivals[j][:, None] - candidates[(j + 1) % count][None, :]) ** 2 for j in range(count)]

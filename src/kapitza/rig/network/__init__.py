@@ -1,6 +1,6 @@
 """Rig on another machine, over ZeroMQ.
 
-In another process or on another machine (the extra `kapitza[rig]`).
+The rig runs in another process or on another machine (the extra `kapitza[rig]`).
 """
 
 from kapitza.rig.network.client import RemoteRig

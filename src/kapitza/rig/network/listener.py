@@ -37,7 +37,7 @@ of the client come through."""
 def _close(context: Any, sockets: tuple[Any, ...]) -> None:
     """Close sockets and their context.
 
-    Without waiting for unsent messages.
+    Unsent messages are not waited for.
     """
     for socket in sockets:
         socket.close(0)

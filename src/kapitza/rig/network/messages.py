@@ -1,6 +1,6 @@
 """Messages between a client and a rig.
 
-A version, the token, a JSON header, arrays as raw bytes with a checksum.
+A message holds a version, the token, a JSON header, and arrays as raw bytes with a checksum.
 The token comes first, so that a server need not read messages of strangers.
 Every request carries a session and a number. The server answers a number it has seen before with the answer it gave
 then, so a request that is sent again after a lost answer is never carried out twice.
@@ -143,7 +143,7 @@ def failed(message: Message, problem: Exception) -> Message:
 def other_version(frames: Sequence[bytes]) -> str:
     """Return another version of the protocol, if any.
 
-    The version of these frames; "" otherwise.
+    It returns the version of these frames where it differs, "" otherwise.
     """
     if not frames or not frames[0].startswith(FAMILY) or frames[0] == VERSION:
         return ""
@@ -153,7 +153,7 @@ def other_version(frames: Sequence[bytes]) -> str:
 def described_rig(rig: Any) -> dict[str, Any]:
     """Describe a rig in JSON types.
 
-    Inputs, outputs, parameters and sample time.
+    The description holds inputs, outputs, parameters and sample time.
     """
     return {
         "inputs": [asdict(i) for i in rig.inputs],

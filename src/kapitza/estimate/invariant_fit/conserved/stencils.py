@@ -80,7 +80,7 @@ def local_polynomial(times: Array, values: Array, half: int, degree: int, order:
 def difference_rates(times: Array, values: Array, accuracy: int) -> Rates:
     """Return central differences of the given accuracy.
 
-    2, 4, 6 or 8; truncation from the next order, widened to neighbours.
+    The accuracy is 2, 4, 6 or 8. The next order estimates the truncation error, widened to its neighbours.
     """
     half = accuracy // 2
     _require(times, 2 * half + 3)
@@ -142,9 +142,9 @@ def rates_of(times: Array, values: Array, variance: float, how: str) -> Rates:
 
 
 def _widened(squares: Array) -> Array:
-    """Return the largest of three neighbours.
+    """Return the largest of three neighbours, (N + 2,).
 
-    The grid is one longer at each end: an accidental zero does not prove accuracy.
+    squares: (N,) squared differences. A difference that vanishes by chance does not count as exact.
     """
     padded = np.pad(squares, 2, mode="edge")
     return np.lib.stride_tricks.sliding_window_view(padded, 3).max(axis=1)
