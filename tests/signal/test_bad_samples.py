@@ -134,3 +134,25 @@ def test_long_runs_are_cut_out_for_methods_that_need_every_sample():
     cut = cut_at_bad_runs(record)
     assert cut.size == 1500 - 8
     assert len(cut.segments()) == 2
+
+
+def test_a_long_held_value_is_a_dropout():
+    """A third of a cycle: no cubic leads across it, but noise that is not rounded has no ties."""
+    values = noisy(wave())
+    values[700:745] = values[700]
+    assert np.flatnonzero(bad_samples(values).dropouts).tolist() == list(range(700, 745))
+
+
+def test_a_channel_that_sticks_until_the_end_is_a_dropout():
+    values = noisy(wave())
+    values[500:] = values[500]
+    found = bad_samples(values)
+    assert found.dropouts[500:].all()
+    assert not found.lost[:500].any()
+
+
+def test_rest_at_the_end_is_not_a_dropout():
+    """Clean and rounded records of a motion that comes to rest."""
+    still = np.where(TIME < 15, wave() * (1 - TIME / 15), 0.0)
+    for values in (still, np.round(noisy(still, level=0.002) / 0.02) * 0.02):
+        assert not bad_samples(values).dropouts.any()

@@ -216,3 +216,28 @@ def test_the_shift_that_fits_keeps_the_sign_of_the_drive(swing):
     # half a period, 1.85 s, away lies the other solution, with F < 0
     assert shift == pytest.approx(1.5, abs=0.05)
     assert better > 4
+
+
+def test_gaps_and_jumps_of_the_clock_are_listed_with_their_times(tmp_path, swing):
+    t, phi, rate = swing
+    keep = np.r_[0:700, 760 : t.size]
+    said, refused = said_of(tmp_path, GOOD, (t[keep], phi[keep], rate[keep]))
+    assert not refused
+    assert f"60 after {t[699]:.6g} s" in said
+    assert 'gaps = "split"' in said
+    # The line of the drive lies elsewhere across the jump: that is not the drive's fault.
+    jumped = np.where(np.arange(t.size) < 1000, t, t + 2.0)
+    said, _ = said_of(tmp_path, GOOD, (jumped, phi, rate))
+    assert f"after {t[999]:.6g} s), or the clock jumped there" in said
+    assert "driven at" not in said
+
+
+def test_exchanged_columns_of_a_harmonic_motion_are_named(tmp_path):
+    """The rate of x' is -ω² x there: a negative factor, which no unit has."""
+    t, random = np.arange(1500) * 0.02, np.random.default_rng(2)
+    x, v = np.cos(3 * t), -3 * np.sin(3 * t)
+    x, v = x + 0.003 * random.standard_normal(t.size), v + 0.01 * random.standard_normal(t.size)
+    text = "[model]\nequations = [\"x'' + c*x' + k*x = 0\"]\nparameters = {c = 0.01, k = 9.0}\n"
+    text += '[data]\nfile = "run.csv"\n[fit]\nfree = ["c", "k"]\n'
+    said, _ = said_of(tmp_path, "t,x,x'", (t, v, x), text=text)
+    assert "no unit is negative: the column x is the rate of the column x', so the two are exchanged" in said

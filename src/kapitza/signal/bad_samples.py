@@ -89,6 +89,9 @@ def bad_samples(values: Array) -> BadSamples:
     none = np.zeros(values.size, bool)
     if values.size < FEWEST or not np.ptp(values) > 0:
         return BadSamples(none, none, none, values)
+    first, last = _moving_part(values)
+    if last - first < values.size:
+        return _with_stuck_ends(values, first, last)
     step = _grid(values)
     weights, scale, noise = _stencil(values, step)
     if not scale > 0:
@@ -97,6 +100,34 @@ def bad_samples(values: Array) -> BadSamples:
     lost = dropouts | saturated
     spikes, filled = _spikes(_bridged(values, lost) if lost.any() else values, lost, weights, scale)
     return BadSamples(spikes, dropouts, saturated, filled)
+
+
+def _moving_part(values: Array) -> tuple[int, int]:
+    """Return the part between long runs of one value at the ends."""
+    changes = np.flatnonzero(np.diff(values))
+    first, last = int(changes[0]) + 1, int(changes[-1]) + 1
+    first = first if first >= HELD_END else 0
+    last = last if values.size - last >= HELD_END else values.size
+    return (first, last) if last - first >= FEWEST else (0, values.size)
+
+
+def _with_stuck_ends(values: Array, first: int, last: int) -> BadSamples:
+    """Find bad samples where an end of the stretch has one value.
+
+    The end is a dropout where the rest shows noise that is hardly rounded: a system at rest would show it too.
+    """
+    inner = bad_samples(values[first:last])
+    step = _grid(values[first:last])
+    _, scale, noise = _stencil(values[first:last], step)
+    stuck = np.ones(values.size, bool)
+    stuck[first:last] = False
+    if not (noise and scale > 0 and step <= FINE * scale):
+        stuck[:] = False
+    around = (first, values.size - last)
+    spikes, dropouts, saturated = (np.pad(f, around) for f in (inner.spikes, inner.dropouts, inner.saturated))
+    filled = values.copy()
+    filled[first:last] = inner.filled
+    return BadSamples(spikes, dropouts | stuck, saturated, filled)
 
 
 def _grid(values: Array) -> float:
@@ -302,6 +333,12 @@ FEWEST_TIES = 5
 FINE = 3e-3
 """Step of a grid over the noise up to which three equal samples in a row have a chance below 1e-5 each."""
 
+HELD, HELD_END = 8, 50
+"""Equal samples in a row, within and at an end of a stretch, that noise which is hardly rounded does not give."""
+
+FEW_HELD = 0.1
+"""Share of held samples up to which they are faults: a channel that is often constant is so by its nature."""
+
 ACROSS, PILED = 5.0, 4.0
 """Times the scatter by which a run misses the cubic across it; times as many samples at an end as on a level near."""
 
@@ -328,6 +365,9 @@ def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tup
     untied = noise and step <= FINE * scale
     if untied:
         dropped |= ~turns | (runs.level == 0.0)
+    # Whatever leads past it: a long run of ties in such noise is a held value.
+    held = untied & (runs.length >= HELD) & ~extreme
+    held &= int(runs.length[held].sum()) <= FEW_HELD * values.size
     # The samples come to the end of the range and leave it at speed.
     fast = (runs.speed > 2 * size) & (runs.speed > 0.6 * runs.steps)
     clipped = extreme & turns & ~jumps & fast & past
@@ -339,7 +379,7 @@ def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tup
         if begun.sum() < 2 or at.sum() < FEWEST_TIES or not _piled(values, size, sign):
             continue
         saturated |= at & (untied or here.any())
-    return runs.marked(past & dropped & ~clipped) & ~saturated, saturated
+    return runs.marked((held | (past & dropped)) & ~clipped) & ~saturated, saturated
 
 
 def _piled(values: Array, size: float, end: int) -> bool:

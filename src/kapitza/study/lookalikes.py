@@ -127,11 +127,24 @@ def rate_warnings(model: Model, record: Record) -> Iterator[str]:
                 f"{rate} is not the rate of {name} (correlation {agreement:.2f}): look whether the columns are the "
                 f"right ones, and not exchanged."
             )
-        elif abs(agreement) > 0.8 and not 0.8 < slope < 1.25:
+        elif agreement < -0.8:
+            # In a nearly harmonic motion the rate of x' is -ω² x: exchanged columns give a factor -1/ω².
+            meaning = _turned(record, name, rate)
+            yield f"{rate} is {slope:.4g} times the rate of {name}, and no unit is negative: {meaning}."
+        elif agreement > 0.8 and not 0.8 < slope < 1.25:
             yield (
                 f"{rate} is {slope:.4g} times the rate of {name}: one of them is in another unit than it is taken in"
                 f"{_named_scale(slope)}. Say it by units = {{{_key(name)} = ..., {_key(rate)} = ...}}."
             )
+
+
+def _turned(record: Record, name: str, rate: str) -> str:
+    """Return what a negative factor means: exchanged columns, or a sign."""
+    moved, turned = _increments(record, record[rate], record.unwrapped()[name])
+    slope = float(moved @ turned / (moved @ moved)) if moved.size and moved @ moved else 0.0
+    if 0.8 < slope < 1.25:
+        return f"the column {name} is the rate of the column {rate}, so the two are exchanged"
+    return "one of them has the wrong sign, or the columns are exchanged"
 
 
 def _increments(record: Record, values: Array, rates: Array) -> tuple[Array, Array]:

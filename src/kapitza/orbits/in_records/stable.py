@@ -47,9 +47,11 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
         # The last row of the stretch has no image, so no time to it either.
         times = section.duration[rows[:, None] + np.arange(period)].sum(axis=1)
         times = times[np.isfinite(times)]
-        times = times[np.abs(times - np.median(times)) <= 0.1 * np.median(times)]
-        time = float(np.mean(times))
-        deviation = float(np.std(times) / np.sqrt(max(len(times), 1)))
+        # No pass may have a time: the mean step of the section is taken then.
+        if times.size:
+            times = times[np.abs(times - np.median(times)) <= 0.1 * np.median(times)]
+            time = float(np.mean(times))
+            deviation = float(np.std(times) / np.sqrt(len(times)))
     gap = path[1:] - path[:-1]
     return PeriodicOrbit(
         states=section.states,
