@@ -48,7 +48,7 @@ class Wanted:
     def widths(self, information: Array) -> Array:
         """Return standard errors from information.
 
-        (..., w) from (..., k, k): √(g Σ gᵀ).
+        They are √(g Σ gᵀ): (..., w) from information (..., k, k).
         """
         spread = covariance(information)
         known = np.isfinite(spread)
@@ -67,7 +67,7 @@ class Wanted:
     def score(self, information: Array, criterion: Criterion) -> Array:
         """Return the number (...) to minimise.
 
-        From information (..., D, k, k) at D draws.
+        It follows from information (..., D, k, k) at D draws.
         """
         width = self.widths(information)
         with np.errstate(divide="ignore"):
@@ -91,9 +91,9 @@ class Wanted:
 
     @property
     def scale(self) -> Array:
-        """Scale by which widths are compared.
+        """Return the scale by which widths are compared.
 
-        The values, or 1 for those at 0.
+        It holds the moduli of the values, or 1 for those at 0.
         """
         return np.where(self.values != 0, np.abs(self.values), 1.0)
 

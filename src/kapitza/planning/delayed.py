@@ -41,7 +41,7 @@ class DelayedRunner:
     def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
         """Follow every choice at every draw.
 
-        Draws (D, k) of the free parameters.
+        draws: (D, k) of the free parameters.
         """
         shape, k = (len(choices), len(draws)), len(self.free)
         told = np.full((*shape, k, k), np.nan)

@@ -68,7 +68,7 @@ class Experiments:
     def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
         """Follow every choice at every draw.
 
-        Draws (D, k) of the free parameters.
+        draws: (D, k) of the free parameters.
         """
         labels = list(dict.fromkeys(choice.drive for choice in choices))
         if len(labels) == 1:

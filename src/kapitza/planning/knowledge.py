@@ -19,7 +19,7 @@ from kapitza.model import Model
 class Knowledge:
     """Values, information and draws of the parameters.
 
-    Values (k,) and information (k, k) of the free parameters, and draws (S, k) of their possible values.
+    values (k,) and information (k, k) are those of the free parameters; draws (S, k) are possible values of them.
     dof: degrees of freedom from which the noise was estimated, infinite where it is known. either: parameters without
     bounds whose sign the data leave open, so that draws have both.
     """
@@ -34,7 +34,7 @@ class Knowledge:
     def some(self, count: int) -> Array:
         """Return `count` well-spread draws.
 
-        The same ones each time, spread evenly along every principal direction.
+        They are the same ones each time, spread evenly along every principal direction.
         The ranks of the draws along these directions lie in a unit cube; those nearest to Sobol points are
         taken, one each. 32 draws that were even along one direction alone gave chances of branches 0.12 off.
         """
@@ -63,7 +63,7 @@ class Knowledge:
     def widths(self, added: Array | float = 0.0) -> Array:
         """Return standard errors after further information.
 
-        (..., k) after information (..., k, k).
+        They are (..., k) after information (..., k, k) is added.
         """
         return widths(self.information + added)
 

@@ -1,6 +1,6 @@
 """Limits of experiments.
 
-Expressions along the motion, drift, time on the rig.
+Expressions along the motion, the drift and the time on the rig can be limited.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ class Limits:
 
     @property
     def watched(self) -> dict[str, float]:
-        """Limits that can be tested on a rig.
-
-        Sample by sample.
-        """
+        """Return limits that a rig can test sample by sample."""
         return {text: bound for text, bound in self.bounds.items() if text != TIME and not drift_of(text)[1]}
 
     def share(self, runs: Runs, choices: Sequence[Choice]) -> Array:
@@ -71,6 +68,6 @@ class Limits:
 def check_limits(model: Model, bounds: Mapping[str, float]) -> None:
     """Refuse limits that are not valid.
 
-    Not expressions of the model, or not above 0.
+    A limit must be an expression of the model with a bound above 0.
     """
     limited(model, Limits(dict(bounds)).simulated)

@@ -1,6 +1,6 @@
 """Measure, fit, plan, until intervals are narrow enough.
 
-The loop of `kz.experiment`.
+This is the loop of `kz.experiment`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Campaign(Shown):
     def table(self) -> pd.DataFrame:
         """Return a table with one row per run.
 
-        The experiment, and the relative widths [%] promised and reached.
+        A row holds the experiment and the relative widths [%] promised and reached.
         """
         rows = []
         for entry in self.entries:

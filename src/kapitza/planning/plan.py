@@ -274,7 +274,7 @@ def _mean(widths: Array) -> Array:
 def _mean_and_band(widths: Array, error: float = 0.0) -> tuple[Array, Array, Array]:
     """Return geometric mean and band of widths.
 
-    Mean and 5-95 % band (w,) of widths (D, w), with a further relative error of all of them.
+    Mean and 5-95 % band are (w,), of widths (D, w); `error` is a further relative error of all of them.
     """
     with np.errstate(divide="ignore"):
         log = np.log(widths)

@@ -1,6 +1,6 @@
 """Result of a plan.
 
-Experiments in the order of their information, with the intervals to expect.
+Experiments are in the order of their information, with the intervals to expect.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Tried:
 class PlanMap:
     """Mean relative width over two choices.
 
-    (ny, nx), the others as in the best experiment.
+    width, spread and share are (ny, nx); the other choices are those of the best experiment.
     names: of x and y; spread: ratio of the widest to the middle draw; share: of the tightest limit.
     """
 
@@ -124,7 +124,7 @@ class PlanMap:
 class Plan(Shown):
     """Result of `kapitza.plan`, the best experiment first.
 
-    Iterable over at most ten different experiments.
+    Iterating yields at most ten different experiments.
 
     model, knowledge: what is known before; wanted: what should become narrow; expected: the experiments; tried: all
     that were simulated; space: what could be chosen; limits, missing, outputs, drives: as given; done: runs so far.
@@ -303,7 +303,7 @@ class Plan(Shown):
     def droppable(self, number: int = 0) -> tuple[str, ...]:
         """Return channels that can be left out.
 
-        Together: no wanted interval widens by more than 5 %.
+        Without all of them no wanted interval widens by more than 5 %.
         """
         choice = self.expected[number].choice
         full = self._widths([choice])[0]
@@ -333,7 +333,7 @@ class Plan(Shown):
     def sheet(self, path: str | os.PathLike[str]) -> None:
         """Write the run sheet.
 
-        .csv for people, .toml for a script.
+        A .csv is for people, a .toml for a script.
         """
         from kapitza.planning.sheet import write_sheet
 

@@ -62,7 +62,7 @@ def rig_measurer(rig: Rig, model: Model, limits: Mapping[str, float]) -> Callabl
     def _run(count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return phases (N,) and samples (N, c).
 
-        Measured chunk by chunk.
+        They are measured chunk by chunk.
         """
         chunk = max(1, round(CHUNK / guarded.sample_time))
         phases, values, left = [], [], count

@@ -76,7 +76,7 @@ class Contest:
 class RivalPlan(Shown):
     """Result of `kapitza.tell_apart`.
 
-    Experiments in the order of their worst expected log ratio.
+    Experiments are in the order of their worst expected log ratio.
 
     names: of the models; contests: the experiments; refused: those that could not be compared, with the reason.
 
@@ -117,7 +117,7 @@ class RivalPlan(Shown):
     def table(self) -> pd.DataFrame:
         """Return a table with one row per experiment.
 
-        The expected log ratio under either truth, and the smaller one.
+        A row holds the expected log ratio under either truth, and the smaller one.
         """
         rows = [
             (str(c.choice), float(c.ratios[0]), float(c.ratios[1]), c.worst, c.share, c.choice.seconds)

@@ -1,6 +1,6 @@
 """Motions and information of many experiments.
 
-At many parameter values.
+They are computed at many parameter values.
 The sensitivity of a measured value h(x(t), θ) to the state x₀ at the start of a window and to θ is
 [∂h/∂x·J, ∂h/∂x·S + ∂h/∂θ].
 Rows are divided by the noise; the state is eliminated by a QR factorisation, so it counts as unknown:
@@ -72,7 +72,7 @@ class Runs:
 class Runner:
     """Runner of experiments of one model.
 
-    Compiled once for all settings.
+    It is compiled once for all settings.
     free: the parameters whose information is wanted. limits: expressions of states, parameters and t in plain
     notation.
     """
@@ -94,7 +94,7 @@ class Runner:
     def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
         """Follow every choice at every draw.
 
-        Draws (D, k) of the free parameters.
+        draws: (D, k) of the free parameters.
         """
         count, k = len(choices), len(self.free)
         shape = (count, len(draws))
@@ -163,7 +163,7 @@ class Runner:
     def _settled(self, choice: Choice, starts: Array, levels: Array, vectors: Array) -> tuple[Array, Array, Array]:
         """Settle until the recording begins.
 
-        States and clocks (B,) then, and the peaks (B, l) until then.
+        It returns states and clocks (B,) at that time, and the peaks (B, l) until then.
         A sweep stays `settle` at each level, a whole number of periods: the drive goes on without a jump of its phase.
         A drive without a period, such as a measured one, has gone on when the recording begins.
         """
@@ -254,7 +254,7 @@ class Runner:
     def _limits(self, states: Array, times: Array, vectors: Array) -> Array:
         """Return the largest value of limited expressions.
 
-        (B, l), along states (B, m, n).
+        The values are (B, l), along states (B, m, n).
         """
         count, m, n = states.shape
         if not self._limited:
@@ -300,7 +300,7 @@ class Runner:
     ) -> tuple[Array, Array]:
         """Sum the information over windows.
 
-        F (B, k, k) and the largest growth (B,), window after window of each member.
+        It returns F (B, k, k) and the largest growth (B,), window after window of each member.
         """
         count, m, _ = states.shape
         k = len(self.free)
@@ -347,7 +347,7 @@ class Runner:
     ) -> Array:
         """Return sensitivities of the measured values.
 
-        (B, m, c, n + k), in standard deviations of their noise.
+        The rows (B, m, c, n + k) are in standard deviations of the noise.
         """
         count, m, n = states.shape
         flat = (tangents[0].reshape(-1, n, n), tangents[1].reshape(-1, n, len(self.free)))
@@ -366,7 +366,7 @@ def require_parameters(model: Model, names: Sequence[str]) -> None:
 def parameter_rows(model: Model, free: Sequence[str], choice: Choice, draws: Array) -> Array:
     """Return parameters (D, npar) of the model.
 
-    The draws (D, k) of the free ones, the settings of the choice.
+    The free ones take the draws (D, k), then the settings of the choice replace theirs.
     """
     require_parameters(model, tuple(choice.settings))
     columns = {name: i for i, name in enumerate(model.names)}

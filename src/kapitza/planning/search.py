@@ -1,6 +1,6 @@
 """Search for the best experiment.
 
-Quasi-random points, then Nelder-Mead.
+Quasi-random points come first, then Nelder-Mead.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ SIFTED = 24
 def best_points(score: Score, axes: int, continuous: list[int], search: Search) -> Array:
     """Search and return the best experiment.
 
-    A point (a,) of the unit cube, polished.
-    A Sobol sequence with few draws; the best of it again with all draws, since a limit that 8 draws keep may be broken
-    by one of 32; Nelder-Mead from the best of these.
+    The result is a point (a,) of the unit cube. A Sobol sequence is scored with few draws, and the best of it again
+    with all draws, since a limit that 8 draws keep may be broken by one of 32. Random steps and Nelder-Mead then
+    improve the best of these.
     """
     from scipy.stats import qmc
 
@@ -131,7 +131,7 @@ def _simplex(centre: Array, size: float) -> Array:
 def distinct(points: Array, scores: Array, information: Array, most: int) -> list[int]:
     """Return the best distinct experiments.
 
-    Numbers of at most `most` experiments, the best first.
+    It returns the numbers of at most `most` experiments, the best first.
     Two are the same where they are neighbours in the cube, or where their information (P, k, k) agrees within 10 %.
     """
     chosen: list[int] = []

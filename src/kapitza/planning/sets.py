@@ -43,7 +43,7 @@ TRIED = 200_000
 class Reading:
     """One number that an experiment gives.
 
-    A function of the model, and the standard deviation of its error.
+    It is a function of the model, with the standard deviation of its error.
 
     label: for tables; value: the function; noise: the standard deviation. Such as the frequency at a fold, the
     amplitude at resonance, the modulus of a multiplier.
@@ -129,7 +129,7 @@ class SetPlan(Shown):
     def table(self) -> pd.DataFrame:
         """Return a table with one row per set.
 
-        Its members, and every wanted width before and after [%].
+        A row holds the members and every wanted width before and after [%].
         """
         rows = []
         for one in self.sets:

@@ -35,7 +35,7 @@ FIELDS = ("duration", "step", "settle", "approach", "begin", "drive")
 class Entry:
     """Run of a campaign.
 
-    Its number, the experiment, relative widths promised before and reached after it.
+    It holds its number, the experiment, and the relative widths promised before and reached after it.
     """
 
     number: int

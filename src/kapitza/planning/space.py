@@ -61,7 +61,7 @@ class Space:
     def choice(self, point: Array) -> Choice:
         """Return the experiment at a point.
 
-        A point (a,) of the unit cube.
+        point: (a,) in the unit cube.
         """
         run = self.run
         settings, start = dict(run.settings), dict(run.start)
@@ -92,7 +92,7 @@ def space(
 ) -> Space:
     """Check what may vary.
 
-    Names, ranges, options. Drives may be chosen among all of them unless some are named.
+    It checks names, ranges and options. Drives may be chosen among all of them unless some are named.
     """
     if drives and "drive" not in vary:
         vary = {**vary, "drive": list(drives)}

@@ -33,7 +33,7 @@ EARLIER = 1e-3
 class Law:
     """Term that an equation may lack.
 
-    f(z) of one variable in equation number `equation`, or a drive (variable None).
+    It is f(z) of one variable in equation number `equation`, or a drive (variable None).
     """
 
     equation: int
@@ -70,7 +70,7 @@ class Alternatives:
     def columns(self, problem: WeakProblem) -> list[Numbers]:
         """Return the columns of every piece.
 
-        (windows, rows, m), along the path of `problem`.
+        They are (windows, rows, m), along the path of `problem`.
         """
         made = []
         for state in problem.calm:
@@ -92,7 +92,7 @@ class Alternatives:
     def _moved(self, problem: WeakProblem, state: Smoothed) -> Numbers:
         """Return the effect of a unit of each fault.
 
-        (m, equations, n), added to the equations.
+        The effects (m, equations, n) are added to the equations.
         """
         regressors, measured = problem.regressors, problem.measured
         slopes = regressors.slopes(state, self.values, problem.noise)
@@ -140,7 +140,7 @@ class Alternatives:
 def whitened(columns: list[Numbers], factors: list[Whitener]) -> Numbers:
     """Return the columns of all pieces, whitened.
 
-    (n, m), all pieces under each other.
+    The result is (n, m), with all pieces under each other.
     """
     parts = [
         factor(Rows(matrix, np.zeros(matrix.shape[:2]))).matrix.reshape(-1, matrix.shape[2])

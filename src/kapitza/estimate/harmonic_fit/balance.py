@@ -159,7 +159,7 @@ class Balance(Task):
     def rows(self, number: int, state: Smoothed, theta: Numbers) -> OrbitRows:
         """Return the harmonic rows of one orbit.
 
-        Cosine and sine coefficients of every term at the chosen sub-harmonics, the noise evaluated at θ.
+        They hold cosine and sine coefficients of every term at the chosen sub-harmonics; the noise is evaluated at θ.
         """
         regressors, measured, chosen = self.regressors, self.measured, self.settings.harmonics
         base = self.orbits[number].repeats or 1
@@ -348,7 +348,7 @@ def _independent_equations(regressors: Regressors) -> list[list[int]]:
 def residue_table(regressors: Regressors, rows: list[OrbitRows], theta: Numbers) -> dict[str, Numbers]:
     """Return predicted values and residues per equation.
 
-    One row per sub-harmonic row: predicted right-hand side, residue, orbit and sub-harmonic.
+    Each sub-harmonic row has its predicted right-hand side, residue, orbit and sub-harmonic.
     """
     table: dict[str, Numbers] = {}
     for e in range(regressors.equations):
@@ -363,7 +363,7 @@ def residue_table(regressors: Regressors, rows: list[OrbitRows], theta: Numbers)
 def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, seed: int) -> Numbers | None:
     """Return standard errors from resampled orbits.
 
-    None with fewer than three orbits.
+    The result is None with fewer than three orbits.
     """
     if len(rows) < 3:
         return None

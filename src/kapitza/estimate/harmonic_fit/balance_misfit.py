@@ -43,9 +43,9 @@ class JudgedRows:
 
     @property
     def covariance(self) -> Numbers:
-        """Covariance of all errors of a right model.
+        """Return the covariance of errors of a right model.
 
-        (equations x r, equations x r).
+        It is (equations x r, equations x r).
         """
         opened, size = self.opened.ravel(), self.terms.ravel()
         floor = NUMERICAL * np.maximum(size, np.sqrt(np.mean(size**2)))
@@ -55,7 +55,7 @@ class JudgedRows:
 def misfit_of(orbits: list[JudgedRows], fitted: int, source: str, freedom: float) -> Misfit | None:
     """Return the misfit of the rows of all orbits.
 
-    fitted: number of fitted values; source, freedom: of the size of the noise.
+    fitted is the number of fitted values; source and freedom describe how the size of the noise is known.
     """
     square, count, left, whole, own = 0.0, 0, 0.0, 0.0, []
     for rows in orbits:

@@ -1,6 +1,6 @@
 """Physical parameters that enter in products and powers.
 
-Masses, lengths and inertias from weak rows.
+Masses, lengths and inertias are found from weak rows.
 Where every term of the equations is a combination c_j(θ) of parameters times a function of the motion, the rows are
 
     r(θ) = b + Σ_j c_j(θ) A_j,
@@ -129,7 +129,7 @@ class _Combinations:
     def __call__(self, theta: Numbers) -> tuple[Numbers, Numbers]:
         """Return the combinations and their derivatives.
 
-        (k + 1,) combinations and the constant 1, and derivatives (k + 1, free).
+        It returns the combinations and the constant 1, (k + 1,), and their derivatives (k + 1, free).
         """
         values = self.values.copy()
         values[[self.parameters.index(n) for n in self.free]] = theta
@@ -263,7 +263,7 @@ def _rows_of(combinations: _Combinations, theta: Numbers) -> RowsAt:
 def _apart(rows: list[Rows], functions: int, factors: list[Whitener] | None = None) -> list[Numbers]:
     """Return [A b] of every equation, separately.
 
-    (rows, combinations + 1) with all other equations zero, whitened by `factors`; in the order of `stack`.
+    Each is (rows, combinations + 1) with all other equations zero, whitened by `factors`, in the order of `stack`.
     """
     result = []
     for first in range(0, rows[0].rest.shape[1], functions):
@@ -281,7 +281,7 @@ def _apart(rows: list[Rows], functions: int, factors: list[Whitener] | None = No
 def _mean_squares(rows: list[Rows], functions: int) -> Numbers:
     """Return the mean square of every term.
 
-    (equations, combinations + 1), over the rows of an equation.
+    The result is (equations, combinations + 1), the mean over the rows of an equation.
     """
     full = np.concatenate([np.concatenate([r.matrix, r.rest[..., None]], axis=2) for r in rows])
     return (full**2).mean(axis=0).reshape(-1, functions, full.shape[2]).mean(axis=1)

@@ -53,7 +53,7 @@ def even_step(times: Sequence[Array]) -> float:
 def on_even_grid(times: Array, values: Array, step: float) -> tuple[list[Array], list[Array]]:
     """Resample one piece onto an even grid.
 
-    times (N,), values (N, m). Returns grid times (n,) and values (n, m) of the stretches between gaps.
+    times is (N,), values is (N, m). Returns grid times (n,) and values (n, m) of the stretches between gaps.
     """
     if times.size < AROUND:
         return [], []

@@ -211,8 +211,8 @@ def _continuous(
 ) -> tuple[Numbers, Numbers, Numbers]:
     """Return times, channels and excitations of a record.
 
-    Model time (n,), channels (n, m) with angles continuous within segments, and excitations (n, s). An excitation
-    recorded as a channel replaces the signal stored in the model.
+    It returns model time (n,), channels (n, m) with angles continuous within segments, and excitations (n, s). An
+    excitation recorded as a channel replaces the signal stored in the model.
     """
     angle = dict(zip(record.channels, record.angles, strict=True))
     times = record.time - record.excitation_start

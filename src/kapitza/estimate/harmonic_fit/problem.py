@@ -77,7 +77,7 @@ class WeakProblem(Task):
 def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
     """Set up the weak form of a request.
 
-    Read the data, derive the regressors, choose smoothing and windows.
+    It reads the data, derives the regressors, and chooses smoothing and windows.
     """
     model = request.model
     if model.is_map:
@@ -218,7 +218,7 @@ def typical_period(states: list[Smoothed]) -> float:
 def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernels) -> Array:
     """Return the covariance (z, z) of the smoothed variables.
 
-    That of the coordinates times the gain of the kernels.
+    It is the covariance of the coordinates times the gain of the kernels.
     """
     gain, spread = kernels.noise_gain(measured.step), measured.coordinate_covariance
     i = np.array([place for place, _ in regressors.noisy])

@@ -137,10 +137,10 @@ class Regressors:
 
     @cached_property
     def straight(self) -> Numbers:
-        """Constant factors of u, u', u'' in every regressor.
+        """Return constant factors of u, u', u'' in every regressor.
 
-        (equations, 1 + parameters, z), of g0 first. These terms need no derivative of the data: integration by parts
-        moves it onto the test function.
+        They are (equations, 1 + parameters, z), those of g0 first. These terms need no derivative of the data:
+        integration by parts moves it onto the test function.
         """
         return np.array([[_constant_factors(e, self._noisy) for e in row] for row in self._rows], float)
 
@@ -173,7 +173,7 @@ class Regressors:
     def terms(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> tuple[Numbers, Numbers]:
         """Return regressors and rest at the smoothed states.
 
-        c (equations, parameters, n) and g0 (equations, n).
+        They are c (equations, parameters, n) and g0 (equations, n).
         values: (p,) of `parameters`. noise: (z, z) covariance of the noisy variables; then the second-order bias
         ½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q, which noise adds to a curved regressor on average, is subtracted.
         """
@@ -219,7 +219,7 @@ class Regressors:
     def columns(self, state: Smoothed, values: Numbers, noise: Numbers | None, unbiased: bool = False) -> Numbers:
         """Return the variables as rows (nvars, n).
 
-        Coordinates, rates, accelerations, t, inputs, modes.
+        The variables are coordinates, rates, accelerations, t, inputs and modes.
         A mode is the expected sign given the measurement, or (unbiased) one whose mean over the noise is the sign.
         """
         values = state.values(self.parameters, values)
@@ -338,7 +338,7 @@ def _cell_average(s: Numbers, change: Numbers, deviation: Numbers, unbiased: boo
 def _cubic(a: Numbers, da: Numbers, b: Numbers, db: Numbers, x: Numbers) -> Numbers:
     """Return the Hermite cubic between two values.
 
-    Values a, b with slopes da, db per unit: (k,), (f,) -> (k, f).
+    a, b are values (k,), da, db slopes per unit (k,), x places (f,); the result is (k, f).
     """
     a, da, b, db = a[:, None], da[:, None], b[:, None], db[:, None]
     # Horner form of the Hermite cubic.

@@ -190,8 +190,5 @@ def pulls_of_noise(
 
 
 def _products(white: Rows) -> Numbers:
-    """Return the pull of every row at each column.
-
-    (n, columns).
-    """
+    """Return the pull (n, columns) of every row."""
     return (white.matrix * white.rest[..., None]).reshape(-1, white.matrix.shape[-1])

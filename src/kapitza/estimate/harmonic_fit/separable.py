@@ -1,6 +1,6 @@
 """Parameters that do not enter linearly (variable projection).
 
-An outer iteration, with the linear parameters eliminated.
+An outer iteration varies them, with the linear parameters eliminated.
 For given p the rows A(p) θ + b(p) are solved for θ; the residual r(p) = (1 - A A⁺) b is minimised over p alone.
 """
 

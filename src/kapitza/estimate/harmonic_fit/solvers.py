@@ -1,6 +1,6 @@
 """Solvers of the linear rows.
 
-Least squares, robust, errors in variables, exclusion by residues.
+They are least squares, robust, errors in variables, and exclusion by residues.
 Rows come in groups (windows, or sub-harmonics of one orbit) whose errors are independent of each other after whitening;
 the covariance of the estimate is taken over groups, so it does not depend on the noise being exactly as assumed.
 """
@@ -28,7 +28,7 @@ GROUPS_PER_PARAMETER = 8
 class System:
     """Whitened rows in groups.
 
-    matrix @ θ + rest = noise of unit variance.
+    The rows satisfy matrix @ θ + rest = noise of unit variance.
     matrix: (n, k); rest: (n,); groups: (n,) increasing labels; instruments: (n, k) regressors with other noise.
     noise_matrix: (k + 1, k + 1) expected noise in [matrix rest]ᵀ[matrix rest], when known.
     """
@@ -151,7 +151,7 @@ def _covariance(
 def by_group(left: Numbers, matrix: Numbers, residual: Numbers, groups: NDArray[np.integer]) -> tuple[Numbers, Numbers]:
     """Return information and score of every group.
 
-    J_g (G, k, k) and s_g (G, k).
+    They are J_g (G, k, k) and s_g (G, k).
     """
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     parts = [slice(a, b) for a, b in itertools.pairwise([*starts.tolist(), len(residual)])]
@@ -161,8 +161,8 @@ def by_group(left: Numbers, matrix: Numbers, residual: Numbers, groups: NDArray[
 def without_each(information: Numbers, own: Numbers, scores: Numbers) -> Numbers:
     """Return the moves (G, k) without each group.
 
-    (J - J_g)⁻¹ s_g. J⁻¹ s_g would be too small where few groups hold much of the information (slow passages of a
-    chaotic motion).
+    They are (J - J_g)⁻¹ s_g. J⁻¹ s_g would be too small where few groups hold much of the information (slow passages of
+    a chaotic motion).
     """
     return np.linalg.solve(information - own, scores[..., None])[..., 0]
 
@@ -206,7 +206,7 @@ def _total(system: System) -> Numbers:
 def identification_error(matrix: Numbers, rest: Numbers, theta: Numbers) -> float:
     """Return the identification error ε (HARMONIC 5.5.3).
 
-    ε = max|e| / max|q̂|: largest residue over largest predicted right-hand side.
+    It is ε = max|e| / max|q̂|, the largest residue over the largest predicted right-hand side.
     """
     predicted = matrix @ theta
     return float(np.abs(predicted + rest).max() / np.abs(predicted).max())

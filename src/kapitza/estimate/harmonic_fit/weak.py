@@ -259,7 +259,7 @@ def _cholesky(density: Numbers) -> Numbers:
 class RowCovariance:
     """Banded covariance of all rows of one piece.
 
-    In lower band storage, of rows in `order` (None: window by window).
+    band is in lower band storage, for rows in `order` (None: window by window).
     """
 
     band: Numbers
@@ -304,7 +304,7 @@ def row_covariance(
 def _by_equations(sources: list[Responses]) -> dict[tuple[int, ...], list[Numbers]]:
     """Group the sources that reach the same equations.
 
-    Series (3, equations, n) of each.
+    Each source has series (3, equations, n).
     """
     result: dict[tuple[int, ...], list[Numbers]] = {}
     for source in sources:
@@ -315,7 +315,7 @@ def _by_equations(sources: list[Responses]) -> dict[tuple[int, ...], list[Number
 def _fill_band(band: Numbers, responses: list[Numbers], places: Indices, here: int, windows: Windows) -> None:
     """Add products of overlapping responses to the band.
 
-    places (windows, rows): in its order.
+    places (windows, rows) are the rows' numbers in the order of the band.
     """
     reached, rows = places.shape
     for lag in range(windows.parts):

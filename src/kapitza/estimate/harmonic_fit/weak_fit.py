@@ -52,7 +52,7 @@ SIMULATED = 4
 def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     """Fit by the weak form.
 
-    A Record, several Records, or the profiles of an OrbitSet.
+    The data are a Record, several Records, or the profiles of an OrbitSet.
     """
     problem = pose(settings, request)
     if problem.regressors.nonlinear:
@@ -112,7 +112,7 @@ def linear_rows(known: WeakProblem, rows: list[Rows], theta: Array) -> RowsAt:
 def without_attenuation(problem: WeakProblem, rows: list[Rows], solution: RowSolution) -> RowSolution:
     """Return the solution corrected for noisy regressors.
 
-    Errors in variables, weighted at the values of the solution.
+    The correction solves for errors in variables, weighted at the values of the solution.
     """
     for _ in range(CORRECTIONS):
         factors = weigh(problem, problem.full_values(solution.theta))

@@ -39,9 +39,9 @@ class Windows:
 
     @cached_property
     def values(self) -> Numbers:
-        """Test functions and their first and second derivatives.
+        """Return test functions and their first and second derivatives.
 
-        (3, functions, width), by time.
+        They are (3, functions, width); derivatives are by time.
         """
         # Midpoint rule: the samples are symmetric about the middle of the window.
         x = (np.arange(self.width) + 0.5) / self.width * 2.0 - 1.0
@@ -84,7 +84,7 @@ class Windows:
     def integrate(self, series: Numbers, order: int = 0) -> Numbers:
         """Return ∫ φ f dt in every window.
 
-        (..., n) -> (..., windows, functions); with `order`, (-1)^order ∫ φ^(order) f dt.
+        series (..., n) gives (..., windows, functions); with `order` the result is (-1)^order ∫ φ^(order) f dt.
         The latter is ∫ φ f^(order) dt without any derivative of f having been taken.
         Sums over blocks of one stride are formed once and shared by the windows that overlap there.
         """

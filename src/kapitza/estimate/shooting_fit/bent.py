@@ -57,7 +57,7 @@ DRAWS = 4000
 class _Point:
     """One point of a profile.
 
-    Value of p, rise, values of the other parameters.
+    It holds the value of p, the rise, and the values of the other parameters.
     """
 
     value: float

@@ -86,7 +86,7 @@ def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
 def _columns(task: MotionTask, solution: MotionSolution, tried: tuple[Candidate, ...]) -> Array:
     """Return the effect of each fault on the samples.
 
-    (N, c, m), per unit of the fault.
+    The effects are (N, c, m), per unit of the fault.
     """
     samples, channels = task.problem.samples, list(task.observation.channels)
     predicted, moving = solution.sweep.predicted, predicted_rates(task, solution)

@@ -52,7 +52,7 @@ BETTER_PLACES = 3
 class ShootingFit(Estimator):
     """Fit trajectories by multiple shooting.
 
-    States at the nodes and parameters together, continuity as constraint.
+    States at the nodes and parameters are fitted together, with continuity as constraint.
 
     Minimises Σ (h(x(t_i), θ) - y_i)²/σ² (and the priors of the parameters) subject to x being a motion of the model
     over each piece of the record (H. G. Bock 1981; E. Baake et al., Phys. Rev. A 45 (1992) 5524).

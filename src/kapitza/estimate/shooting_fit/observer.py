@@ -151,7 +151,7 @@ def _misfit(
 ) -> tuple[Array, ...]:
     """Return ½ Σ r² (B,) and its derivatives.
 
-    Gradient (B, n), Gauss-Newton Hessian (B, n, n), and the motions (B, width + 1, n).
+    The others are the gradient (B, n), the Gauss-Newton Hessian (B, n, n), and the motions (B, width + 1, n).
     """
     run, by_state, by_theta = problem.flow.trajectories(state, times, rows, 2, 1000, refuse=False)
     # Guesses whose motion diverges get an infinite cost and are not chosen.

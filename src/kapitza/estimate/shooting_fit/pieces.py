@@ -107,8 +107,8 @@ def gather(
 ) -> Samples:
     """Lay records end to end.
 
-    Cut at segments and at gaps longer than `max_gap` median steps. bridge: whether segments separated by only a few
-    lost samples are one motion.
+    They are cut at segments and at gaps longer than `max_gap` median steps. bridge: whether segments separated by only
+    a few lost samples are one motion.
     """
     pieces: list[Samples] = []
     for number, (record, own) in enumerate(records):

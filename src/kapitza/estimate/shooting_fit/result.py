@@ -1,6 +1,6 @@
 """Estimate of a shooting fit.
 
-Intervals, warnings, prediction, and the reason of a failure.
+It carries intervals, warnings, prediction, and the reason of a failure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Search for the best motion.
 
-Restarts, a window first on long records, noise estimated on the way.
+It restarts, fits a window first on long records, and estimates the noise on the way.
 """
 
 from __future__ import annotations

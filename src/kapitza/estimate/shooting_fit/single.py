@@ -1,6 +1,6 @@
 """Single shooting: the last resort of a fit.
 
-One motion per piece from its first state.
+Each piece is one motion from its first state.
 Where a model is a little wrong and a state is not measured, shooting intervals with links that may stretch lead to
 states far from any motion, and do not close. Minimised over the first states and the parameters alone,
 

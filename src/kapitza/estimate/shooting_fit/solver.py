@@ -108,7 +108,7 @@ class MotionSolution(Iterate):
     def with_noise_scaled(self, factor: float) -> MotionSolution:
         """Return the solution for noise larger by a factor.
 
-        A common factor of all sensors, where no prior competes with the data.
+        The factor is common to all sensors and is valid where no prior competes with the data.
         """
         return replace(
             self,
@@ -353,7 +353,7 @@ class Fitter:
     def _next(self, level: float, moved: float) -> float:
         """Return the next, smaller softness of the links.
 
-        Zero (rigid) at once when stiff links hardly moved the parameters any more.
+        It is zero (rigid) at once when stiff links hardly moved the parameters any more.
         """
         lower = level * self.settings.shrink
         if lower < self.settings.last_softness or (level <= RIGID_BELOW and moved <= 1e-2):

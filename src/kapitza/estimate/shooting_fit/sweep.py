@@ -1,6 +1,6 @@
 """Sweep over all shooting intervals.
 
-Residuals, defects, and the pieces of the normal equations.
+It computes residuals, defects, and the pieces of the normal equations.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MotionProblem:
     def parameters(self, theta: Array, index: Indices) -> Array:
         """Return run-time vectors with the free columns set.
 
-        (len(index), npar).
+        They are (len(index), npar).
         """
         rows = self.samples.parameters[index].copy()
         rows[:, self.columns] = theta

@@ -39,7 +39,7 @@ FLOW_TOLERANCE = 1e-13
 class Step:
     """Jump of the offset of a channel.
 
-    Number of channel and record, time [s] of the first sample after it, size.
+    channel and record are numbers, time [s] is that of the first sample after the jump.
     """
 
     channel: int
@@ -76,9 +76,9 @@ class MotionTask(Task):
 
     @property
     def fitted(self) -> int:
-        """Number of fitted values.
+        """Return the number of fitted values.
 
-        Initial states of the pieces, parameters and steps of the sensors.
+        It counts initial states of the pieces, parameters, and steps of the sensors.
         """
         return self.scale.size * len(self.problem.samples.pieces) + len(self.names) + len(self.steps)
 
@@ -152,7 +152,7 @@ def _held(
 ) -> dict[str, Array]:
     """Return known first states and their weights.
 
-    (R, n) each; they tie the first state of each record.
+    Both are (R, n); they tie the first state of each record.
     """
     each = [initial] * records if isinstance(initial, Mapping) else list(initial)
     if len(each) != records:

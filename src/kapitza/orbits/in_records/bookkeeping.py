@@ -1,6 +1,6 @@
 """Codes, duplicates and symmetry partners of cycles.
 
-Also repetitions of shorter cycles, and winding numbers.
+It also finds repetitions of shorter cycles, and winding numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Partition = Callable[[Array], Sequence[str]]
 def quadrants(points: Array) -> list[str]:
     """Return the symbols of points by quadrants.
 
-    Points (p, 2) = (angle, velocity).
+    The points (p, 2) are (angle, velocity).
     A | B above velocity zero, C | D below; A and C where the angle taken in [0, 2π) is below π (ORBITS section 3.2).
     """
     right = np.mod(points[:, 0], 2 * np.pi) >= np.pi
@@ -42,7 +42,7 @@ def signs(points: Array) -> list[str]:
 class Threshold:
     """Partition of the first coordinate at one value.
 
-    Symbol A below `value`, B from it on.
+    The symbol is A below `value`, B from it on.
     """
 
     value: float
@@ -125,8 +125,8 @@ def smallest_rotation(code: str) -> str:
 def cycle_gaps(section: Section, cycles: Sequence[Array], points: Array) -> Array:
     """Return the distance of a cycle to each other.
 
-    The largest distance between the points of a scaled cycle (p, n) and those of each of `cycles` (p, n), minimised
-    over cyclic shifts; infinite for cycles of another period.
+    It is the largest distance between the points of a scaled cycle (p, n) and those of each of `cycles` (p, n),
+    minimised over cyclic shifts; it is infinite for cycles of another period.
     """
     gaps = np.full(len(cycles), np.inf)
     # Only cycles of one period can be stacked and compared in one array operation.

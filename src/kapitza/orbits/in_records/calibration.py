@@ -29,7 +29,7 @@ LARGEST_SHIFT = 3.0  # noise deviations; a measured point is rarely further from
 def calibrate(offset: Array, weight: Array, width: Array, noise: Array, degree: int) -> tuple[Array, Array]:
     """Return mean and covariance of true positions.
 
-    E[x | z] - c (C, K, n) and Cov[x | z] (C, 1 or K, n, n) of neighbours at `offset` = z - c (C, K, n).
+    They are E[x | z] - c (C, K, n) and Cov[x | z] (C, 1 or K, n, n) of neighbours at `offset` = z - c (C, K, n).
     weight (C, K) and width (C,) are those of Gaussian windows, noise (n,) the standard deviations in Σ; `degree` (2 or
     4) is that of log p.
     """
@@ -92,7 +92,7 @@ def _quartic(offset: Array, inside: NDArray[np.bool_], width: Array, noise: Arra
 def truncated_variance(n: int) -> float:
     """Return the variance of a truncated unit Gaussian.
 
-    Per coordinate, in n dimensions, cut off at radius `REACH`.
+    It is the variance per coordinate in n dimensions, with the Gaussian cut off at radius `REACH`.
     """
     cut = 0.5 * REACH**2
     return float(gammainc(0.5 * n + 1.0, cut) / gammainc(0.5 * n, cut))
@@ -101,7 +101,7 @@ def truncated_variance(n: int) -> float:
 def cap_curvature(curvature: Array, noise: Array, lowest: float) -> Array:
     """Bound the curvature of -log p by the noise.
 
-    Curvatures (..., n, n) for noise of deviations (n,): at most Σ⁻¹, the value for a cloud of nothing but noise.
+    Curvatures (..., n, n) are at most Σ⁻¹ for noise of deviations (n,): the value for a cloud of nothing but noise.
 
     A density measured with noise is a convolution with it, so -∇∇ log p cannot exceed Σ⁻¹; dips are bounded by
     `lowest` in the same units.

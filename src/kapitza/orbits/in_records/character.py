@@ -1,6 +1,6 @@
 """Classification of a section before the search for orbits.
 
-Kinds: too short, periodic, noise, random walk, deterministic, and those of `Character`.
+The kinds are too short, periodic, noise, random walk, deterministic, and others of `Character`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ UNPREDICTED = 0.25  # 2 % noise on the pendulum's section leaves 0.16; noise and
 
 @dataclass(frozen=True)
 class Character:
-    """kind: in one word; sentence: for the user.
+    """Kind of a section, with a sentence for the user.
 
-    Kinds: "short", "periodic", "quasi-periodic", "decay", "noise", "walk", "resonance" (a linear system that noise
-    drives), "deterministic".
+    The kinds are "short", "periodic", "quasi-periodic", "decay", "noise", "walk", "resonance" (a linear system that
+    noise drives) and "deterministic".
 
     period: steps after which a periodic record repeats, else 0.
     unpredicted: share of the motion that neighbours leave unexplained (0 deterministic, 1 noise).
@@ -306,7 +306,7 @@ def _lagged_spread(section: Section, lag: int) -> Array:
 def _derivative(section: Section) -> NDArray[np.bool_]:
     """Return which coordinates of a turning section are derivatives.
 
-    Curvatures or higher derivatives.
+    A derivative is a curvature or higher, named by two primes at its end.
     """
     return np.array([k > 0 and name.endswith("''") for k, name in enumerate(section.states)])
 
@@ -324,7 +324,7 @@ def _one_cloud(section: Section) -> bool:
 def unpredicted_share(section: Section, neighbours: int, centres: int = 400) -> tuple[float, float]:
     """Return the scatter about local linear maps, relative.
 
-    Relative to the spread of all points and of all steps (medians).
+    The shares are relative to the spread of all points and of all steps (medians).
     Noise leaves the first near 1; a random walk leaves the second near 1; deterministic motion leaves both small.
     """
     spread = unpredicted_scatter(section, max(neighbours, 24), centres)
@@ -339,7 +339,7 @@ def unpredicted_share(section: Section, neighbours: int, centres: int = 400) -> 
 def unpredicted_scatter(section: Section, neighbours: int, centres: int = 400) -> Array:
     """Return the scatter (n,) about local linear maps.
 
-    Standard deviation of the images, median over places of the record.
+    It is the standard deviation of the images, as the median over places of the record.
     """
     rows = section.starts[np.linspace(0, len(section.starts) - 1, min(centres, len(section.starts))).astype(int)]
     fits = fit_local(section, section.unit[rows], degree=1, neighbours=neighbours, noise_widths=0.0)

@@ -33,7 +33,7 @@ def independent_columns(points: Array, derived: list[int], least: int = 2) -> li
 def _unpredicted(scaled: Array, column: int, others: list[int]) -> float:
     """Return the median error of a predicted column.
 
-    Predicted from neighbours in the other columns, leaving out the point itself.
+    The column is predicted from neighbours in the other columns, leaving out the point itself.
     """
     from scipy.spatial import KDTree
 

@@ -33,7 +33,8 @@ PARTS = 12
 def paths_between(record: Record, piece: slice, crossing: Array) -> tuple[Array, Array]:
     """Return the channels between crossings, and their rates.
 
-    Channels (M, PARTS, c) from each crossing (M,) of a segment to the next; rates (M, c) at the crossings.
+    The channels (M, PARTS, c) run from each crossing (M,) of a segment to the next; the rates (M, c) are at the
+    crossings.
     The last crossing has no next one; its path is constant.
     """
     time, values = record.time[piece], record.values()[piece]

@@ -90,7 +90,7 @@ class ReturnSearch:
 class DenseSignal:
     """Channels on a common regular grid.
 
-    values (N, c) with continuous angles, size (c,), circle (c,) bool.
+    values (N, c) have continuous angles; size is (c,), circle is (c,) bool.
     """
 
     values: Array
@@ -182,7 +182,7 @@ def search_returns(
 def dense_signal(record: Record, names: tuple[str, ...], settings: ReturnSearch, rate: float) -> DenseSignal:
     """Prepare the channels of a record for comparison.
 
-    Channels with continuous angles, their sizes and tolerances, and the delay.
+    The signal has continuous angles and carries sizes, tolerances and the delay.
     """
     segments = record.segments()
     values = record.select(names).unwrapped().values()
@@ -360,7 +360,7 @@ def distinct_returns(
 def _same(signal: DenseSignal, shapes: Array, shape: Array, count: int) -> NDArray[np.bool_]:
     """Return which profiles agree with a given one.
 
-    Profiles (K, P, c) against one (P, c), at some shift by whole excitation periods.
+    Profiles (K, P, c) are compared with one (P, c) at every shift by whole excitation periods.
     """
     same = np.zeros(len(shapes), bool)
     for shift in range(count):

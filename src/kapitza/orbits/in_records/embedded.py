@@ -108,7 +108,7 @@ def delay_of(section: Section, record: Record, names: tuple[str, ...]) -> int | 
 def make_cut(record: Record, names: tuple[str, ...], settings: CutSettings, dimension: int | None) -> Section:
     """Make the section with this many delay coordinates.
 
-    dimension None: 3 for autonomous records, 1 for forced ones.
+    dimension None means 3 for autonomous records and 1 for forced ones.
     """
     if record.period is None:
         return turning_section(

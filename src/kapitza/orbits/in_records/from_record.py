@@ -1,6 +1,6 @@
 """Points of a record on a section.
 
-From strobed records, densely sampled ones at any phase, and delay coordinates.
+Records may be strobed, or sampled densely at any phase; delay coordinates can be used.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ GAP = 1.5
 def samples_per_period(record: Record) -> float:
     """Return the samples per excitation period.
 
-    Excitation period divided by the sampling interval. The interval is the mean of the steps without gaps, because
-    time stamps may be rounded.
+    It is the excitation period divided by the sampling interval. The interval is the mean of the steps without gaps,
+    because time stamps may be rounded.
     """
     if record.period is None:
         raise DataError(
@@ -121,7 +121,7 @@ def signal_range(values: Array) -> float:
 def with_noise(section: Section, deviation: Array | None) -> Section:
     """Return the section with its noise.
 
-    Known (n,) in the units of the states, else estimated from enough points.
+    Known noise (n,) is in the units of the states; otherwise it is estimated from enough points.
     """
     if deviation is not None:
         return section.with_noise(deviation / section.scale, "known")

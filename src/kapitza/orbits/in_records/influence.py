@@ -18,7 +18,7 @@ from kapitza.base.arrays import Array, Indices
 class Influence:
     """First-order influence of samples on one orbit.
 
-    On its points and |multipliers|, in scaled units.
+    It concerns points and |multipliers|, in scaled units.
     rows: (p, K) rows of the section that each map uses; value, slope: (p, K) and (p, n, K) weights of their images in
     the value and the slopes of the map at its point; jacobian: (p, n, n); gradient: (n, p, n, n) of |μ| by the
     Jacobians; curvature: (p, n, n, n) of the maps; noise, scale: (n,) of the section.
@@ -39,7 +39,7 @@ class Influence:
     def root(self) -> tuple[Indices, Array]:
         """Return samples and a root of their covariance.
 
-        Samples (S,) and the square root (p n + n, S, n) of the covariance that their noise causes.
+        The samples are (S,); the square root (p n + n, S, n) is that of the covariance that their noise causes.
         """
         p, n = self.jacobian.shape[:2]
         samples, position = np.unique(np.concatenate([self.rows.ravel(), self.rows.ravel() + 1]), return_inverse=True)
@@ -61,7 +61,7 @@ class Influence:
     def physical_common(self) -> Array:
         """Return `common` of the points in physical units.
 
-        Shape (p n, p n), in the units of the record.
+        The result is (p n, p n), in the units of the record.
         """
         p, n = self.jacobian.shape[:2]
         if self.common is None:
@@ -84,7 +84,7 @@ class Influence:
     def results(self, value_error: Array, slope_error: Array) -> Array:
         """Propagate errors of maps to points and multipliers.
 
-        Errors of values (p, n, S) and Jacobians (p, n, n, S) → errors of points and |multipliers| (p n + n, S).
+        Errors of values (p, n, S) and Jacobians (p, n, n, S) become errors of points and |multipliers| (p n + n, S).
         """
         p, n, samples = value_error.shape
         to_points = np.linalg.inv(cycle_matrix(self.jacobian[None])[0]).reshape(p, n, p, n)
@@ -98,7 +98,7 @@ class Influence:
 def cycle_matrix(jacobian: Array) -> Array:
     """Return the matrix of the cycle equations.
 
-    (C, p, n, n) → (C, p n, p n) matrix of δx_{k+1} - A_k δx_k.
+    The matrix (C, p n, p n) is that of δx_{k+1} - A_k δx_k, with A the Jacobians (C, p, n, n).
     """
     cycles, p, n, _ = jacobian.shape
     matrix = np.zeros((cycles, p, n, p, n))

@@ -271,7 +271,7 @@ BEATS = 0.5
 def _decays(record: Record, names: Sequence[str]) -> list[str]:
     """Describe free decays of the channels.
 
-    Frequency and damping at large and small amplitude, of the longest segment of each channel.
+    It gives frequency and damping at large and small amplitude, from the longest segment of each channel.
     """
     piece = max(record.segments(), key=lambda part: part.stop - part.start)
     said: list[str] = []
@@ -305,7 +305,7 @@ def _decays(record: Record, names: Sequence[str]) -> list[str]:
 def _noise(record: Record, section: Section | None, strobed: bool, notes: list[str]) -> dict[str, float]:
     """Return the noise of each channel.
 
-    Dense channels by their differences; strobed ones by the disagreement of neighbours.
+    That of dense channels follows from differences, that of strobed ones from the disagreement of neighbours.
     """
     if not strobed:
         piece = max(record.segments(), key=lambda p: p.stop - p.start)

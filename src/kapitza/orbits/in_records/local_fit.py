@@ -24,7 +24,7 @@ LENGTH = 0.05  # of the attractor, over which maps of chaotic motions bend
 class LocalFits:
     """C local polynomial maps y = F(x).
 
-    F(x) = target + Σ_q coefficient_q · u_q((x - centre)/width), in scaled units.
+    They are F(x) = target + Σ_q coefficient_q · u_q((x - centre)/width), in scaled units.
     centre (C, n), target (C, n), width (C,), coefficient (C, q, n) with the terms of `monomials`.
     rows (C, K): the neighbours; weight (C, K); influence (C, q, K): coefficient = influence @ response.
     residual (C, K, n): response minus fit. blur (C, n, n): Cov[x | z], mean over the neighbours.
@@ -57,7 +57,7 @@ class LocalFits:
     def jacobian(self, x: Array, section: Section) -> Array:
         """Evaluate ∂F/∂x at one point per map.
 
-        (C, n) → (C, n, n), row = component of the image.
+        x (C, n) gives (C, n, n); a row is a component of the image.
         """
         slopes = monomial_slopes(self._local(x, section), self.degree)
         return np.einsum("cqm,cqn->cnm", slopes, self.coefficient) / self.width[:, None, None]
@@ -74,7 +74,7 @@ class LocalFits:
 def window_width(distance: Array, neighbours: int, noise: Array, noise_widths: float) -> Array:
     """Return the width h of each Gaussian window.
 
-    Wide enough for `neighbours` points, and for `noise_widths` noise deviations.
+    It is wide enough for `neighbours` points and for `noise_widths` noise deviations.
     """
     by_count = distance[:, min(neighbours, distance.shape[1]) - 1] / REACH
     by_noise = noise_widths * float(np.max(noise, initial=0.0))

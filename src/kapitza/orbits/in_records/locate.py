@@ -1,6 +1,6 @@
 """Periodic points and multipliers from local maps.
 
-Newton on the cycle equations, covariance by propagation.
+Newton solves the cycle equations; propagation of errors gives the covariance.
 A cycle x_0 … x_{p-1} solves F_k(x_k) = x_{k+1} (indices modulo p) for the local maps F_k fitted around its points. The
 equations are solved for all points together, so that long unstable cycles are as well conditioned as short ones.
 """
@@ -169,7 +169,7 @@ def cycle_time(section: Section, fits: LocalFits, points: Array, covariance: Arr
 def _time_along(section: Section, fits: LocalFits, points: Array) -> tuple[float, Array, float]:
     """Return the time along a cycle.
 
-    Σ τ_k(x_k), its slopes (p, n) by the points, and the deviation that the scatter of the times causes.
+    It returns Σ τ_k(x_k), its slopes (p, n) by the points, and the deviation that the scatter of the times causes.
     """
     assert section.duration is not None
     local = section.wrap(points - fits.centre) / fits.width[:, None]
@@ -200,11 +200,11 @@ class Uncertainty:
 def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array, doubt: float = 0.0) -> Uncertainty:
     """Propagate errors of maps to a cycle (p, n).
 
-    To first order. The noise of every sample is followed through all maps that use it (see `Influence`). Residuals
-    beyond the noise (a map that is not polynomial, noise in the dynamics) are added sample by sample. `doubt` (0 … 1)
-    is the least share of the change by one degree of the maps that counts as uncertainty. What the density of noisy
-    points leaves open (`_density_part`) is added as well: without it the errors of long records would go to zero, below
-    the error of the maps.
+    The propagation is of first order. The noise of every sample is followed through all maps that use it (see
+    `Influence`). Residuals beyond the noise (a map that is not polynomial, noise in the dynamics) are added sample by
+    sample. `doubt` (0 … 1) is the least share of the change by one degree of the maps that counts as uncertainty. What
+    the density of noisy points leaves open (`_density_part`) is added as well: without it the errors of long records
+    would go to zero, below the error of the maps.
     """
     p, n = points.shape
     local = section.wrap(points - fits.centre) / fits.width[:, None]
@@ -309,7 +309,7 @@ def multiplier_gradient(jacobian: Array) -> tuple[NDArray[np.complex128], Array]
 def map_curvature(section: Section, fits: LocalFits, points: Array) -> Array:
     """Return ∂²F_a/∂x_b∂x_c of each map at its point.
 
-    Shape (p, n, n, n).
+    The result is (p, n, n, n).
     """
     local = section.wrap(points - fits.centre) / fits.width[:, None]
     curvature = np.einsum("kqbc,kqa->kabc", monomial_curvatures(local, fits.degree), fits.coefficient)

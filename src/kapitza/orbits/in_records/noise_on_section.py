@@ -19,7 +19,7 @@ WIDTHS = 2.0  # windows this many noise deviations wide no longer mistake the no
 def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
     """Estimate the measurement noise per coordinate.
 
-    Standard deviations (n,) in scaled units.
+    The standard deviations (n,) are in scaled units.
     Around a point the images scatter about a local quadratic map with variances Σ + A Cov[x|z] Aᵀ, A its Jacobian.
     Many neighbourhoods with different A make this a linear system for the variances in Σ, solved with non-negative
     least squares over the third of the neighbourhoods that stretches least, where the map itself bends least. The
@@ -49,7 +49,7 @@ def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
 def _solve_variances(jacobian: Array, variance: Array) -> Array:
     """Solve for the noise deviations σ.
 
-    σ from variance_c = σ_c² + Σ_d A_cd² σ_d², rows weighted by their own expected size and trimmed.
+    The equations variance_c = σ_c² + Σ_d A_cd² σ_d² are weighted by their own expected size and trimmed.
     """
     from scipy.optimize import nnls
 

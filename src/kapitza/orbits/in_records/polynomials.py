@@ -1,6 +1,6 @@
 """Monomials of local coordinates and their derivatives.
 
-Also their expectations under Gaussian errors.
+It also gives their expectations under Gaussian errors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kapitza.base.arrays import Array
 def exponents(n: int, degree: int) -> tuple[tuple[int, ...], ...]:
     """Return the coordinates multiplied in each term.
 
-    Lowest degree first: (), (0,), (1,), (0, 0), (0, 1), …
+    The lowest degree comes first: (), (0,), (1,), (0, 0), (0, 1), …
     """
     return tuple(c for d in range(degree + 1) for c in itertools.combinations_with_replacement(range(n), d))
 
@@ -82,7 +82,7 @@ def expected_monomials(u: Array, blur: Array, degree: int) -> Array:
 def _products(u: Array, degree: int) -> dict[tuple[int, ...], Array]:
     """Return the terms of `monomials` by their coordinates.
 
-    Each from one of lower degree.
+    Each is a product of one of lower degree with a coordinate.
     """
     found: dict[tuple[int, ...], Array] = {(): np.ones(u.shape[:-1])}
     for term in exponents(u.shape[-1], max(degree, 0))[1:]:

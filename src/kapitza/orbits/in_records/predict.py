@@ -35,7 +35,7 @@ BATCH = 4096
 class StepMap(Protocol):
     """One step on a scaled section.
 
-    Points (M, n) → images (M, n).
+    It maps points (M, n) to images (M, n).
     """
 
     def __call__(self, unit: Array) -> Array: ...
@@ -86,7 +86,7 @@ class FittedMap:
     def error_growth(self, record: Record, steps: int, starts: int = 500, seed: int = 0) -> Array:
         """Return the median error of forecasts by length.
 
-        Shape (steps,), of forecasts of 1 … `steps` steps, relative to the attractor.
+        The errors (steps,) are those of forecasts of 1 … `steps` steps, relative to the attractor.
         Errors of a good map grow by the largest Lyapunov exponent, exp(λ T) per step, until they fill the attractor.
         """
         return np.median(self._errors(record, steps, starts, seed), axis=1)
@@ -155,7 +155,7 @@ class FittedMap:
 class LocalMap:
     """Predict by local polynomials.
 
-    Of `degree`, fitted to at least `neighbours` points around each query.
+    They have degree `degree` and are fitted to at least `neighbours` points around each query.
 
     Examples
     --------
@@ -253,7 +253,7 @@ class GlobalMap:
 class GlobalStep:
     """One step of a global map.
 
-    Images = basis(x) @ coefficient, angles through their cosine and sine.
+    Images are basis(x) @ coefficient, with angles through their cosine and sine.
     """
 
     section: Section
@@ -271,7 +271,7 @@ class GlobalStep:
 class ProductBasis:
     """Products of Legendre polynomials or Fourier terms.
 
-    One factor per coordinate, of total degree up to `degree`.
+    Each product has one factor per coordinate and a total degree up to `degree`.
     """
 
     low: Array
@@ -282,7 +282,8 @@ class ProductBasis:
     def terms(self) -> list[tuple[int, ...]]:
         """Return the function indices of each product.
 
-        Per coordinate, by total degree; Fourier indices 2k-1, 2k: cosine, sine of k.
+        A product has one index per coordinate, and products are sorted by total degree; Fourier indices 2k-1, 2k are
+        cosine and sine of k.
         """
         ranges = [range(2 * self.degree + 1) if c else range(self.degree + 1) for c in self.circle]
         every = [t for t in itertools.product(*ranges) if self.order(t) <= self.degree]
@@ -315,7 +316,7 @@ class ProductBasis:
 class RadialBasis:
     """Radial basis functions with linear terms.
 
-    1, the coordinates, and |x - centre|³, with angles as points on a circle.
+    The functions are 1, the coordinates, and |x - centre|³, with angles as points on a circle.
     """
 
     centres: Array

@@ -1,6 +1,6 @@
 """Preparation of records for a section.
 
-Names checked, gaps cut, sampling even, dead sensors named, noise per channel.
+It checks names, cuts at gaps, requires even sampling, names dead sensors, and finds the noise per channel.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def require_even(record: Record) -> None:
 def channel_noise(record: Record, names: tuple[str, ...], noise: Any) -> Array | None:
     """Return the noise of each channel (c,).
 
-    Standard deviation in the unit of the channel: given, else known by the record, else None.
+    It is a standard deviation in the unit of the channel: given, else known by the record, else None.
     noise: one number, one per channel, or a mapping from channels to numbers.
     """
     if noise is None:
@@ -107,7 +107,7 @@ def channel_noise(record: Record, names: tuple[str, ...], noise: Any) -> Array |
 def require_count(name: str, value: Any, least: int, most: int | None = None) -> None:
     """Refuse values that are not counts in range.
 
-    A whole number of at least `least` (and at most `most`).
+    A count is a whole number of at least `least` (and at most `most`).
     """
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < least or (most is not None and value > most):
@@ -133,7 +133,7 @@ def record_delay(record: Record, names: tuple[str, ...], rate: float) -> int:
 def better_period(record: Record, names: tuple[str, ...]) -> tuple[float, float] | None:
     """Return the period of the strongest nearby line.
 
-    Period [s] near the excitation's and the drift of the phase over the record in periods, or None.
+    It returns the period [s] near the excitation's and the drift of the phase over the record in periods, or None.
     A forced response has a line at the frequency of its drive: |mean of z exp(-iωt)| is far above the continuous
     spectrum there. z is each channel (angles as cosine and sine) and its square, where a symmetry removes the line.
     None when the given period is within half a turn over the longest segment, or no line stands out.

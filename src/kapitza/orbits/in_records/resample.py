@@ -42,7 +42,7 @@ def redrawn_cycles(
 ) -> tuple[Array, Array]:
     """Solve the cycle over redrawn noise.
 
-    Shifts of the points (D, p, n) and moduli of the multipliers (D, n), largest first.
+    It returns shifts of the points (D, p, n) and moduli of the multipliers (D, n), largest first.
     """
     p, n = points.shape
     rng = np.random.default_rng(seed)

@@ -31,7 +31,7 @@ class Returns:
 def close_returns(section: Section, period: int, tolerance: float) -> Returns:
     """Find rows that return within the tolerance.
 
-    All rows i with |z_{i+p} - z_i| ≤ tolerance (scaled, angles on the circle) inside one segment.
+    It returns all rows i with |z_{i+p} - z_i| ≤ tolerance (scaled, angles on the circle) inside one segment.
     The rows are taken in chunks: memory beyond the record does not grow with its length.
     """
     rows, distances = [], []
@@ -52,7 +52,7 @@ def close_returns(section: Section, period: int, tolerance: float) -> Returns:
 def representatives(section: Section, returns: Returns, cell: float, limit: int) -> Indices:
     """Return the closest return in every cell.
 
-    One start per possible cycle, at most `limit` of them.
+    Each possible cycle gets one start, and there are at most `limit` of them.
     """
     if not len(returns):
         return returns.rows
@@ -73,10 +73,7 @@ def return_histogram(section: Section, longest: int, tolerance: float) -> tuple[
 
 
 def cycle_starts(section: Section, rows: Indices, period: int) -> Array:
-    """Return the record points along each return.
-
-    Points (C, p, n).
-    """
+    """Return the record points (C, p, n) along returns."""
     return section.unit[rows[:, None] + np.arange(period)]
 
 

@@ -27,7 +27,7 @@ MANY_NEIGHBOURS = 20_000  # points times neighbours from which on a search is sh
 class SearchIndex:
     """Search structures over the points of a section.
 
-    Made when first needed; shared by copies with other noise.
+    They are made when first needed and shared by copies with other noise.
     unit: (N, n) scaled points; follows: (N,) whether a point has an image; circle: (n,) which columns are angles.
     """
 
@@ -64,7 +64,7 @@ class SearchIndex:
 class Section:
     """Scaled points, one per step of a map.
 
-    Scaled so that the attractor spans one unit in each coordinate.
+    The attractor spans one unit in each coordinate.
     unit: (N, n) points divided by `scale`; angles lie in [0, 1), one turn is one unit.
     follows: (N,) True where row i + 1 is the image of row i (False at the end of a segment).
     scale: (n,) size of the attractor, 2π for angles.
@@ -152,7 +152,7 @@ class Section:
     def canonical(self, unit: Array) -> Array:
         """Bring angles of scaled points into [0, 1).
 
-        The tree expects them so.
+        The search tree expects angles in this range.
         """
         unit = np.array(unit, float)
         for column in self.turning:
@@ -163,7 +163,7 @@ class Section:
     def physical(self, unit: Array) -> Array:
         """Convert to the units of the record.
 
-        Angles in [-π, π).
+        Angles are returned in [-π, π).
         """
         return wrap_states(np.asarray(unit, float) * self.scale, self.circle)
 
@@ -188,7 +188,7 @@ class Section:
     def nearest(self, centres: Array, count: int) -> tuple[Array, Indices]:
         """Return the nearest points that have an image.
 
-        Distances (C, K) and rows (C, K).
+        It returns distances (C, K) and rows (C, K).
         """
         count = min(count, len(self.starts))
         # Threads cost more than a search for few points.
@@ -215,7 +215,7 @@ def make_section(
 ) -> Section:
     """Scale physical points (N, n) into a `Section`.
 
-    `noise` (a standard deviation) and `extent` in physical units.
+    `noise` (a standard deviation) and `extent` are in physical units.
     A section on which a moving signal is always at one place (a response with the period of the drive) is scaled by
     a millionth of the signal's extent: smaller differences are rounding.
     """

@@ -98,7 +98,7 @@ def find_orbits_in_parts(
 def _strobed(stored: StoredRecord, part: int, phase: float | None, channels: Sequence[str] | None) -> Iterator[Record]:
     """Strobe a dense recording part by part.
 
-    Records of one sample per period, of about `part` points each.
+    It yields records of one sample per period, of about `part` points each.
     """
     gathered: list[tuple[Array, NDArray[np.bool_]]] = []
     example = None
@@ -286,7 +286,7 @@ def inspect_stored(
 ) -> Inspection:
     """Inspect a stored recording.
 
-    The first part in full; gaps, interruptions and constant channels over all parts.
+    The first part is inspected in full; gaps, interruptions and constant channels are found over all parts.
     """
     found = inspect(stored.rows(0, min(part, stored.size)), channels, max_period, monitor)
     segments, low, high = 0, {}, {}

@@ -1,6 +1,6 @@
 """Sections of autonomous records at turning points.
 
-The turning points of a channel, in coordinates smoothed over a window.
+They are the turning points of a channel, in coordinates smoothed over a window.
 The section x' = 0 is crossed once per oscillation whatever the system, needs no knowledge of the state space, and its
 coordinates (value, curvature, …) come from the same window as the crossing itself. The time between crossings is kept,
 so that the period of a cycle, unknown for autonomous systems, comes out of the fitted maps as well.
@@ -65,7 +65,7 @@ def turning_section(
 ) -> Section:
     """Make a section where the first channel turns.
 
-    Each point with the time to the next.
+    Each point carries the time to the next.
     dimension: coordinates of the first channel before the section takes one (3: value and curvature remain); other
     channels add their smoothed value; coordinates that are functions of the others are left out. delay: half width of
     the smoothing window in samples, by default the first minimum of the mutual information. kind: "maxima", "minima",
@@ -160,7 +160,7 @@ def coordinate_noise(deviation: Array, slip: Array, half: int, dimension: int) -
 def window_half_width(values: Array, segments: list[slice]) -> int:
     """Return the half width of the smoothing window.
 
-    The delay of the channel, but at most a twelfth of its main oscillation.
+    It is the delay of the channel, but at most a twelfth of its main oscillation.
     """
     longest = max(piece.stop - piece.start for piece in segments)
     reach = int(np.clip(longest // 10, 4, 400))

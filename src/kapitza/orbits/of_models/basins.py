@@ -232,7 +232,7 @@ class _Returns:
     def advance(self, states: Array, count: int) -> Array:
         """Advance states (B, n) by some returns.
 
-        NaN where a motion diverges.
+        A motion that diverges is NaN.
         """
         if self._flow is not None:
             return self._flow.propagate_many(states, 0.0, count * self.period, throw=False).state
@@ -281,7 +281,7 @@ class _Returns:
 class _Net:
     """Ellipsoid from which motions go to an attractor.
 
-    (x - centre)ᵀ weight (x - centre) <= 1; number: of the attractor.
+    It is (x - centre)ᵀ weight (x - centre) <= 1; number is that of the attractor.
     """
 
     number: int

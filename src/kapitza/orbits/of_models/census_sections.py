@@ -205,7 +205,7 @@ def _correct(model: Model, states: Array, times: Array) -> PeriodicOrbit | None:
 def _keep(orbit: PeriodicOrbit, found: list[PeriodicOrbit]) -> None:
     """Add an orbit unless it is known.
 
-    Known: same period, word and extent.
+    An orbit is known where period, word and extent agree.
     """
 
     def extent(o: PeriodicOrbit) -> Array:

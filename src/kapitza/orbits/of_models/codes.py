@@ -1,6 +1,6 @@
 """Symbolic codes from the model's partition.
 
-One letter per section point, from the cells of the partition.
+The cells of the partition give one letter per section point.
 """
 
 from __future__ import annotations

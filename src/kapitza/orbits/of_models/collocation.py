@@ -163,7 +163,7 @@ def element_defects(equations: CollocationEquations, u: Unknowns, size: Array) -
 def mesh_density(equations: CollocationEquations, defect: Array, length: Array) -> list[tuple[Array, Array]]:
     """Return the mesh density of each arc.
 
-    The edges of its elements as fractions, and defect^(1/(m+1)) per length in each.
+    Each arc has the edges of its elements as fractions, and defect^(1/(m+1)) per length in each.
     """
     layout = equations.layout
     need = (defect + 1e-16) ** (1 / (equations.rule.degree + 1)) / length
@@ -272,7 +272,7 @@ class _State:
     def sensitivity(self, at: LinearisedElements) -> tuple[Array, Array]:
         """Return derivatives of section points and period.
 
-        Derivatives by the parameters, (p, n, k) and (k,) (PERIODIC 5.9).
+        The derivatives by the parameters are (p, n, k) and (k,) (PERIODIC 5.9).
         """
         problem, names = self.problem, self.problem.wrt
         count = problem.repeats or 1

@@ -21,7 +21,7 @@ from kapitza.orbits.of_models.problem import Problem
 class CoordinateRates:
     """Residual and its derivatives at N times.
 
-    The residual (N, c), by u (N, c, c), by u' (N, c, c), by T (N, c), by θ (N, c, k).
+    residual: (N, c). Derivatives: by u (N, c, c), by u' (N, c, c), by T (N, c), by θ (N, c, k).
     """
 
     residual: Array
@@ -34,7 +34,7 @@ class CoordinateRates:
 class CoordinateForm:
     """Residuals of the coordinates at fractions s (N,).
 
-    r_i = u_i'' - f_i (second-order coordinates) or u_i' - f_i (first-order).
+    They are r_i = u_i'' - f_i (second-order coordinates) or u_i' - f_i (first-order).
     Derivatives by time are those by s over T: u' = U_s/T, u'' = U_ss/T².
     """
 
@@ -77,7 +77,7 @@ class CoordinateForm:
     def phase(self, reference: Loop, fractions: Array) -> PhaseRow | None:
         """Return the phase condition on the coordinates.
 
-        The part of the problem's phase condition that concerns them.
+        It is the part of the problem's phase condition that concerns them, or None for forced models.
         """
         problem = self.problem
         if not problem.autonomous:

@@ -1,6 +1,6 @@
 """Finite differences on an equidistant grid.
 
-The time discretisation of the source document.
+They are the time discretisation of the source document.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECOND = {2: np.array([1.0, -2.0, 1.0]), 4: np.array([-1.0, 16.0, -30.0, 16.0, -
 class DifferenceEquations:
     """Residuals by central differences on a circle.
 
-    At N grid points, with u' and u'' by central differences of order 2 or 4.
+    The residuals are taken at N grid points, with u' and u'' by central differences of order 2 or 4.
     Unknowns: u (N, c), then T for autonomous models, then the parameters named in `free` (those of problem.wrt). The
     closed stencil becomes a band by folding the circle.
     """
@@ -136,7 +136,7 @@ class LinearisedDifferences:
     def bordered(self, rows: Array) -> _PinnedBand:
         """Factorise the square system with border rows.
 
-        One more row for each free parameter.
+        There is one border row per free parameter.
         """
         eq = self.equations
         size = eq.points * eq.form.count
@@ -226,7 +226,7 @@ class _PinnedBand:
 def extrapolated(coarse: SampledLoop, fine: SampledLoop, order: int) -> SampledLoop:
     """Remove the leading error by Richardson extrapolation.
 
-    The fine loop without its error h^order, by comparison with the coarse one.
+    Comparison with the coarse loop removes the error h^order of the fine one.
     """
     many, few = fine.fractions.size, coarse.fractions.size
     straight = coarse.states - 2 * np.pi * np.multiply.outer(coarse.fractions, coarse.winding)
@@ -242,7 +242,7 @@ def extrapolated(coarse: SampledLoop, fine: SampledLoop, order: int) -> SampledL
 class Differences:
     """Solve by central differences on an equidistant grid.
 
-    Of order 2 or 4: PERIODIC's time discretisation.
+    The order is 2 or 4; this is PERIODIC's time discretisation.
 
     points: grid points per period of the orbit; None doubles the grid, extrapolates each pair of grids to zero step
     (Richardson), and ends when the section points change by less than `tolerance` of the orbit, or at max_points.

@@ -1,6 +1,6 @@
 """Collocation equations of an orbit, arc by arc.
 
-With their linearisation in O(number of elements).
+Their linearisation costs O(number of elements).
 
 The orbit is cut at boundaries 0 = b_0 < b_1 < … < b_E = T. A boundary is fixed (a knot of a measured signal), free
 with an event (a switching function vanishes, or a wall is met and the state is reset), or the unknown end of an
@@ -154,7 +154,7 @@ class CollocationEquations:
     def stages(self, u: Unknowns) -> tuple[Array, Array, Array]:
         """Return the stage states, their times, element lengths.
 
-        States (J m, n), times (J m,), lengths (J,).
+        The states are (J m, n), the times (J m,), the lengths (J,).
         """
         times, length = self._cut(u.boundaries)
         states = u.nodes[:, None, :] + length[:, None, None] * (self.rule.matrix @ u.slopes)
@@ -198,7 +198,7 @@ class CollocationEquations:
     def _arrivals(self, u: Unknowns, ends: Array) -> tuple[Array, Array]:
         """Return states after resets and event conditions.
 
-        States (J, n), and the values of the event conditions.
+        The states are (J, n), the conditions (events,).
         """
         if not self.layout.events:
             return ends, _NO_CONDITIONS
@@ -231,7 +231,7 @@ class _Joint:
 class LinearisedElements:
     """Linearised equations, condensed and factorised.
 
-    At one iterate, condensed element by element.
+    The equations are linearised at one iterate and condensed element by element.
     """
 
     equations: CollocationEquations
@@ -268,7 +268,7 @@ class LinearisedElements:
     def _condense(self, rates: Rates, times: Array) -> None:
         """Eliminate the slopes of each element.
 
-        δK = by_node δx + by_left δb_l + by_right δb_r + by_parameter δθ - S⁻¹ r.
+        The result is δK = by_node δx + by_left δb_l + by_right δb_r + by_parameter δθ - S⁻¹ r.
         """
         eq, u, rule = self.equations, self.unknowns, self.equations.rule
         j, m, n = u.slopes.shape
@@ -297,16 +297,16 @@ class LinearisedElements:
 
     @property
     def propagators(self) -> Array:
-        """Derivative of each element's end by its start.
+        """Return derivatives of elements' ends by their starts.
 
-        (J, n, n), boundaries held; resets not included.
+        They are (J, n, n) at fixed boundaries and do not include resets.
         """
         return self.ends_by[:, :, : self.equations.size]
 
     def _boundary_columns(self) -> Array:
         """Return derivatives of all arrivals by boundaries.
 
-        Shape (J, n, E + 1).
+        The result is (J, n, E + 1).
         """
         eq, n = self.equations, self.equations.size
         columns = np.zeros((eq.elements, n, eq.layout.boundaries.size))
@@ -318,7 +318,8 @@ class LinearisedElements:
     def _assemble(self) -> tuple[Array, Array, Array, Array, Array, Array]:
         """Assemble the derivatives of arrivals and conditions.
 
-        Arrivals by nodes (J, n, n), boundaries (J, n, E+1), parameters (J, n, k); the same of the conditions.
+        Derivatives of the arrivals are by nodes (J, n, n), boundaries (J, n, E+1) and parameters (J, n, k); those of
+        the conditions follow in the same order.
         """
         eq, n = self.equations, self.equations.size
         left, columns = self.propagators.copy(), self._boundary_columns()
@@ -378,7 +379,7 @@ class LinearisedElements:
     def boundary_slopes(self) -> Array:
         """Return derivatives of the fixed boundaries.
 
-        (E + 1, k), by the free parameters: those of the excitation period.
+        They are (E + 1, k), by the free parameters, and follow from the excitation period.
         """
         eq, u = self.equations, self.unknowns
         moving = np.zeros((u.boundaries.size, len(eq.free)))
@@ -391,7 +392,7 @@ class LinearisedElements:
     def bordered(self, rows: Array) -> _BorderedElements:
         """Factorise the square system with border rows.
 
-        One more row for each free parameter.
+        There is one border row per free parameter.
         """
         return _BorderedElements(self, self._with_rows(rows))
 

@@ -1,6 +1,6 @@
 """Lyapunov exponents of a model, with standard errors.
 
-Of one model, or over one or two parameters for charts.
+They belong to one model, or to each point of one or two parameters for charts.
 
 A frame of orthonormal vectors is carried along the motion by the tangents and made orthonormal again after every step
 (Benettin et al., Meccanica 15, 9 (1980)): the mean logarithms of the factors divided out are the exponents. Tangents
@@ -219,7 +219,7 @@ class Plan:
 class Block:
     """Growth of the separate frame of a block.
 
-    logs (n,) and unit_upper (n, n) of its factor; its first and last frame (n, n).
+    logs (n,) and unit_upper (n, n) are those of its factor; first and last are its frames (n, n).
     """
 
     logs: Array
@@ -244,7 +244,7 @@ def _fill(found: tuple[Array, ...], rows: slice | NDArray[np.intp], part: tuple[
 def spectra(growth: Array, lengths: Array) -> tuple[Array, ...]:
     """Return exponents, errors, dimensions from block growth.
 
-    Exponents and errors (B, n), dimensions, their errors and divergences (B,) from growth (B, blocks, n).
+    From growth (B, blocks, n) follow exponents and errors (B, n), dimensions, their errors and divergences (B,).
     lengths: (B,) of the blocks.
     """
     rates = np.moveaxis(growth, 1, 0) / lengths[:, None]
@@ -318,7 +318,7 @@ def _on_device(
 ) -> Iterator[tuple[slice, tuple[Array, ...], NDArray[np.bool_]]]:
     """Follow the points of a plane on the device.
 
-    Yields rows of the plane, their spectra, and which of them the device hands back.
+    It yields rows of the plane, their spectra, and which of them the device hands back.
     Parts of the plane are prepared and evaluated by threads, while the device follows another part.
     """
     launches = -(-len(vectors) // rows_per_launch(plan.total, (plan.blocks, len(x0))))
@@ -349,10 +349,7 @@ def _part_on_device(
 
 
 def _follow_points(shared: Shared[tuple[Steps, Plan]], states: Array, vectors: Array) -> Array:
-    """Return the growth of frames at some points.
-
-    Shape (B, blocks, n).
-    """
+    """Return the growth (B, blocks, n) of frames."""
     steps, plan = shared.value
     turning = int(np.ceil(TURNED_IN * plan.transient))
     states = steps.advance(states, plan.transient - turning, vectors)

@@ -1,6 +1,6 @@
 """Right-hand sides and derivatives on arrays of points.
 
-For the methods that discretise an orbit.
+Methods that discretise an orbit use them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Surface:
 class VectorField:
     """x' = f(x, t, θ) with first derivatives.
 
-    At many points at once, from the structure of a model.
+    It is evaluated at many points at once, from the structure of a model.
     Jumps (sign, Abs, …) are modes m_i = sign s_i(x, t), see `kapitza.model.switches`. They are taken from the points,
     or given per point when a method knows on which side an arc runs (NaN: taken from the point).
     wrt: names of the parameters by which to differentiate.
@@ -141,7 +141,7 @@ class VectorField:
     def surface(self, index: int, states: Array, times: Array, parameters: Array | None = None) -> Surface:
         """Evaluate switching function `index` with derivatives.
 
-        Switches first, then walls.
+        Indices count the switches first, then the walls.
         """
         inputs = self._with_modes(states, times, parameters, None)
         found = self._unpack(self._code.surfaces[index](inputs, self.values(parameters)).T, inputs, 1)

@@ -22,7 +22,7 @@ PLAIN_GROWTH = 1e3
 class Monodromy:
     """Multipliers (n,) with eigenvectors.
 
-    Largest modulus first, with right and left eigenvectors at the first node (columns).
+    The largest modulus comes first; right and left eigenvectors are those at the first node (columns).
     Eigenvectors are scaled so that leftᴴ right = I; they are NaN where two multipliers coincide.
     """
 
@@ -34,7 +34,7 @@ class Monodromy:
 def monodromy(segments: Array) -> Monodromy:
     """Return multipliers from segment propagators (J, n, n).
 
-    Eigenvalues of the product G_{J-1} … G_1 G_0.
+    They are the eigenvalues of the product G_{J-1} … G_1 G_0.
     Forming the product in doubles loses every multiplier smaller than the largest one times the rounding unit. When
     growth is large enough for that, the product of several is formed in multiple precision, with as many digits as
     their condition numbers require: its eigenvalues are then exactly those of the given factors, the same backward
@@ -145,7 +145,7 @@ def certificate(
 ) -> Certificate:
     """Return the defects of the multipliers.
 
-    The distance of the trivial one from 1, and Σ log|det| against ∫ trace f_x dt.
+    They are the distance of the trivial one from 1, and Σ log|det| against ∫ trace f_x dt.
     """
     from_one = float(np.abs(multipliers - 1).min()) if trivial and np.isfinite(multipliers).all() else float("nan")
     gap = abs(log_det - trace_integral) / max(1.0, abs(trace_integral))

@@ -28,7 +28,7 @@ OVERSAMPLING = 4
 class HarmonicEquations:
     """Fourier coefficients of the residual.
 
-    By sampling in time and projecting back (alternating frequency/time).
+    The residual is sampled in time and projected back (alternating frequency/time).
     Unknowns: coefficients (2H + 1, c) of u in the order mean, cosines, sines, then T for autonomous models, then the
     parameters named in `free` (those of problem.wrt).
     """
@@ -115,14 +115,14 @@ class LinearisedHarmonics:
     def bordered(self, rows: Array) -> DenseSolver:
         """Factorise the square system with border rows.
 
-        One more row for each free parameter.
+        There is one border row per free parameter.
         """
         return DenseSolver(np.vstack([self.jacobian(), rows]))
 
     def by_parameter(self) -> Array:
         """Return the derivative by the parameters.
 
-        ((2H + 1) c, k) of the projected residual, the law of a forced period included.
+        The derivative ((2H + 1) c, k) of the projected residual includes the law of a forced period.
         """
         eq = self.equations
         samples = -self.rates.by_parameter
@@ -134,7 +134,7 @@ class LinearisedHarmonics:
     def jacobian(self) -> Array:
         """Return the Jacobian of the projected residual.
 
-        Columns: the coefficients, then T for autonomous models, then the free parameters.
+        Its columns belong to the coefficients, then T for autonomous models, then the free parameters.
         """
         eq, c = self.equations, self.equations.form.count
         size = 2 * eq.harmonics + 1
@@ -163,7 +163,7 @@ class LinearisedHarmonics:
     def sensitivity(self) -> tuple[Array, Array]:
         """Return derivatives of coefficients and period.
 
-        Coefficients (2H + 1, c, k) and period (k,).
+        Those of the coefficients are (2H + 1, c, k), those of the period (k,).
         """
         eq = self.equations
         given = eq.form.period_slope() if eq.phase is None else np.zeros(len(eq.problem.wrt))
@@ -190,7 +190,7 @@ def telling_harmonics(harmonics: int, repeats: int | None) -> int:
 class HarmonicBalance:
     """Solve by a Fourier series.
 
-    With `harmonics` terms per excitation period, and a winding part.
+    The series has `harmonics` terms per excitation period and a winding part.
 
     harmonics: None doubles the number until the last eighth of the coefficients is below `tolerance` of the motion. A
     given number is kept, and the orbit is reported as unresolved when its last harmonics exceed the tolerance.

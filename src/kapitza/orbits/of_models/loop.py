@@ -21,7 +21,7 @@ from kapitza.errors import DataError
 class FourierSeries:
     """Fourier series of an orbit.
 
-    x(s) = 2π w s + a_0 + Σ_h [a_h cos 2πhs + b_h sin 2πhs].
+    It is x(s) = 2π w s + a_0 + Σ_h [a_h cos 2πhs + b_h sin 2πhs].
     cosines: (H + 1, n) with the mean first; sines: (H, n); winding: (n,).
     """
 
@@ -50,7 +50,7 @@ class FourierSeries:
     def resized(self, harmonics: int) -> FourierSeries:
         """Return the same curve with other harmonics.
 
-        More harmonics (zeros), or cut to fewer.
+        Further harmonics are zero; higher ones are cut off.
         """
         cosines = np.zeros((harmonics + 1, self.cosines.shape[1]))
         sines = np.zeros((harmonics, self.cosines.shape[1]))
@@ -130,7 +130,7 @@ class PiecewiseLoop:
 def lagrange_weights(knots: Array, points: Array) -> Array:
     """Evaluate the Lagrange polynomials on `knots`.
 
-    Values (M, m) for knots (m,) at points (M,).
+    The values are (M, m) for knots (m,) at points (M,).
     """
     gaps = knots[:, None] - knots[None, :] + np.eye(knots.size)
     offsets = points[:, None, None] - knots[None, None, :]

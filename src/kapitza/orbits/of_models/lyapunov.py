@@ -1,6 +1,6 @@
 """Result of `exponents`: a Lyapunov spectrum.
 
-Of one model, or at every point of a plane of parameters.
+It belongs to one model, or to every point of a plane of parameters.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LyapunovSpectrum:
     def table(self) -> pd.DataFrame:
         """Return a table of the exponents.
 
-        One row per exponent; over a plane one row per point.
+        It has one row per exponent, over a plane one row per point.
         """
         import pandas as pd
 
@@ -159,7 +159,7 @@ def standard_error(series: Array) -> Array:
 def kaplan_yorke(values: Array, errors: Array, series: Array) -> tuple[Array, Array]:
     """Return the Kaplan-Yorke dimension and its error.
 
-    D = k + Σ_{i<=k} λ_i / |λ_{k+1}| and its standard error, (...) each.
+    The dimension is D = k + Σ_{i<=k} λ_i / |λ_{k+1}|; D and its standard error are (...).
     values, errors: (..., n) in descending order; series: (blocks, ..., n). k is the largest number with Σ_{i<=k} λ_i
     >= 0. Exponents within `CERTAIN` errors of zero count as zero, or D of a limit cycle would be 0 by rounding.
     """

@@ -34,7 +34,7 @@ class PhaseRow:
 class PhaseCondition(Protocol):
     """Phase condition as an equation on nodes.
 
-    At the given fractions (J,), for a reference loop near the solution.
+    The nodes are at the given fractions (J,); a reference loop near the solution defines the row.
     """
 
     def row(self, reference: Loop, field: VectorField, fractions: Array) -> PhaseRow: ...

@@ -32,7 +32,7 @@ MOST_PERIODS = 10_000
 class Compiled:
     """Compiled equations of a problem.
 
-    Made on demand unless given, and shared between problems.
+    They are made on demand unless given, and shared between problems.
     law: the excitation period as a function of the parameters, `law(vector)`, with `slopes` by those in `wrt`.
     """
 
@@ -250,7 +250,7 @@ class Solution:
 class Method(Protocol):
     """Periodic solver.
 
-    Settings in a frozen dataclass, one verb.
+    Its settings are a frozen dataclass with the verb `solve`.
     """
 
     def solve(self, problem: Problem, guess: Loop) -> Solution: ...

@@ -19,7 +19,7 @@ from kapitza.model import Model, compile_expressions, symbol
 class PeriodReturn:
     """Return map x(0) → x(T) of a forced model.
 
-    Wrapped angles in, continuous angles out.
+    It takes wrapped angles and returns continuous ones.
     The engine is called directly: every member runs over the same single period, so nothing has to be planned per
     member. tolerance: 1e-10 suffices for a search, whose finds are polished afterwards.
     """

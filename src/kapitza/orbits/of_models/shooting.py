@@ -219,7 +219,7 @@ class LinearisedShooting:
     def seen_by(self, equations: ShootingEquations) -> LinearisedShooting:
         """Return the linearisation for other equations.
 
-        The same orbit on the same nodes, with another phase condition.
+        They describe the same orbit on the same nodes, with another phase condition.
         """
         return replace(self, equations=equations, _closed=None, _jacobian=None, _mirrored=None)
 
@@ -271,7 +271,7 @@ class LinearisedShooting:
     def jacobian(self) -> Array:
         """Return the Jacobian of a single node.
 
-        (n [+ 1], n [+ 1] + k): M - I, bordered by the flow, the phase and the parameters.
+        It is (n [+ 1], n [+ 1] + k): M - I, bordered by the flow, the phase and the parameters.
         """
         if self._jacobian is not None:
             return self._jacobian
@@ -291,7 +291,7 @@ class LinearisedShooting:
     def bordered(self, rows: Array) -> Solver:
         """Factorise the square system with border rows.
 
-        One more row for each free parameter.
+        There is one border row per free parameter.
         """
         eq = self.equations
         if eq.count == 1:
@@ -324,7 +324,7 @@ class LinearisedShooting:
     def sensitivity(self) -> tuple[Array, Array]:
         """Return derivatives of the nodes and the period.
 
-        Nodes (J, n, k) and period (k,), by the parameters of the flow.
+        Those of the nodes are (J, n, k), those of the period (k,), by the parameters of the flow.
         With fixed fractions s_j and T(θ): Φ_x δx_j + Φ_θ + (f(end) s_{j+1} - Φ_x f(start) s_j) T_θ = δx_{j+1}.
         """
         eq, problem = self.equations, self.equations.problem
@@ -415,7 +415,7 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
 class Shooting:
     """Solve by shooting from one node.
 
-    x(T; x_0) = x_0 by Newton with tangents: the fast path, whatever the stability, for moderate growth.
+    Newton with tangents solves x(T; x_0) = x_0: the fast method for moderate growth, whatever the stability.
 
     tolerance: of the scaled Newton step, of which there are max_iterations at most. largest_step: limit of a step
     relative to the size of the orbit.

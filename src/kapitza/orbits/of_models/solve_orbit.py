@@ -1,6 +1,6 @@
 """Solution for a periodic orbit of a model.
 
-By any method, with multipliers and a certificate.
+Any method may be used; the orbit carries multipliers and a certificate.
 """
 
 from __future__ import annotations

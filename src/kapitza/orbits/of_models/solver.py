@@ -25,7 +25,8 @@ from kapitza.solve import NewtonSettings, eigenvalues, newton
 class ClosedOrbit:
     """Result of the low-level solver.
 
-    point (n,), period, monodromy (n, n), multipliers (n,), the gap |x(T) - x(0)|, and how Newton ended.
+    point (n,), monodromy (n, n) and multipliers (n,) belong to the orbit; gap is |x(T) - x(0)|, status is how Newton
+    ended.
     """
 
     point: Array

@@ -1,6 +1,6 @@
 """Unmeasured rates at strobed points.
 
-Two-point problems between each point and the next.
+They solve two-point problems between each point and the next.
 From x_j with rate v the model arrives after one excitation period at x(T; x_j, v). Every v with x(T) = x_{j+1} is a
 candidate at point j; of all paths through the candidates the one is taken whose rates on arrival agree best with those
 that the next points start from.
@@ -61,7 +61,7 @@ class _Bridge:
     def run(self, points: NDArray[np.intp], rates: Array) -> tuple[Array, Array]:
         """Return the miss and rate at the next point.
 
-        Position missed and the rate there, for every (point, rate).
+        The miss is the distance in position; both are given for every (point, rate).
         """
         if rates.size == 0:
             return rates, rates
@@ -77,7 +77,7 @@ class _Bridge:
 def _roots(bridge: _Bridge, grid: Array) -> list[Array]:
     """Return rates at which the next point is met.
 
-    Per point: brackets on the grid, then the secant rule for all at once.
+    The grid brackets the roots of each point, then the secant rule refines all of them at once.
     """
     count = bridge.values.size
     points = np.repeat(np.arange(count), grid.size)

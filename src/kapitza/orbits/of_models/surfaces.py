@@ -247,7 +247,7 @@ def grazing_note(problem: Problem, loop: Loop) -> str:
 def _matters(problem: Problem, loop: Loop, index: int) -> bool:
     """Return whether the rates depend on the side.
 
-    False for a friction coefficient of zero, for example.
+    They do not for a friction coefficient of zero, for example.
     """
     states, times = loop(SIDES), SIDES * loop.period
     modes = problem.field.modes(states, times, problem.parameters)

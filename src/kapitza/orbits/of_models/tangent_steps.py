@@ -68,7 +68,7 @@ class Steps(Protocol):
     def states_along(self, start: Array, counts: NDArray[np.intp], vector: Array) -> Array:
         """Return states along one motion.
 
-        States (N, n) after increasing numbers of steps.
+        The states (N, n) are those after increasing numbers of steps.
         """
         ...
 
@@ -137,7 +137,7 @@ def joined_logs(logs: Array, unit_upper: Array, between: Array) -> Array:
 def orthonormal(frames: Array) -> tuple[Array, Array]:
     """Orthonormalise frames by Gram-Schmidt.
 
-    Q (B, n, n) and upper triangular R (B, n, n) with a diagonal >= 0, frames = Q R.
+    It returns Q (B, n, n) and upper triangular R (B, n, n) with a diagonal >= 0, frames = Q R.
     For many small frames at once.
     """
     count, n = len(frames), frames.shape[-1]

@@ -106,7 +106,7 @@ def hidden_states(
 ) -> Array:  # fmt: skip
     """Return the model's orbit closest to measured states.
 
-    States (J, n) on the grid; closest to the states `seen` in `near` (J, n).
+    The result (J, n) on the grid is closest to the states `seen` in `near` (J, n).
     Tried in turn: the orbits (or states) given by `starts`, the orbit near the model's start, the motion it settles
     on, orbits on which runs from the measured states settle, and, where the model has none of these at the starting
     values, parameter continuation from a case that can be solved. A free motion may begin anywhere on its orbit: it is
@@ -176,7 +176,7 @@ def _followed(setting: Model, wanted: float | None, period: float, near: Array, 
 def _turned(loop: Loop, fractions: Array, near: Array, seen: Sequence[int]) -> Array:
     """Return the loop shifted closest to measured states.
 
-    The loop (J, n), closest to the states `seen` in `near` (J, n).
+    The shift minimises the distance to the states `seen` in `near` (J, n).
     """
     if not seen:
         return loop(fractions)
