@@ -542,7 +542,7 @@ class _Names(dict[str, Any]):
 def _type_imports(module: str) -> dict[str, tuple[str, str]]:
     """Return the imports of a module under TYPE_CHECKING.
 
-    name -> (module, attribute).
+    The result maps name to (module, attribute).
     """
     try:
         tree = module_tree(inspect.getsource(sys.modules[module]))

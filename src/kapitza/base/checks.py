@@ -131,7 +131,7 @@ def number(
 ) -> float:
     """Return one real number within limits.
 
-    low <= value <= high and above < value < below; NaN and infinity only with finite=False.
+    It satisfies low <= value <= high and above < value < below; NaN and infinity pass only with finite=False.
     """
     given = value
     if isinstance(given, np.ndarray) and given.ndim == 0:

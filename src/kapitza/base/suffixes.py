@@ -15,7 +15,7 @@ from dataclasses import dataclass
 class Reader:
     """The reader of a kind of file.
 
-    Module and function in data/formats, library, and the extra that installs it.
+    It names module and function in data/formats, the library, and the extra that installs it.
     """
 
     what: str

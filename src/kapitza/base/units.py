@@ -193,7 +193,7 @@ FACTOR = re.compile(
 class Conversion:
     """A conversion from one unit to another.
 
-    new = factor · old + offset.
+    It is new = factor · old + offset.
     """
 
     factor: float = 1.0
@@ -413,7 +413,7 @@ def require_unit(text: str, what: str) -> str:
 def to_si(text: str, what: str = "A quantity") -> tuple[str, Conversion]:
     """Return the coherent SI unit of the same kind.
 
-    "mm" → "m", "rpm" → "rad/s", "kN" → "N". Also the conversion.
+    It also returns the conversion. Examples are "mm" → "m", "rpm" → "rad/s" and "kN" → "N".
     """
     require_unit(text, what)
     if text.strip() in COHERENT:
@@ -492,7 +492,7 @@ def conversion(given: str, wanted: str, what: str = "A quantity") -> Conversion:
 def rate_unit(unit: str, times: int = 1) -> str:
     """Return the unit of a rate.
 
-    "rad" → "rad/s", "" → "".
+    Examples are "rad" → "rad/s" and "" → "".
     """
     if not unit or not times:
         return unit

@@ -109,7 +109,7 @@ new_command.__doc__ = (new_command.__doc__ or "") + examples(
 def named_drives(given: list[str] | None) -> list[str] | dict[str, str] | None:
     """Return the drives of --drive with their names.
 
-    [] for "none", None without the option.
+    The result is [] for "none", None without the option.
     """
     if not given:
         return None

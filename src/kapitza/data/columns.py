@@ -253,7 +253,7 @@ def _not_text(values: Iterable[object]) -> object:
 def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], time_name: str | None) -> dict[str, str]:
     """Return the unit of every chosen column.
 
-    Also that of the time. It comes from the caller or from the file; each is a known unit, or "".
+    The unit of the time is included. Each comes from the caller or from the file and is a known unit, or "".
 
     The caller names a column as in the file or as the channel will be called.
     """
@@ -587,7 +587,7 @@ def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: N
 def segment_labels(columns: Columns, labels: Array | None, keep: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Return segments from labels and pieces of the file.
 
-    labels: values of a column, or None.
+    labels are the values of a column, or None.
     """
     cut = np.zeros(int(keep.sum()), bool)
     for source in (labels, columns.sections):

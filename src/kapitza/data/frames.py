@@ -65,7 +65,7 @@ def _is_record(dataset: xr.Dataset) -> bool:
 def _columns(frame: object) -> tuple[Columns, str]:
     """Return the columns of a table or dataset.
 
-    Also its name for messages.
+    It also returns its name for messages.
     """
     import pandas as pd
     import xarray as xr

@@ -1,6 +1,6 @@
 """Branches measured in a laboratory.
 
-Points of a response or a backbone, or places of bifurcations, with noise.
+They hold points of a response or a backbone, or places of bifurcations, with noise.
 """
 
 from __future__ import annotations

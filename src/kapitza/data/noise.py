@@ -1,6 +1,6 @@
 """Noise as a user states it.
 
-One standard deviation for all channels, or some by channel; 0 for exact ones.
+It is one standard deviation for all channels, or one for some channels; 0 means exact.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ def read(
     decimal: str | None = None,
     group: str | None = None,
 ) -> Record:
-    """Read a record from a file, by its suffix.
+    r"""Read a record from a file, by its suffix.
 
-    Text (csv, tsv, txt, dat, asc), parquet, zarr, HDF5, NetCDF, MATLAB (v5, v7.3), npz and wav; with the extra
+    It reads text (csv, tsv, txt, dat, asc), parquet, zarr, HDF5, NetCDF, MATLAB (v5, v7.3), npz and wav; with the extra
     `kapitza[formats]` Excel (xlsx), TDMS, UFF/UNV and ROS bags, with `kapitza[mdf]` MDF.
 
     Parameters
@@ -85,7 +85,7 @@ def read(
     --------
     >>> import kapitza as kz, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "run7.csv"
-    >>> _ = path.write_text("t [ms],phi [deg]\\n0,0\\n10,90\\n20,180\\n")
+    >>> _ = path.write_text("t [ms],phi [deg]\n0,0\n10,90\n20,180\n")
     >>> record = kz.read(path, time="t", channels=["phi"], angles=["phi"])
     >>> record.units["phi"], float(record.time[-1])
     ('rad', 0.02)

@@ -129,7 +129,7 @@ class Record(Shown):
     ) -> Record:
         """Return a record from plain arrays.
 
-        time (N,) [s], one array (N,) per channel, `segment` (N,) when interrupted.
+        time is (N,) [s], each channel an array (N,); `segment` (N,) labels interrupted recordings.
 
         units: of the channels, as text ("deg/s"); angles given in another unit than rad are converted to rad.
         """
@@ -448,7 +448,7 @@ class Record(Shown):
     def in_si(self) -> Record:
         """Return the record in coherent SI units.
 
-        mm → m, deg/s → rad/s. Units that are not known stay as they are.
+        For example mm becomes m and deg/s becomes rad/s. Units that are not known stay as they are.
         """
         return self.in_units({name: to_si(unit)[0] for name, unit in self.units.items() if is_unit(unit)})
 

@@ -36,7 +36,7 @@ class Gap:
 class Sampling:
     """The sampling interval and its regularity.
 
-    Interval [s] (median), largest deviation from it relative to it (without gaps), and the gaps.
+    interval [s] is the median step, deviation the largest deviation from it relative to it (without gaps).
 
     Steps between segments are not counted: a segment boundary is a known interruption.
     """
@@ -118,7 +118,7 @@ FINEST = 9
 def even_clock(time: Array, segment: NDArray[np.integer]) -> EvenClock | None:
     """Return the even clock behind rounded time stamps.
 
-    t_k = a + T k within half a quantum in every segment; None otherwise.
+    It satisfies t_k = a + T k within half a quantum in every segment; None is returned otherwise.
 
     T is common to all segments, a differs between them. The quantum is the coarsest power of ten of which all stamps
     are multiples. Stamps that are even as they are give None.

@@ -65,7 +65,7 @@ class ParquetFiles:
     def groups(self) -> tuple[tuple[ParquetColumns, int, int, int], ...]:
         """Return the row groups of all files.
 
-        File, row group, first row and the row after its last, of every row group.
+        Each has file, row group, first row and the row after its last.
         """
         found: list[tuple[ParquetColumns, int, int, int]] = []
         first, named = 0, None
@@ -177,7 +177,7 @@ class StoredRecord:
     def rows(self, first: int, last: int) -> Record:
         """Return the samples of a range of rows.
 
-        From row first up to, not including, row last.
+        The range runs from row first up to, not including, row last.
 
         Parameters
         ----------

@@ -65,7 +65,7 @@ def record_in_model_units(model: Model, record: Record, method: Estimator | None
 def _given_with(method: Estimator | None, name: str) -> str:
     """Return which number with a unit the method states.
 
-    "noise", a sensor error or "range" for this channel; "" for none.
+    It is "noise", a sensor error or "range" for this channel, "" for none.
     """
     noise = None if method is None else method.noise
     if noise is not None and (not isinstance(noise, Mapping) or name in noise):

@@ -53,7 +53,7 @@ def values_at(model: Model, expressions: Sequence[sp.Expr]) -> Array:
 def slopes_at(model: Model, expressions: Sequence[sp.Expr], names: Sequence[str]) -> Array:
     """Return the slopes (c, k) of expressions by parameters.
 
-    ∂ expressions / ∂ parameters, at the values of the model.
+    They are ∂ expressions / ∂ parameters, at the values of the model.
     """
     flat = values_at(model, [sp.diff(e, symbol(n)) for e in expressions for n in names])
     return flat.reshape(len(expressions), len(names))

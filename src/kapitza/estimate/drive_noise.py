@@ -240,7 +240,7 @@ def _responses(
 def drive_levels(record: Record, model: Model) -> dict[str, float]:
     """Return the noise of each drive.
 
-    Standard deviation of the white noise: as stated with the recording, or from its spectrum.
+    It is the standard deviation of the white noise, as stated with the recording or from its spectrum.
     """
     stated = record.noise or {}
     levels = {}

@@ -158,8 +158,8 @@ class Estimate(Shown):
     def interval(self, level: float = 0.95) -> pd.DataFrame:
         """Return two-sided intervals, cut at the bounds of parameters.
 
-        Student's t with `dof` degrees of freedom. Where there are `draws`, as many of them are above an interval as
-        below; where they crowd at a bound of the parameter, the interval is the shortest one instead.
+        They are those of Student's t with `dof` degrees of freedom. Where there are `draws`, as many of them are above
+        an interval as below; where they crowd at a bound of the parameter, the interval is the shortest one instead.
 
         Parameters
         ----------
@@ -237,7 +237,8 @@ class Estimate(Shown):
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """Return a table of the parameters.
 
-        Columns: value, unit, standard error, relative error [%], interval. Fixed parameters follow, without an error.
+        The columns are value, unit, standard error, relative error [%] and interval. Fixed parameters follow, without
+        an error.
         """
         import pandas as pd
 

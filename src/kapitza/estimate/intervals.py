@@ -98,7 +98,8 @@ def truncated_gaussian(mean: Array, covariance: Array, low: Array, high: Array, 
 def _quantiles(low: Array, high: Array, share: Array) -> Array:
     """Return quantiles of a truncated unit Gaussian.
 
-    Cut to [low, high], and computed in the lower tail, where floating-point numbers resolve small probabilities.
+    The Gaussian is cut to [low, high]; the lower tail is used, where floating-point numbers resolve small
+    probabilities.
     """
     # An interval above zero is mirrored: 1 - Φ loses its digits in the upper tail.
     flip = low > 0

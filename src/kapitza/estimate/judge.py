@@ -54,10 +54,10 @@ def huber_weights(residual: Array, scale: float | Array = 1.0) -> Array:
 def whiteness(residual: Array, joined: Flags, count: int, lags: int, explained: float = 0.0) -> tuple[float, float]:
     """Return the p-value of the Ljung-Box test.
 
-    Q = n (n + 2) Σ_j ρ_j²/(n - j) over the lags, χ² distributed for white noise. The second value is the lag-one
-    correlation. residual: (N,). joined: (N,) True where sample i + 1 follows sample i; count: residuals that are
-    samples (the others are 0). explained: correlation that the fit itself makes; p fitted numbers correlate n residuals
-    by up to p/n.
+    The statistic Q = n (n + 2) Σ_j ρ_j²/(n - j) over the lags is χ² distributed for white noise. The second value is
+    the lag-one correlation. residual: (N,). joined: (N,) True where sample i + 1 follows sample i; count: residuals
+    that are samples (the others are 0). explained: correlation that the fit itself makes; p fitted numbers correlate n
+    residuals by up to p/n.
     """
     power = float((residual**2).sum())
     if power == 0 or lags < 1:

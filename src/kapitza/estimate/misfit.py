@@ -1,6 +1,6 @@
 """Misfit: how well a model follows its data.
 
-Size and place of the residuals, in the same words for all estimators.
+Size and place of the residuals are described in the same terms for all estimators.
 """
 
 from __future__ import annotations
@@ -223,8 +223,8 @@ def floor_of(residual: Array) -> float:
 def place_of(squares: Array, signals: dict[str, Array]) -> str:
     """Return where squared residuals (N,) are largest.
 
-    "at large |x|" or "at small |x|" of one of the signals (N,), "" if nowhere. A fifth of the samples at either end of
-    each signal is compared with the mean; a place is named when it holds half as much again as its share.
+    It is "at large |x|" or "at small |x|" of one of the signals (N,), "" if nowhere. A fifth of the samples at either
+    end of each signal is compared with the mean; a place is named when it holds half as much again as its share.
     """
     # Half as much again as its share: below, random differences between samples would name a place.
     total, best, name = float(squares.mean()), 1.5, ""

@@ -22,7 +22,7 @@ from kapitza.model import Model, Signal, compile_derivatives, derived_in_base, p
 class DifferenceQuotient:
     """Read an output as a difference quotient.
 
-    y(t) = [h(x(t + step)) - h(x(t))] / step, h in plain notation.
+    The output is y(t) = [h(x(t + step)) - h(x(t))] / step, with h in plain notation.
 
     So a velocity that comes from two samples of an angle 15.08 ms apart is `DifferenceQuotient("phi", 0.01508)`.
 
@@ -56,9 +56,9 @@ Output = str | sp.Expr | DifferenceQuotient
 class Observation:
     """Measurement equation of a record.
 
-    y = h(x, t, θ) for its channels. matrix: (c, n) when every channel is a constant linear combination of states, else
-    None; picked: (c,) the indices of the states that the channels measure, where every channel is a state.
-    angles: (c,) which channels live on a circle. signals: measured excitations that the channels measure.
+    Its channels are y = h(x, t, θ). matrix: (c, n) when every channel is a constant linear combination of states, else
+    None; picked: (c,) the indices of the states that the channels measure, where every channel is a state. angles: (c,)
+    which channels live on a circle. signals: measured excitations that the channels measure.
     """
 
     channels: tuple[str, ...]
@@ -83,7 +83,7 @@ class Observation:
     def linearise(self, states: Array, times: Array, parameters: Array) -> tuple[Array, Array, Array]:
         """Return the outputs and their Jacobians.
 
-        h (N, c), ∂h/∂x (N, c, n), ∂h/∂θ (N, c, k).
+        They are h (N, c), ∂h/∂x (N, c, n) and ∂h/∂θ (N, c, k).
         """
         count, outputs = len(states), len(self.channels)
         if self.matrix is not None:
@@ -251,8 +251,8 @@ def _compile(
 def linear_rows(model: Model, observation: Observation) -> tuple[Flags, Array]:
     """Return the channels linear in the states, and gains.
 
-    linear (c,) and constant gains (c, n), at the model's values. Their offset is `Observation.value` at the zero state;
-    it may depend on time.
+    The flags are (c,), the constant gains (c, n) at the model's values. Their offset is `Observation.value` at the zero
+    state; it may depend on time.
     """
     count = len(observation.channels)
     if observation.matrix is not None:

@@ -22,7 +22,7 @@ WEAK = 1e-13
 class Priors:
     """Means μ (k,) and weights w (k,) of priors.
 
-    w = 1/deviation²; 0 for a parameter without a prior.
+    A weight is w = 1/deviation², and 0 for a parameter without a prior.
     """
 
     mean: Array

@@ -1,6 +1,6 @@
 """Delayed sensors by a Taylor series.
 
-h(t - delay) = h - delay h' + delay² h''/2 - …, with the rates of h from the equations.
+The series is h(t - delay) = h - delay h' + delay² h''/2 - …, with the rates of h from the equations.
 """
 
 from __future__ import annotations

@@ -325,7 +325,7 @@ def _prior(sensor: Sensor, name: str) -> Prior | None:
 def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model) -> tuple[Expression, list[Parameter]]:
     """Return the output with sensor errors as parameters.
 
-    gain · h(t - delay) + offset + drift · t.
+    The output is gain · h(t - delay) + offset + drift · t.
     """
     word = _word(channel)
     made = {

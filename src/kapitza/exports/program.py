@@ -1,6 +1,6 @@
 """Build the intermediate form of every export.
 
-Functions as straight-line programs, events, tables of measured drives.
+It holds functions as straight-line programs, events, and tables of measured drives.
 A model becomes functions of numbered arguments, which each language prints:
 
     rates     f(t, x, u, p, m)        rates of the states
@@ -66,7 +66,7 @@ class Surface:
 class DriveTable:
     """Hold a measured drive as a spline.
 
-    Σ_k coefficients[i, k] (t - knots[i])^k on interval i, repeated after `period`.
+    The drive is Σ_k coefficients[i, k] (t - knots[i])^k on interval i, repeated after `period`.
     """
 
     name: str
@@ -80,7 +80,7 @@ class DriveTable:
 class Quantity:
     """Hold a named number.
 
-    State, parameter or output with its value, unit and description.
+    It is a state, parameter or output with its value, unit and description.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Program:
 def argument(kind: str, number: int | None = None) -> sp.Symbol:
     """Return the symbol of an argument.
 
-    kind x, u, du, p, m or d with its number, or t.
+    The kind is x, u, du, p, m or d with its number, or t.
     """
     return sp.Symbol(kind if number is None else f"{kind}:{number}", real=True)
 

@@ -27,7 +27,7 @@ SAME_INSTANT = 1e-12
 class Piece:
     """A stretch of local time from start to end.
 
-    t = local + origin. turns: whole periods inside the origin.
+    Time is t = local + origin. turns: whole periods inside the origin.
     """
 
     start: float

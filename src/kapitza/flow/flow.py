@@ -36,7 +36,7 @@ from kapitza.model import Model, compile_expressions
 class Flow:
     """Compute the flow x(t0) -> x(t1) of a model.
 
-    Compiled once per structure, with tangents by state and parameter.
+    It is compiled once per structure, with tangents by state and parameter.
 
     wrt: names of the independent parameters whose sensitivities are wanted. tolerance: of each integration step,
     relative to the largest state. max_steps: limit in one stretch (a period, a few thousand samples).
@@ -105,7 +105,7 @@ class Flow:
     def period(self, parameters: Parameters = None) -> float | None:
         """Return the excitation period at these parameters.
 
-        None for autonomous models.
+        It is None for autonomous models.
         """
         law = PeriodLaw(self.model, ()) if self._core is None else self._core.period_law
         return law(arguments.parameter_vector(self.model, parameters))
@@ -224,7 +224,7 @@ class Flow:
     def trajectory_tangents(self, x: State, times: Reals, parameters: Parameters = None) -> tuple[Array, Array, Array]:
         """Return states and tangents at increasing times.
 
-        States (N, n), jacobians (N, n, n) by the state at times[0], sensitivities (N, n, k).
+        They are states (N, n), jacobians (N, n, n) by the state at times[0], and sensitivities (N, n, k).
         """
         state, vector = arguments.state_vector(self.model, x), arguments.parameter_vector(self.model, parameters)
         states, tangents = self.core.sample(state, arguments.increasing_times(times), vector, tangents=True)

@@ -34,7 +34,7 @@ STEPS_PER_LOOK = 4096 * UNROLLED
 class Map:
     """Iterate a map model.
 
-    With Jacobians by state and sensitivities by the parameters in `wrt`.
+    Jacobians by state and sensitivities by the parameters in `wrt` are available.
 
     Parameters as for `Flow`: None, a mapping of changes, or a vector in the order of `model.names`.
 

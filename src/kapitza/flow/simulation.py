@@ -42,7 +42,7 @@ def simulate(
 ) -> Record:
     """Simulate a record, one channel per state.
 
-    Strobed (`periods`) or at given times (`t`); angles wrapped to [-π, π).
+    It is strobed (`periods`) or sampled at given times (`t`); angles are wrapped to [-π, π).
 
     Models with invariants are projected onto them at every sample.
 

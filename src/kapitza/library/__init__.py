@@ -1,6 +1,6 @@
 """Systems of the literature with values and sources.
 
-Sources by short name: ORBITS, parameters of a chaotic pendulum from its unstable periodic orbits; HARMONIC, inverse
+Sources have short names: ORBITS, parameters of a chaotic pendulum from its unstable periodic orbits; HARMONIC, inverse
 harmonic balance for a base-excited double pendulum; INVARIANT, parameters from a conserved quantity; PERIODIC, periodic
 solvers inside a Bayesian estimator; HYBRID, control-based continuation of a hybrid experiment.
 """

@@ -22,7 +22,7 @@ the masses and lengths of its Table 1."""
 def base_excited_double_pendulum(values: str = "table9") -> Model:
     """Double pendulum on a moving base.
 
-    y = a cos τ (HARMONIC, equation 4 with the signs derived anew).
+    The base moves by y = a cos τ (HARMONIC, equation 4 with the signs derived anew).
 
         φ1'' + B11 φ2'' cos(φ2-φ1) - B11 φ2'² sin(φ2-φ1) + [B12 + B13 cos τ + B14 sin τ] sin φ1
              + C11 sgn φ1' - C12 (φ2'-φ1') = 0

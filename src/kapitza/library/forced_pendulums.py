@@ -13,7 +13,7 @@ from kapitza.model import Model, Parameter
 def pendulum_on_spring() -> Model:
     """Pendulum under a mass on a forced spring.
 
-    Forced vertically (HYBRID, the emulated system).
+    The mass is forced vertically (HYBRID, the emulated system).
 
         (M + m) y'' + C y' + K y = a cos Ωt - m l (θ'' sin θ + θ'² cos θ)
         θ'' + κ/(m l²) θ' + (g + y'')/l sin θ = 0
@@ -63,7 +63,7 @@ def pendulum_on_spring() -> Model:
 def horizontally_excited_pendulum() -> Model:
     """Pendulum on a horizontally shaken support.
 
-    In the time of the drive (HARMONIC, equation 25).
+    Time is that of the drive (HARMONIC, equation 25).
 
         θ'' + (c/r) θ' + sin θ / r² - f sin t cos θ = 0
 

@@ -17,7 +17,7 @@ from kapitza.model import Model, Parameter, Signal
 def sampled_force(period: float = 1.0, samples: int = 200) -> Signal:
     """A periodic force on the strut [N].
 
-    In its working range: a sine on a constant load, and a step for 0.3 periods.
+    It stays in the working range: a sine on a constant load, and a step for 0.3 periods.
 
     The force measured in the document is not in it; this one takes its place.
 
@@ -48,7 +48,7 @@ def sampled_force(period: float = 1.0, samples: int = 200) -> Signal:
 def oleo(force: Signal | None = None, values: str = "orbits") -> Model:
     """Landing-gear strut with gas temperature.
 
-    Compression u [m], temperature T [K] (PERIODIC, equations 6.6-6.8).
+    The coordinates are compression u [m] and temperature T [K] (PERIODIC, equations 6.6-6.8).
 
         θ1 (u'' + θ2) + θ3 |u'| u' + θ4 T / (1 + θ5 u + θ6 T) + (θ7 + θ8 u²) arctan(θ9 u') + θ10 = F(t)
         T' + θ11 (T + θ12) + θ13 T u' / (1 + θ5 u) = 0
@@ -111,7 +111,7 @@ def oleo(force: Signal | None = None, values: str = "orbits") -> Model:
 def oleo_simple(force: Signal | None = None) -> Model:
     """Landing-gear strut without temperature.
 
-    Compression u [m] (PERIODIC, equations 6.9-6.10).
+    The coordinate is the compression u [m] (PERIODIC, equations 6.9-6.10).
 
         θ1 (u'' + g) + θ2 |u'| u' + θ3 (1 / (1 - θ4 u))^θ5 + θ6 - θ8 + (2 θ9/π) arctan(θ10 u') = F(t)
 

@@ -8,7 +8,7 @@ from kapitza.model import Model, Parameter
 def parametric_pendulum(experiment: bool = False) -> Model:
     """Pendulum on a support that moves vertically.
 
-    By a crank and rod (ORBITS, equations 3.2-3.3).
+    A crank and rod move it (ORBITS, equations 3.2-3.3).
 
         φ'' + [k1 sgn φ' + k2 φ' + k3 φ'|φ'|] / (m l²)
             + [ g/l - (A ω²/l) ( cos ωt + ε (cos 2ωt + ε² sin⁴ωt) / (1 - ε² sin²ωt)^(3/2) ) ] sin φ = 0

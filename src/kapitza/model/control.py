@@ -22,7 +22,7 @@ from kapitza.model.symbols import symbol, time
 def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int = 1, name: str = "u") -> Model:
     """Return the model with a control force.
 
-    On the right of the equation of a coordinate.
+    The force acts on the right of the equation of a coordinate.
 
     u(t) = u_0 + Σ u_cj cos(j Ω t) + u_sj sin(j Ω t), j = 1 … harmonics, Ω = 2π/(repeats · period of the excitation).
     The coefficients are parameters, zero at first; `control_values` reads them off a measured force, and they go with

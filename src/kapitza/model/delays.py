@@ -34,7 +34,7 @@ class Delayed:
 def delayed_symbol(name: str, delay: Expression) -> sp.Symbol:
     """Return the symbol of a delayed coordinate or rate.
 
-    delay: how long ago.
+    delay is how long ago.
     """
     text = sp.sstr(delay)
     return symbol(f"{name}(t - {text})" if re.fullmatch(r"[\w.*/]+", text) else f"{name}(t - ({text}))")

@@ -94,7 +94,7 @@ class Factors:
 class Elimination:
     """The solution for the highest derivatives by elimination.
 
-    M w + h = 0. Entries and factors are symbols of `steps` or numbers.
+    It solves M w + h = 0. Entries and factors are symbols of `steps` or numbers.
 
     mass: M (n rows of n), rest: h (n); blocks with their factors, in the order in which they are solved; tops: the
     solution w. A substitution in the steps leaves all of these as they are.
@@ -110,7 +110,7 @@ class Elimination:
     def solve(self, given: Sequence[Arithmetic], value: Value[Arithmetic], keep: Keep[Arithmetic]) -> list[Arithmetic]:
         """Return the solution w, block by block.
 
-        M w = given. The arithmetic is that of the entries, see `Factors.solve`.
+        It solves M w = given. The arithmetic is that of the entries, see `Factors.solve`.
         """
         solution: dict[int, Arithmetic] = {}
         for block, factors in zip(self.blocks, self.factors, strict=True):
@@ -194,7 +194,7 @@ def eliminate(
 ) -> tuple[Elimination, tuple[Step, ...]]:
     """Return the steps that solve for the highest derivatives.
 
-    M w + h = 0. definite: symmetric blocks are definite where they will be evaluated.
+    They solve M w + h = 0. definite: symmetric blocks are definite where they will be evaluated.
     """
     program = Program()
     size = mass.rows

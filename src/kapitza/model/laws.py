@@ -63,7 +63,7 @@ LAWS: dict[str, Law] = {
 def with_laws(model: Model, laws: Sequence[str]) -> Model:
     """Return the model with further forces.
 
-    Named "law coordinate": with_laws(model, ["coulomb x", "cubic x"]).
+    A force is named "law coordinate": with_laws(model, ["coulomb x", "cubic x"]).
 
     Each brings parameters of its own, coulomb_x_c and cubic_x_k here, per the scale of the equation it is added to
     (per mass where the equation begins with x''). Friction is bounded to take energy out.

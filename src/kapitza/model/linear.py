@@ -126,7 +126,7 @@ def _not_linear(number: int, equation: Expression, culprit: sp.Symbol, chosen: l
 class Linearisation:
     """The linear motion about a state.
 
-    x' = A x, A averaged over one period of the excitation.
+    It obeys x' = A x, with A averaged over one period of the excitation.
 
     state: (n,); matrix: A (n, n); eigenvalues: (n,), by growing frequency.
     frequencies: (k,) natural (undamped) angular frequencies |λ| of the oscillating pairs;

@@ -22,7 +22,7 @@ from kapitza.solve import symmetric_eigenvectors
 class ModalReduction:
     """Hold the lowest modes of a structure.
 
-    K φ = ω² M φ, mass-normalised: φᵀ M φ = 1.
+    They solve K φ = ω² M φ, mass-normalised: φᵀ M φ = 1.
 
     shapes: Φ (n, r); frequencies: (r,) ω in rad/s of those kept; left_out: (n - r,) of the others.
     flexibility: (n,) static displacement K⁻¹_ii under a unit force at each coordinate; missing: (n,) the share of it

@@ -222,7 +222,7 @@ class Model(Shown):
     ) -> Model:
         """Return the model of a discrete map.
 
-        x -> F(x, θ), given as {state: its new value}. The rest as in `from_equations`.
+        The map x -> F(x, θ) is given as {state: its new value}. The rest as in `from_equations`.
         """
         from kapitza.model.build import from_map
 
@@ -232,7 +232,7 @@ class Model(Shown):
     def states(self) -> tuple[str, ...]:
         """Return the names of the states.
 
-        All coordinates, then the rates of the second-order ones.
+        All coordinates come first, then the rates of the second-order ones.
         """
         return tuple(c.name for c in self.coordinates) if self.is_map else states_of(self.coordinates)
 

@@ -297,7 +297,7 @@ class _Reader:
     def chain(self, node: ast.BinOp, operators: tuple[type, ...], depth: int) -> list[Expression]:
         """Return the operands of a sum or product.
 
-        Those of a + b - c + …, left to right. Long sums lean left, so this is a loop and not a recursion.
+        They are those of a + b - c + …, left to right. Long sums lean left, so this is a loop and not a recursion.
         """
         operands: list[Expression] = []
         current: ast.AST = node

@@ -66,7 +66,7 @@ def _rewritten_rest(powers: list[tuple[sp.Expr, sp.Expr]]) -> sp.Expr:
 def _quotient(difference: sp.Expr, numerator: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
     """Return r and u of a quotient.
 
-    numerator/difference = r u/(exp(u) - 1), or None for other quotients.
+    They satisfy numerator/difference = r u/(exp(u) - 1); None is returned for other quotients.
     """
     if not (isinstance(difference, sp.Add) and len(difference.args) == 2):
         return None
@@ -88,7 +88,7 @@ def _quotient(difference: sp.Expr, numerator: sp.Expr) -> tuple[sp.Expr, sp.Expr
 def _proportional(numerator: sp.Expr, exponent: sp.Expr) -> sp.Expr | None:
     """Return the ratio r of two proportional expressions.
 
-    numerator = r exponent for all values of the symbols; None otherwise.
+    It satisfies numerator = r exponent for all values of the symbols; None is returned otherwise.
     """
     for x in sorted(numerator.free_symbols & exponent.free_symbols, key=str):
         slope = sp.diff(exponent, x)
@@ -107,7 +107,7 @@ def _proportional(numerator: sp.Expr, exponent: sp.Expr) -> sp.Expr | None:
 def _without_pole(u: sp.Expr) -> sp.Expr:
     """Return u/(exp(u) - 1) without a pole.
 
-    √(w² + 1/P(w)²) - w with w = u/2.
+    The form is √(w² + 1/P(w)²) - w with w = u/2.
     """
     w = u / 2
     # Nested products cost one multiplication of Taylor series each.

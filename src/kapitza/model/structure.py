@@ -388,7 +388,7 @@ def _analyse(
 def states_of(coordinates: tuple[Coordinate, ...]) -> tuple[str, ...]:
     """Return the names of the states.
 
-    All coordinates, then the rates of the second-order ones.
+    All coordinates come first, then the rates of the second-order ones.
     """
     return (*(c.name for c in coordinates), *(rate(c.name).name for c in coordinates if c.order == 2))
 

@@ -18,7 +18,8 @@ from kapitza.rig import DelayStability, RigBranch
 def plot_delay_stability(test: DelayStability, points: Count = 40) -> Figure:
     """Draw characteristic roots and growth against delay.
 
-    Left: the rightmost characteristic roots. Right: the growth rate against the delay, up to the critical one.
+    The left panel shows the rightmost characteristic roots, the right one the growth rate against the delay, up to the
+    critical one.
     """
     spacing, critical = test.compensation.spacing, test.critical_delay
     turns = 0.0 < critical < math.inf

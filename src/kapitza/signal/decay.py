@@ -137,7 +137,7 @@ def motion_end(values: Array, noise: float) -> int:
 class Mode:
     """One mode of a decay.
 
-    A exp(-2π f d t) cos(2π f √(1 - d²) t + p).
+    It is A exp(-2π f d t) cos(2π f √(1 - d²) t + p).
 
     frequency: undamped [Hz]; damping: ratio to critical; share: of the energy of the decay.
     """
@@ -240,7 +240,7 @@ def _beside(frequency: float, stronger: float) -> bool:
 def _block_means(time: Array, values: Array) -> tuple[Array, float, int] | None:
     """Return a decay thinned to means of blocks.
 
-    Also its step and the length of the blocks.
+    It also returns its step and the length of the blocks.
 
     Frequencies above half the rate of the blocks are damped by the means, and would alias otherwise.
     """
@@ -326,7 +326,7 @@ def _crossing_times(time: Array, x: Array, index: NDArray[np.intp]) -> Array:
 def _damping(time: Array, amplitude: Array, frequency: Array, width: int = 5) -> Array:
     """Return the damping ratios of the half cycles.
 
-    -d log A/dt over 2π f, the slope by least squares over `width` neighbouring half cycles.
+    They are -d log A/dt over 2π f, the slope by least squares over `width` neighbouring half cycles.
     """
     width = min(width, time.size)
     first = np.clip(np.arange(time.size) - width // 2, 0, time.size - width)

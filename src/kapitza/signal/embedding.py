@@ -28,7 +28,7 @@ CENTRES = 4000  # points whose neighbours tell the dimension
 class DelayCurve:
     """Mutual information I(lag) between x(t) and x(t + lag).
 
-    In bits.
+    The information is in bits.
 
     delay: its first minimum in samples; where it only falls (`has_minimum` False), the lag at 1/e of its start.
     """
@@ -73,7 +73,7 @@ def mutual_information(
 ) -> DelayCurve:
     """Return the mutual information I(lag) of a channel.
 
-    I(lag) = Σ p_ab log2(p_ab / (p_a p_b)) for lags 0 … `longest`, in equally filled bins (Fraser, Swinney 1986).
+    It is I(lag) = Σ p_ab log2(p_ab / (p_a p_b)) for lags 0 … `longest`, in equally filled bins (Fraser, Swinney 1986).
 
     The finite-sample excess (bins - 1)²/(2 N ln 2) is subtracted. Angles are binned on the circle.
     """

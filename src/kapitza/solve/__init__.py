@@ -1,6 +1,6 @@
 """Numerics without dynamics.
 
-Newton corrector, families and continuation steps, structured linear systems, least squares.
+The package holds a Newton corrector, families and continuation steps, structured linear systems and least squares.
 """
 
 # pyright: reportUnusedImport=false

@@ -34,7 +34,7 @@ tbtrs = cast(Callable[..., tuple[Array, int]], _found[6])
 def metric_eigenvectors(matrix: Array, metric: Array) -> tuple[Array, Array]:
     """Return λ (n,) ascending and V (n, n).
 
-    A V = B V diag(λ) with the metric B.
+    They satisfy A V = B V diag(λ) with the metric B.
     """
     # any sign: `factors.symmetric_eigenvectors` fixes it.
     return cast(tuple[Array, Array], cast(_Routine, eigh)(matrix, metric))

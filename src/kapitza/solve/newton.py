@@ -119,7 +119,7 @@ Observer = Callable[[NewtonRow, Array], bool | None]
 class NewtonResult:
     """Result of the corrector.
 
-    x, how the iteration ended, one row per iteration, and the last linearisation (for sensitivities).
+    It holds x, how the iteration ended, one row per iteration, and the last linearisation (for sensitivities).
     """
 
     x: Array

@@ -211,7 +211,7 @@ class MarchedChain:
 def closed_chain(left: Array, columns: Array, rows: Array, corner: Array) -> MarchedChain | CyclicSystem:
     """Factorise a closed chain with a border.
 
-    L_i x_i - x_{i+1} + C_i p = r_i, Σ D_i x_i + E p = s. The chain is marched where little grows along it.
+    It solves L_i x_i - x_{i+1} + C_i p = r_i, Σ D_i x_i + E p = s. The chain is marched where little grows along it.
     """
     marched = MarchedChain(left, columns, rows, corner)
     if marched.growth <= MODERATE:
@@ -321,7 +321,7 @@ class BorderedBand:
     def solve_given(self, right: Array, p: Array) -> tuple[Array, Array]:
         """Solve the band for a known border.
 
-        A x = r - C p with x (N,) and p (k,).
+        It solves A x = r - C p with x (N,) and p (k,).
         """
         return self._band_solve((right - self.columns @ p)[:, None])[:, 0], p
 

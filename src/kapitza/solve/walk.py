@@ -65,7 +65,7 @@ MOST_WANTED = 1000
 class ByEffort:
     """Choose steps by the iterations of the corrector.
 
-    Longer after fewer than `wanted`, shorter after more.
+    Steps grow after fewer than `wanted` iterations and shrink after more.
 
     The factor is (wanted + 1) / (effort + 1), between `shrink` and `growth`; a failure divides by `retreat`. first,
     smallest, largest: step sizes along the branch, relative to the scales of its unknowns.

@@ -49,7 +49,7 @@ class Motion:
 def simulated(model: Model, record: Record, columns: Mapping[str, str], begin: float, end: float) -> Motion:
     """Simulate a model from the data at `begin`.
 
-    columns: state → column of the file.
+    columns maps a state to a column of the file.
     The initial state is read off the data: values from the first samples, rates by a parabola through them. States
     that are not measured begin at the model's own start, or at rest.
     """

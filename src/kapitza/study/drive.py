@@ -32,9 +32,9 @@ LINE = 5.0
 def drive_warning(model: Model, record: Record, free: tuple[str, ...]) -> str:
     """Warn when the recording contradicts the drive frequency.
 
-    Of the first channel, the longest segment: the largest peak of its Hann-windowed spectrum within 5 % of the stated
-    frequency f. The warning is given when the peak exceeds its surroundings and is off by more than the peak can be
-    located, a quarter of 1/duration, and by 2e-4 f. Empty otherwise.
+    In the longest segment of the first channel it finds the largest peak of the Hann-windowed spectrum within 5 % of
+    the stated frequency f. The warning is given when the peak exceeds its surroundings and is off by more than the peak
+    can be located, a quarter of 1/duration, and by 2e-4 f. The text is empty otherwise.
     """
     if model.is_map or model.excitation is None or model.excitation.signals or model.period is None:
         return ""
@@ -93,7 +93,7 @@ def _elsewhere(channel: str, time: Array, values: Array, stated: float) -> str:
 def line_near(time: Array, values: Array, stated: float) -> float | None:
     """Return the frequency of the line near `stated`.
 
-    The largest line within 5 %; None where no peak exceeds its surroundings.
+    It is the largest line within 5 %, or None where no peak exceeds its surroundings.
     time (N,) from 0, values (N,) about 0; Hann window, the peak located by a parabola.
     """
     duration = float(time[-1])

@@ -1,6 +1,6 @@
 """Collect warnings on a study before any fit.
 
-What looks wrong without being refused.
+They name what looks wrong without being refused.
 """
 
 from __future__ import annotations

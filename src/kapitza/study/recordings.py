@@ -328,7 +328,7 @@ def drive_signal(record: Record, channel: str, degree: int) -> Signal:
 def strobe_marks(record: Record, channel: str) -> Record:
     """Find the excitation's period and phase by edges.
 
-    Rising edges of a channel: a trigger, or the drive itself.
+    The edges are rising edges of a channel: a trigger, or the drive itself.
     Edges t_k through the middle of the channel's range, interpolated between samples, are fitted by t_k = t_0 + k T.
     """
     values, time = record[channel], record.time

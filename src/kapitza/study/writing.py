@@ -139,7 +139,7 @@ def chosen_drives(
 ) -> dict[str, str]:
     """Return the drives: channel → name in the equations.
 
-    Those given, or those recognised among `others`.
+    They are those given, or those recognised among `others`.
     """
     if isinstance(drive, Mapping):
         return dict(drive)
@@ -229,8 +229,8 @@ def words_of(text: str) -> list[str]:
 def named_in(equations: Sequence[str], names: dict[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Return channels with the coordinates of the equations.
 
-    As given, by name, or the one channel left over for the one coordinate without. Where no channel belongs to a
-    coordinate the user must say which does.
+    A channel belongs to a coordinate as given, by its name, or as the one channel left over for the one coordinate
+    without. Where no channel belongs to a coordinate the user must say which does.
     """
     words = {word for text in equations for word in words_of(text)}
     moving = list(dict.fromkeys(n for text in equations for n in primed_names(text)))
@@ -272,7 +272,7 @@ def written_model(
 def own_model(record: Record, names: dict[str, str], drives: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return an oscillator for every coordinate.
 
-    Started at its frequency, with a gain for each drive.
+    Each starts at its frequency and has a gain for each drive.
     """
     coordinates = [n for n in names.values() if not n.endswith("'")] or [next(iter(names.values())).rstrip("'")]
     lines, free, values, several = [], [], [], len(coordinates) > 1

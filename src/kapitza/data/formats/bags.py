@@ -1,6 +1,6 @@
 """Reader of ROS bags by rosbags.
 
-Bags of ROS 1 and ROS 2: .bag, .db3, .mcap.
+It reads bags of ROS 1 and ROS 2: .bag, .db3, .mcap.
 
 Only message types that ROS itself defines are read: for others rosbags would build classes from text in the file.
 """

@@ -86,7 +86,7 @@ def distances(data: MeasuredBranch, branch: Branch, before: Distances | None = N
 def nearest(points: Array, noise: Array, curve: Array) -> Indices:
     """Return the nearest points of a polyline (M, d).
 
-    One index per point (N, d), in units of its noise (N, d).
+    It returns one index per point (N, d), by the distance in units of its noise (N, d).
     """
     weight = noise**-2.0
     # Σ w (p - c)² without Σ w p², which does not depend on c; a matrix product avoids an (N, M, d) array.
@@ -107,7 +107,7 @@ def along_normals(points: Array, noise: Array, curve: Array, feet: Indices, norm
 def _normals(curve: Array, feet: Indices, noise: Array) -> Array:
     """Return orthonormal normals of the curve.
 
-    (N, d, d - 1), in units of the noise; in a plane the normal points to the left.
+    They are (N, d, d - 1), in units of the noise; in a plane the normal points to the left.
     """
     along = (curve[feet + 1] - curve[feet - 1]) / noise
     along = along / np.linalg.norm(along, axis=1, keepdims=True)
@@ -143,7 +143,7 @@ def _on_the_turn(data: MeasuredBranch, curve: Array) -> Array:
 def _finely(branch: Branch, data: MeasuredBranch) -> tuple[Array, float]:
     """Return the interpolated branch (FINE, d) and its roughness.
 
-    Columns: parameter, amplitude, and period or phase. The roughness is in units of the smallest noise.
+    The columns are parameter, amplitude, and period or phase. The roughness is in units of the smallest noise.
     """
     from scipy.interpolate import make_interp_spline
 

@@ -1,6 +1,6 @@
 """Fits to measured branches and bifurcation points.
 
-Points of responses, backbones and limit cycles, and parameter values of bifurcations.
+The data are points of responses, backbones and limit cycles, and parameter values of bifurcations.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ UNDETERMINED = 1e-12
 class BranchFit(Estimator):
     """Fit branches of the model to measured points.
 
-    Least squares on the distance of the points from the branches.
+    The fit minimises the squared distances of the points from the branches.
 
     For each θ the whole branch is followed through its folds, in both directions from wherever a motion is found; a
     measured point counts with its distance d perpendicular to the curve, in units of the standard deviations of
@@ -293,7 +293,7 @@ def _estimate(
 ) -> Estimate:
     """Return the estimate with its intervals.
 
-    Intervals by noise, widened where the branches miss the points by more than noise explains.
+    The intervals follow from noise and are widened where the branches miss the points by more than noise explains.
     """
     misfit = misfit_of([source for source, _ in trials.curves], trials.last, found.residual, found.x.size)
     warnings = [

@@ -95,7 +95,7 @@ class Windows:
 def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
     """Return P = dH/dt along the motion.
 
-    Simplified, so that conserved parts drop out.
+    It is simplified, so that conserved parts drop out.
     """
     if model.is_map:
         raise ModelError(f"An energy balance needs a flow; for maps use {Give(objective='variance')} or 'surface'.")
@@ -134,7 +134,7 @@ def _power_of_forces(model: Model, invariant: sp.Expr) -> sp.Expr:
 def make_windows(points: Points, shortest: float) -> Windows:
     """Return windows of several lengths inside every run.
 
-    `shortest` seconds, twice, four times … that length, a quarter apart.
+    They last `shortest` seconds, twice, four times … that length, and are a quarter apart.
     Short windows determine the stiffness, long ones the loss: over a whole period the exchange of kinetic and
     potential energy averages out, and with it the errors of measured rates. The longest is half the longest run.
     """

@@ -63,7 +63,7 @@ def within_domain(points: Points, name: str, invariant: sp.Expr, values: dict[st
 def _bordered(invariant: sp.Expr) -> list[sp.Expr]:
     """Return the expressions that must be positive.
 
-    Arguments of logarithms, bases of roots and of other non-integer powers.
+    They are arguments of logarithms, and bases of roots and of other non-integer powers.
     """
     found = [node.args[0] for node in invariant.atoms(sp.log)]
     found += [node.base for node in invariant.atoms(sp.Pow) if not node.exp.is_integer and node.base.free_symbols]

@@ -148,7 +148,7 @@ class InvariantFit(Estimator):
     def fit(self, request: Request) -> Estimate:
         """Estimate the free parameters from records.
 
-        All those of the invariant by default.
+        By default all parameters of the invariant are free.
         """
         model = request.model
         if model.is_map and self.then is not None and not isinstance(self.then, InvariantFit):
@@ -356,7 +356,7 @@ def point_weights(
 ) -> Array:
     """Return the weights of the points.
 
-    1/(∇H·V·∇H) with weighting "gradient", capped, times the robust weight of the standardised deviation.
+    With weighting "gradient" they are 1/(∇H·V·∇H), capped, times the robust weight of the standardised deviation.
     """
     parts = scores(table, points, theta, current, 0.0)
     square = np.einsum("dn,dn->n", points.variance, parts.gradient**2)

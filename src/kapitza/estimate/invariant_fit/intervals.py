@@ -17,7 +17,7 @@ from kapitza.estimate.invariant_fit.surface import SurfaceSolution, projected_ro
 def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
     """Return the sandwich covariance of the distances.
 
-    (JᵀJ)⁻¹ B (JᵀJ)⁻¹ with the levels eliminated.
+    It is (JᵀJ)⁻¹ B (JᵀJ)⁻¹ with the levels eliminated.
     """
     residual, jacobian = projected_rows(solution.nearest, points, solution.weights)
     bread = inverse_by_units(jacobian @ jacobian.T)

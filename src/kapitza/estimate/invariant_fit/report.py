@@ -107,7 +107,7 @@ def _signs_as_started(form: Form, start: Array, theta: Array, covariance: Array)
 def unit_norm(setup: Setup, theta: Array, covariance: Array) -> tuple[tuple[str, ...], Array, Array]:
     """Return the invariant with coefficients of unit norm.
 
-    All requested parameters (n,) and their covariance (n, n).
+    It returns the names, all requested parameters (n,) and their covariance (n, n).
     """
     held, model = setup.form, setup.model
     if not held.separable:
@@ -139,7 +139,7 @@ TOLERANCE = 1.5
 def misfit_of(setup: Setup, found: LevelSets) -> Misfit | None:
     """Return the misfit of the level sets.
 
-    Distances relative to the noise, stated or that of the points' own scatter in time.
+    It compares distances with the noise, as stated or from the points' own scatter in time.
     None for a balance, which closes or not by itself, and where rates are differences of positions.
     """
     points, factor = setup.points, found.noise_factor

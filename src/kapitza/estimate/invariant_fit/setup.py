@@ -240,7 +240,7 @@ def scale_direction(invariant: Array, sensitivities: Array) -> Array | None:
 def words(names: Sequence[str], direction: Array, theta: Array) -> str:
     """Return a parameter change in per cent as text.
 
-    For example: m1 -1 %, omega1 +0.5 %.
+    An example is m1 -1 %, omega1 +0.5 %.
     """
     relative = direction / np.where(theta == 0, 1.0, theta)
     lead = relative / relative[np.argmax(np.abs(relative))]

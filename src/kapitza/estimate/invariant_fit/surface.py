@@ -44,7 +44,7 @@ ROUNDING = 1e-11
 class Nearest:
     """Nearest points on the level sets.
 
-    points (d, N), signed distances r (N,), s (N,), ∂H/∂θ (k, N), whether found.
+    It holds points (d, N), signed distances r (N,), s (N,), ∂H/∂θ (k, N), and whether they were found.
     """
 
     points: Array
@@ -119,7 +119,8 @@ def nearest(form: Form, points: Points, theta: Array, levels: Array, guess: Arra
 def robust_weights(distance: Array, loss: str) -> Array:
     """Return the weights of a robust loss.
 
-    1, or for "cauchy" 1/(1 + (r / 2.385 s)²) with s from the median modulus (95 % efficient on Gaussian noise).
+    They are 1, or for "cauchy" 1/(1 + (r / 2.385 s)²) with s from the median modulus (95 % efficient on Gaussian
+    noise).
     """
     if loss == "linear":
         return np.ones_like(distance)
@@ -197,7 +198,7 @@ def fit_surface(form: Form, points: Points, start: Array, levels: Array, bounds:
 class SharedSolution(Displaced):
     """Displacement fit of points that share samples.
 
-    covariance (k, k) for unit noise factor, displacements of the M measured numbers in deviations (M,).
+    covariance (k, k) is for unit noise factor; displacement (M,) is that of the M measured numbers, in deviations.
     """
 
     covariance: Array

@@ -68,8 +68,8 @@ def windows_of(
 ) -> list[Window]:
     """Return the columns of parameters, terms and faults.
 
-    In this order: free parameters, terms, drive, held parameters, sensor faults. free: names whose columns count as
-    those of free parameters; by default those that were fitted.
+    The order is free parameters, terms, drive, held parameters, sensor faults. free: names whose columns count as those
+    of free parameters; by default those that were fitted.
     """
     if estimate.motion is None:
         raise KapitzaError(f'suggest needs a fit by {By("shooting")} (or "auto"): fit the record by one of them.')
@@ -233,7 +233,7 @@ def _drive_faults(along: Along, path: Array, fine: Array) -> Array:
 def _sensor_faults(value: Array, time: Array, moving: Array) -> Array:
     """Return the columns of sensor errors.
 
-    (N, c, m c): m errors of each channel; moving: rates of the channels.
+    The columns (N, c, m c) belong to m errors of each channel; moving holds the rates of the channels.
     """
     count, channels = value.shape
     made = np.zeros((count, channels, len(PROPOSED) * channels))

@@ -172,7 +172,7 @@ def eliminated(products: Products, free: int) -> JointScores:
 def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
     """Return filtered rows of a window.
 
-    Columns and residual (R, k + m + 1), initial states (R, n).
+    They are columns and residual (R, k + m + 1), and initial states (R, n).
     """
     every, initial = window.stacked()
     both = np.concatenate([every, initial], axis=2)

@@ -138,7 +138,8 @@ def _autocovariance(coefficients: Array, variance: float, count: int) -> Array:
 def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> Array:
     """Return the filters corrected for absorbed noise.
 
-    Yule-Walker with lagged products of the noise itself: those of the residuals e = (1 - QQᵀ) n plus what Q absorbed.
+    Yule-Walker is solved with lagged products of the noise itself: those of the residuals e = (1 - QQᵀ) n plus what Q
+    absorbed.
     E[e eᵀ] = Σ - QQᵀΣ - ΣQQᵀ + QQᵀΣQQᵀ, Σ the covariance under the present filters; channels are independent.
     """
     channels = range(len(orders))
@@ -195,7 +196,7 @@ def _summed(parts: Sequence[Array]) -> Array:
 def _taken(q: Array, pushed: Array, inner: Array, lag: int) -> float:
     """Return the lagged products absorbed by columns q.
 
-    Σ_t of those of QQᵀΣ + ΣQQᵀ - QQᵀΣQQᵀ; q: (N, n).
+    It is the sum Σ_t of those of QQᵀΣ + ΣQQᵀ - QQᵀΣQQᵀ; q is (N, n).
     """
     count = len(q) - lag
     return float(
@@ -214,7 +215,8 @@ def _innovation(left: Sequence[_Left], coefficients: Array, c: int) -> float:
 def _certainty(left: Sequence[_Left], coefficients: Array, c: int) -> float:
     """Return the degrees of freedom of slow noise.
 
-    2/var(log S(0)) for its level at low frequency, S(0) = s²/(1 - Σa)²; cov(a) = s² Γ⁻¹/N, Γ the autocovariance matrix.
+    They are 2/var(log S(0)) for the level at low frequency, S(0) = s²/(1 - Σa)²; cov(a) = s² Γ⁻¹/N, Γ the
+    autocovariance matrix.
     """
     order, count = len(coefficients), sum(len(part.residual) for part in left)
     gamma = _autocovariance(coefficients, 1.0, order)

@@ -153,7 +153,7 @@ def _quieter(outcome: Outcome, channel: int) -> Array:
 def _sensor(outcome: Outcome, state: int) -> Array:
     """Return the information that a new sensor would add.
 
-    Samples of one state at every node, with the typical relative noise.
+    It samples one state at every node, with the typical relative noise.
     """
     problem = outcome.problem
     relative = float(np.median(_typical_noise(outcome) / problem.channel_scale))

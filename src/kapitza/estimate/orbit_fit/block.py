@@ -151,7 +151,7 @@ class SoftStep:
 def soft_step(block: Block, weight: Array, slack: Array, damping: float) -> SoftStep:
     """Minimise the soft-closure cost over the unknowns.
 
-    ½|w r|² + ½|c/s|², the diagonal raised by the factor 1 + damping. weight: (m,); slack: s (n,).
+    The cost is ½|w r|² + ½|c/s|², the diagonal raised by the factor 1 + damping. weight: (m,); slack: s (n,).
     """
     if block.gap.size <= DENSE or len(block.jacobians) == 1:
         return _soft_dense(block, weight, slack, damping)

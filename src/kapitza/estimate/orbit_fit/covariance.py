@@ -167,10 +167,7 @@ def _influence(target: Target) -> Influence | None:
 
 
 def _gain(reduced: Reduced, weight: Array, count: int) -> Array:
-    """Return the gain of the samples.
-
-    G = Sᵀ W (k, m).
-    """
+    """Return the gain G = Sᵀ W (k, m) of samples."""
     return reduced.slope[:count].T @ weight[:count, :count]
 
 

@@ -258,7 +258,7 @@ class OrbitFit(Estimator):
     def _settled(self, task: OrbitTask, outcome: Outcome) -> Outcome:
         """Estimate noise and parameters in turn.
 
-        Maximum likelihood: the noise of every channel; least squares: one common factor.
+        Maximum likelihood estimates the noise of every channel, least squares one common factor.
         """
         for _ in range(0 if task.noise_known else 10):
             if not outcome.solution.status.ok:

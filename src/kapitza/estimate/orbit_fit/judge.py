@@ -86,9 +86,9 @@ class Outcome:
 
     @property
     def objective(self) -> float:
-        """Minimised function.
+        """Return the minimised function.
 
-        χ² and the squared distances from the priors, in their deviations.
+        It is χ² plus the squared distances from the priors, in their deviations.
         """
         return self.chi2 + 2 * self.problem.priors.cost(self.solution.theta)
 
@@ -98,9 +98,9 @@ class Outcome:
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom.
+        """Return the degrees of freedom.
 
-        Samples (and priors) less parameters, and less phase and period of free motions.
+        They are samples (and priors) less parameters, and less phase and period of free motions.
         """
         free = sum(block.free for block in self.solution.blocks)
         informed = int((self.problem.priors.weight > 0).sum())

@@ -1,6 +1,6 @@
 """Floquet multipliers as terms of the objective.
 
-Recommended in ORBITS, not tried there.
+ORBITS recommends them but does not try them.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def moduli(problem: OrbitProblem, unknowns: list[Array], theta: Array) -> list[A
 class MultiplierTerms:
     """Rows of the multipliers, given the points.
 
-    L⁻¹ [(|μ(θ)| - |μ|) - B r] for the moduli, with their derivatives along the orbits. Moduli and points come from the
-    same maps, so their errors are correlated: B = Σ_μx Σ_xx⁻¹ predicts them from the residuals r of the points, and L
-    Lᵀ = Σ_μμ - B Σ_xμ is the conditional covariance. The orbit's own shift dz/dθ is exact; the second derivatives of
-    the flow are central differences. inflation: (orbits,) factor on σ of orbits whose multipliers disagree more than
-    their uncertainty allows. weights: W of every orbit, Wᵀ W = Σ_xx⁻¹.
+    They are L⁻¹ [(|μ(θ)| - |μ|) - B r] for the moduli, with their derivatives along the orbits. Moduli and points come
+    from the same maps, so their errors are correlated: B = Σ_μx Σ_xx⁻¹ predicts them from the residuals r of the
+    points, and L Lᵀ = Σ_μμ - B Σ_xμ is the conditional covariance. The orbit's own shift dz/dθ is exact; the second
+    derivatives of the flow are central differences. inflation: (orbits,) factor on σ of orbits whose multipliers
+    disagree more than their uncertainty allows. weights: W of every orbit, Wᵀ W = Σ_xx⁻¹.
     """
 
     problem: OrbitProblem

@@ -151,7 +151,7 @@ class NestedFit:
 def _curve(orbit: PeriodicOrbit) -> Callable[[Array], Array]:
     """Return the closed curve of a periodic solver.
 
-    A function of the times.
+    It is a function of the times.
     """
     loop = loop_of(orbit)
     return lambda times: loop(times / orbit.period)

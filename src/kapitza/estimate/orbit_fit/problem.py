@@ -141,7 +141,7 @@ class OrbitProblem:
     def with_values(self, values: list[Array]) -> OrbitProblem:
         """Return the problem with other measured values.
 
-        One array (m,) per orbit.
+        values: one array (m,) per orbit.
         """
         targets = tuple(replace(t, values=v) for t, v in zip(self.targets, values, strict=True))
         return replace(self, targets=targets)
@@ -212,7 +212,7 @@ class OrbitProblem:
     def read_along(self, curves: list[Callable[[Array], Array]], theta: Array) -> list[Array]:
         """Return residuals (m,) of every orbit along closed curves.
 
-        Evaluated on the curves (states (M, n) at times (M,)) and not by the flow.
+        They are evaluated on the curves (states (M, n) at times (M,)) and not by the flow.
         """
         n, k = self.scale.size, len(self.names)
         owner = np.repeat(np.arange(len(self.targets)), [t.count for t in self.targets])

@@ -1,6 +1,6 @@
 """Estimate of an orbit fit.
 
-Values, covariance, residuals, orbit by orbit, and warnings.
+It holds values, covariance, residuals, details orbit by orbit, and warnings.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Solver:
     def _soften(self, now: OrbitIterate, level: float) -> OrbitIterate:
         """Minimise at one softness of the closure.
 
-        Levenberg-Marquardt over states and parameters.
+        Levenberg-Marquardt iterates over states and parameters.
         Orbits that fit far worse than the others count less (Huber's weights on whole orbits), so that a spurious one,
         or one that the model does not have yet, does not distort the others.
         """

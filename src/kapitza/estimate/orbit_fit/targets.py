@@ -1,6 +1,6 @@
 """Targets of an orbit fit from data.
 
-Section points, sampled profiles and records of a periodic motion.
+The data are section points, sampled profiles and records of a periodic motion.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _reduce(own: _Variables) -> _Variables:
 def _common(directions: Array) -> Array:
     """Return the directions common to all spaces.
 
-    (q, m) for spaces (J, q, d).
+    They are (q, m) for spaces (J, q, d).
     """
     count, size, _ = directions.shape
     outside = np.eye(size) - np.einsum("jkd,jld->jkl", directions, directions)
@@ -141,7 +141,7 @@ def _common(directions: Array) -> Array:
 def _sums(own: _Variables) -> _Variables | None:
     """Return sums that shifts leave unchanged.
 
-    None where no symmetry shifts the variables.
+    The result is None where no symmetry shifts the variables.
     """
     shifts = _common(_reduced(own.changes))
     rows = _null_rows(shifts.T) if shifts.shape[1] else None

@@ -36,7 +36,7 @@ ENOUGH = 0.2
 class Sampled:
     """Symmetries at several parameter sets.
 
-    theta (J, k); directions (J, k, d), orthonormal columns ξ/θ.
+    theta is (J, k); directions (J, k, d) are orthonormal columns ξ/θ.
     """
 
     theta: Array
@@ -211,7 +211,7 @@ class Conditions:
 class _Form:
     """Everything that compiled conditions depend on.
 
-    All of a model but its values.
+    It is all of a model but its values.
     """
 
     coordinates: tuple[Coordinate, ...]

@@ -1,6 +1,6 @@
 """Comparison of attractors on a section.
 
-Two clouds of points, their energy distance, and its distribution by chance.
+Two clouds of points are compared by their energy distance and its distribution by chance.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ COPIES = 12
 def section_points(record: Record, channels: Sequence[str]) -> tuple[Array, tuple[str, ...], str]:
     """Return the section points (M, k), names and kind.
 
-    Strobed once per excitation period, else at maxima of the first channel. A single channel enters with its next
-    value, so that the points depend on the dynamics.
+    The record is strobed once per excitation period, or else cut at maxima of the first channel. A single channel
+    enters with its next value, so that the points depend on the dynamics.
     """
     angles = dict(zip(record.channels, record.angles, strict=True))
     if record.period is not None:

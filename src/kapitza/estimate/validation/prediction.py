@@ -127,7 +127,7 @@ def _fitted_states(
 ) -> tuple[Array, Array]:
     """Return the states fitted to a short record.
 
-    (J, n) from its first to its last sample, with the residuals (N, c) of this motion.
+    They are (J, n) from its first to its last sample, with the residuals (N, c) of this motion.
     """
     method = ShootingFit(outputs={k: v for k, v in outputs.items() if k in record.channels}, throw=True)  # pyright: ignore[reportArgumentType]
     fit = method.fit(make_request(model, [Part(record)], [], method))

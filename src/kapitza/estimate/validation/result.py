@@ -133,7 +133,7 @@ class Exponents:
 class Frequency:
     """Frequency of a channel [Hz], measured and modelled.
 
-    Oscillations per second. deviation: standard error of the difference.
+    It counts oscillations per second. deviation: standard error of the difference.
     """
 
     channel: str
@@ -196,7 +196,7 @@ class Validation:
     def table(self) -> pd.DataFrame:
         """Return one row per test.
 
-        Columns: measured value, value of the model, and whether they agree.
+        The columns are measured value, value of the model, and whether they agree.
         """
         import pandas as pd
 

@@ -190,7 +190,7 @@ def _constants(system: System, base: int, table: Mapping[sp.Basic, sp.Basic]) ->
 def _rates(program: Program, table: Mapping[sp.Basic, sp.Basic]) -> str:
     """Write the right-hand side of all M equations.
 
-    x' = f, V' = f_x V, and the divergence.
+    They are x' = f, V' = f_x V, and the divergence.
     """
     system, columns = program.system, program.columns
     n = len(system.states)

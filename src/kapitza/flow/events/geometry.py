@@ -130,7 +130,7 @@ class Gradients:
     def rates(self, field: Array) -> Array:
         """Return d/dt along the field.
 
-        d/dt = h_x f + h_t.
+        The rate is d/dt = h_x f + h_t.
         """
         return self.by_state @ field + self.by_time
 

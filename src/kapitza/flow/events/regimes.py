@@ -162,7 +162,7 @@ def regime_balance(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.
 def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Expr]]:
     """Return the system with rates f0 + E z.
 
-    Also the balance z. The regime has stuck switches or contacts.
+    It also returns the balance z. The regime has stuck switches or contacts.
     """
     system = geometry.system
     held, rows, directions, base, drift = _parts_of_balance(geometry, regime)

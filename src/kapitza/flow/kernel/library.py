@@ -106,7 +106,7 @@ def loaded_library() -> ctypes.CDLL:
 def address(array: NDArray[np.generic] | None) -> int | None:
     """Return the address of an array's numbers.
 
-    None for no array.
+    It is None for no array.
     """
     return None if array is None else array.ctypes.data
 

@@ -42,7 +42,7 @@ def inverse_by_units(matrix: Array) -> Array:
 def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) -> Array:
     """Return the sandwich covariance of the corrected variance.
 
-    A⁻¹ B A⁻¹, the noise factor τ being estimated too.
+    It is A⁻¹ B A⁻¹, the noise factor τ being estimated too.
     A = Cᵀ S(τ) C; B from the scores u_i - g (h_i² - τ b_i)/b̄, where b_i is what unit τ subtracts and g its half slope.
     """
     points, table = problem.points, problem.table

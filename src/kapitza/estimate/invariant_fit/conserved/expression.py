@@ -119,7 +119,7 @@ class Form:
     def at(self, states: Array, theta: Array) -> tuple[Array, Array, Array]:
         """Return H and its derivatives at states (d, N).
 
-        H (N,), ∂H/∂z (d, N) and ∂H/∂θ (k, N).
+        It returns H (N,), ∂H/∂z (d, N) and ∂H/∂θ (k, N).
         """
         d = len(self.variables)
         every = self._point_functions(states, self.parameters(theta))

@@ -114,7 +114,7 @@ class InvariantSearch:
     def table(self) -> pd.DataFrame:
         """Return one row per invariant.
 
-        Expression, variation [%], held-back variation [%], noise ratio.
+        The columns are expression, variation [%], held-back variation [%] and noise ratio.
         """
         import pandas as pd
 

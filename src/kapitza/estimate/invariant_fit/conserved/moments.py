@@ -34,7 +34,7 @@ CHUNK = 16384
 class Moments:
     """Moments of the features per unit of weight.
 
-    S0, S1, S2 (K, K) as above; `root` (K, K) with rootᵀ root = S0, from a QR factorisation.
+    They are S0, S1, S2 (K, K) as above; `root` (K, K) satisfies rootᵀ root = S0, from a QR factorisation.
     """
 
     root: Array
@@ -224,7 +224,7 @@ def score_chunks(
 ) -> Iterator[tuple[slice, Scores]]:
     """Yield the scores of successive points.
 
-    Contributions to the estimating equations of the corrected variance, to first order in τ.
+    They are contributions to the estimating equations of the corrected variance, to first order in τ.
     """
     c, slopes = table.form.local(theta)
     every, plain = np.vstack([c, slopes.T]), FeatureTable(table.form, 0)

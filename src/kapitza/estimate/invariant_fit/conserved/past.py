@@ -168,7 +168,7 @@ class PastTest:
 def drift_statistic(terms: Sequence[sp.Expr], coefficients: Array, points: Points) -> float:
     """Return χ² of a slow loss or gain.
 
-    Two degrees of freedom: the residual against time and its square. The part of either that the terms with free
+    It has two degrees of freedom: the residual against time and its square. The part of either that the terms with free
     coefficients explain is removed, so that errors of these make no drift.
     """
     names = [*points.variables, *(s.name for s in noise_symbols(points.variables))]

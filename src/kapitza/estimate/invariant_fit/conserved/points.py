@@ -321,7 +321,7 @@ def _sample_numbers(
 ) -> NDArray[np.intp]:
     """Return the sample number of each delayed state.
 
-    (d, M), the position within the segment.
+    The numbers (d, M) are positions within the segment.
     """
     lowest, highest = min(s for _, s in shifts.values()), max(s for _, s in shifts.values())
     inside = np.arange(max(0, -lowest), piece.stop - piece.start - max(0, highest))

@@ -45,7 +45,7 @@ def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]
 def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | None) -> tuple[Points, str]:
     """Return all samples, and the kind of noise.
 
-    "known", "estimated", "tolerance" or "rounding".
+    The kind is "known", "estimated", "tolerance" or "rounding".
     """
     channels = records[0].channels
     if any(r.channels != channels for r in records):
@@ -127,7 +127,7 @@ def split_off(points: Points, held_back: float) -> tuple[Points, Points]:
 def stretches(points: Points) -> Points:
     """Return the points that a search uses.
 
-    All points, or of longer records stretches of neighbours spread evenly.
+    They are all points, or of longer records stretches of neighbours spread evenly.
     """
     if points.count <= MOST_POINTS:
         return points

@@ -127,7 +127,7 @@ def smoothed_rates(times: Array, values: Array, variance: float) -> Rates:
 def rates_of(times: Array, values: Array, variance: float, how: str) -> Rates:
     """Return rates by a named rule.
 
-    "second", "fourth", "sixth", "eighth", "smooth", or "auto": the least expected squared error.
+    The rule is "second", "fourth", "sixth", "eighth", "smooth", or "auto": the least expected squared error.
     """
     if how in ORDERS:
         return difference_rates(times, values, ORDERS[how])

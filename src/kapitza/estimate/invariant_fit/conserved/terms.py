@@ -15,7 +15,7 @@ from kapitza.model import parse_expression, symbol
 def polynomials(names: Sequence[str], degree: int) -> tuple[sp.Expr, ...]:
     """Return products of powers of channels up to `degree`.
 
-    Lowest first, without the constant.
+    The lowest degree comes first; the constant is left out.
     """
     if degree != int(degree):
         raise KapitzaError(f"The degree of polynomials is a whole number, not {degree}.")
@@ -85,7 +85,7 @@ def candidate_terms(
 def complexity(term: sp.Expr) -> tuple[int, int, str]:
     """Return a sort key by simplicity.
 
-    Number of operations with powers counted out, then size, then name.
+    It is the number of factors with powers counted out, then the number of operations, then the name.
     """
     powers = (factor.as_base_exp()[1] for factor in sp.Mul.make_args(term))
     weight = sum(int(p) if isinstance(p, sp.Integer) and p > 0 else 1 for p in powers)

@@ -216,7 +216,7 @@ def linear_starts(problem: VarianceProblem, theta: Array, bounds: Bounds) -> lis
 def _touched(form: Form, theta: Array, bounds: Bounds) -> NDArray[np.bool_]:
     """Return which coefficients depend on which parameters.
 
-    (K, k), tested away from accidental zeros.
+    The flags are (K, k), tested away from accidental zeros.
     """
     away = bounds.clip(theta + 0.37 * np.maximum(1.0, np.abs(theta)))
     return (form.local(away)[1] != 0) | (form.local(theta)[1] != 0)
