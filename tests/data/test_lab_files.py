@@ -1,5 +1,6 @@
 """Files of acquisition systems, each made by its own library: channels, units, clocks, groups, and damage."""
 
+import dataclasses
 import datetime
 import importlib.util
 import struct
@@ -156,6 +157,12 @@ def test_other_contents_are_refused(tmp_path, suffix, content):
     path.write_bytes(content)
     with pytest.raises(DataError, match="run"):
         kz.read(path)
+
+
+def test_a_reader_may_need_no_library(tmp_path, monkeypatch):
+    monkeypatch.setitem(READERS, ".wav", dataclasses.replace(READERS[".wav"], library=""))
+    wavfile.write(tmp_path / "run.wav", 100, np.sin(np.arange(200.0)))
+    assert kz.read(tmp_path / "run.wav").size == 200
 
 
 def test_a_library_that_is_not_installed_is_named_with_its_command(tmp_path, monkeypatch):

@@ -2,7 +2,9 @@
 
 It states which files are read and written.
 
-A new kind of file needs a line in `READERS` and a function in `data/formats` that returns its groups of channels.
+A new binary kind of file needs a line in `READERS` and a function in `data/formats` that returns its groups of
+channels; a suffix of text goes into `TEXT`, one of files with named arrays into `CONTAINERS` (read by
+data/containers.py), one that is written into `WRITABLE` (by data/write.py).
 Nothing is imported here: the command line shows these lists before it needs a library.
 """
 
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 class Reader:
     """The reader of a kind of file.
 
-    It names module and function in data/formats, the library, and the extra that installs it.
+    It names module and function in data/formats, the library ("": none is needed), and the extra that installs it.
     """
 
     what: str

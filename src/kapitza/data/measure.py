@@ -5,6 +5,7 @@ A clean record becomes the record that sensors would have measured.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from functools import partial
 
@@ -16,9 +17,9 @@ from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.data.record import Record
 from kapitza.data.sampling import between_samples
-from kapitza.data.sensor_errors import DAMAGE, FITTED
+from kapitza.data.sensor_errors import DAMAGE, FITTED, SATURATION
 from kapitza.data.time_table import Column
-from kapitza.errors import DataError
+from kapitza.errors import DataError, refuse_unknown
 
 LARGEST = 1e150
 """Of noise and quantum: their squares are formed."""
@@ -43,6 +44,7 @@ def measure(
     limits: Limits | Mapping[str, Limits] | None = None,
     spikes: PerChannel = 0.0,
     dropouts: PerChannel = 0.0,
+    **errors: PerChannel,
 ) -> Record:
     """Measure a clean record by sensors with errors.
 
@@ -72,6 +74,8 @@ def measure(
         Range of the sensor, at whose ends it saturates.
     spikes, dropouts : float or mapping
         Share of samples that are far off, and of samples in runs of ten that stay at the value before.
+    **errors : float or mapping
+        Sizes of further errors of `kapitza.data.sensor_errors`, by name.
 
     Returns
     -------
@@ -85,14 +89,11 @@ def measure(
     >>> kz.measure(clean, noise=0.02, drop=0.1, seed=1).noise["x"]
     0.02
     """
-    share = {"spike": per_channel(record, spikes, "spikes"), "dropout": per_channel(record, dropouts, "dropouts")}
-    fixed = {"delay": delay, "gain": gain, "offset": offset, "drift": drift}
-    sized = {e.name: per_channel(record, fixed[e.name], e.name, e.ideal, -LARGEST) for e in FITTED}
-    amounts = {
-        "noise": per_channel(record, noise, "noise"),
-        "relative_noise": per_channel(record, relative_noise, "relative_noise"),
-        "quantum": per_channel(record, 0.0 if quantum is None else quantum, "quantum"),
-    }
+    given = {"delay": delay, "gain": gain, "offset": offset, "drift": drift} | errors
+    given |= {"quantum": 0.0 if quantum is None else quantum, "spikes": spikes, "dropouts": dropouts}
+    sized = _sizes(record, given)
+    ranges = {name: limits.get(name) if isinstance(limits, Mapping) else limits for name in record.channels}
+    noise, relative_noise = per_channel(record, noise, "noise"), per_channel(record, relative_noise, "relative_noise")
     jitter = checks.number("jitter, a standard deviation in seconds,", jitter, low=0.0, error=DataError)
     drop = checks.number("drop, the fraction of samples lost,", drop, low=0.0, high=1.0, error=DataError)
     if drop == 1:
@@ -106,18 +107,17 @@ def measure(
     since = record.time - record.excitation_start
     measured: dict[str, Column] = {}
     for i, name in enumerate(record.channels):
-        deviation = np.hypot(amounts["noise"][name], amounts["relative_noise"][name] * mean_modulus[name])
-        step = amounts["quantum"][name]
+        deviation = np.hypot(noise[name], relative_noise[name] * mean_modulus[name])
+        step = sized["quantum"][name]
         column = values[:, i]
         for error in FITTED:
             if sized[error.name][name] != error.ideal and error.apply is not None:
                 column = error.apply(column, sized[error.name][name], since, partial(_later, record))
         column = column + (deviation * random.standard_normal(record.size) if deviation else 0.0)
-        range_ = limits.get(name) if isinstance(limits, Mapping) else limits
-        harm = {"saturation": range_, "quantum": step, **{kind: shares[name] for kind, shares in share.items()}}
         for error in DAMAGE:
-            if harm[error.name] and error.damage is not None:
-                column = error.damage(column, harm[error.name], random)
+            amount = ranges[name] if error is SATURATION else sized[error.name][name]
+            if amount and error.damage is not None:
+                column = error.damage(column, amount, random)
         attrs = dict(record.content.channels[name].attrs)
         total = np.sqrt(deviation**2 + step**2 / 12 + attrs.get("noise", 0.0) ** 2)
         measured[name] = Column(column, attrs | ({"noise": float(total)} if total else {}))
@@ -126,6 +126,23 @@ def measure(
         result = result.samples(random.random(record.size) >= drop)
     result.check()
     return result
+
+
+def _sizes(record: Record, given: Mapping[str, PerChannel]) -> dict[str, dict[str, float]]:
+    """Return the size of each error in each channel.
+
+    given: by argument; errors that are not given have their ideal size.
+    """
+    # The range of a sensor is a pair: it is not a size.
+    listed = {error.argument or error.name: error for error in (*FITTED, *DAMAGE) if error is not SATURATION}
+    arguments = list(inspect.signature(measure).parameters)[:-1]
+    refuse_unknown("measure", given, dict.fromkeys([*arguments, *listed]))
+    return {
+        error.name: per_channel(
+            record, given.get(name, error.ideal), name, error.ideal, 0.0 if error in DAMAGE else -LARGEST
+        )
+        for name, error in listed.items()
+    }
 
 
 def _later(record: Record, values: Array, delay: float) -> Array:

@@ -11,12 +11,25 @@ at one value (dropout). An error of small size s adds s times its column to the 
 t for a drift, -h' for a delay. Two errors belong to the clock of a record, not to a channel: one that runs fast by s,
 column -t h', and a start of the drive that is early by s, column -h'.
 
-`measure` simulates the errors, `Sensor` fits them, `faults` tests residuals for them, `suggest` proposes them. To add
-an error, write one more entry: an error with a column is found in the residuals, one with a mark without a model.
+To add an error, write one entry here and put it into the tables at the end; nothing else is edited. Each table has one
+user and needs some fields of its entries:
+
+    FITTED    apply                         `measure` simulates it; `Sensor` and studies have it known or unknown
+    TESTED    apply, column, small, words   residuals are tested for it, the effect of an undetected one is reported
+    PROPOSED  column                        `suggest` weighs it against terms of the equations
+    DAMAGE    damage                        `measure` spoils samples by it after the noise
+    MARKED    mark                          its samples are found without a model, marked and left out
+
+An error of FITTED is a function of h(t), h(t - delay) and t: it has no memory, so hysteresis or creep of a sensor
+cannot be written here. What a method can do with it follows from `apply`: whether it delays, depends on the time, only
+adds, or is linear in h. Errors that only add are last in FITTED: they can be subtracted from the samples. An error of
+the record (no apply) shifts its time by a linear function of t, column -(a + b t) h'. A mark also needs the function
+that finds it: its flags are a field of `BadSamples` in signal/bad_samples.py.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,26 +49,59 @@ DROPOUT_LENGTH = 10
 class SensorError:
     """Describe one error of a sensor or clock.
 
-    ideal: value of a sensor without it. unit: of its size, "" for a share, "channel", "channel/s" or "s". apply: what
-    it makes of a signal h, apply(h, value, t, shifted) with shifted(h, delay) the signal later; in arrays and in
-    symbols. column: (h, h', t) → samples per unit of the error. damage: (samples, value, random) → samples of a
-    sensor that is beyond its range, rounds or fails. small: size whose effect on estimates is reported, a share of the
-    spread of a channel or of a sampling step where it has a unit. mark: name of the samples that it spoils.
-    found, assumed: its words for a fitted size with its error, and for a size that nobody has seen.
+    ideal: value of a sensor without it. unit: of its size, "" for a share, else of "channel" and "s": "channel/s",
+    "1/channel". argument: of `measure`, its name where it is "". apply: what it makes of a signal h,
+    apply(h, value, t, shifted) with shifted(h, delay) the signal later; in arrays and in symbols. column: (h, h', t) →
+    samples per unit of the error. damage: (samples, value, random) → samples of a sensor that is beyond its range,
+    rounds or fails. small: size whose effect on estimates is reported, a share of its unit, with the spread of the
+    channel and a sampling step for "channel" and "s". mark: name of the samples that it spoils. of_record: it belongs
+    to the clock; of_drive: it exists against a drive only; angles: angles have it too. found, assumed: its words for a
+    fitted size with its error, and for a size that nobody has seen.
     """
 
     name: str
     ideal: float = 0.0
     unit: str = ""
+    argument: str = ""
     apply: Callable[[Any, Any, Any, Callable[[Any, Any], Any]], Any] | None = None
     column: Callable[[Array, Array, Array], Array] | None = None
     damage: Callable[[Array, Any, np.random.Generator], Array] | None = None
     small: float = 0.0
     mark: str = ""
     of_record: bool = False
+    of_drive: bool = False
     angles: bool = True
     found: Callable[[str, float, float], str] = lambda channel, size, error: ""
     assumed: Callable[[str, float], str] = lambda channel, size: ""
+
+    def _read(self, h: float, t: float = 0.0, late: float = 0.0) -> float:
+        """Return the sample of a sensor with a unit of it.
+
+        late: rate by which a delay lowers the signal.
+        """
+        assert self.apply is not None, self.name
+        return float(self.apply(h, self.ideal + 1.0, t, lambda signal, delay: signal - late * delay))
+
+    @property
+    def delays(self) -> bool:
+        """Whether it reads the signal of another time."""
+        return self._read(0.5, late=1.0) != self._read(0.5)
+
+    @property
+    def timed(self) -> bool:
+        """Whether it depends on the time: orbits lose their period."""
+        return self._read(0.5, t=1.0) != self._read(0.5)
+
+    @property
+    def linear(self) -> bool:
+        """Whether its samples are linear in h."""
+        return math.isclose(self._read(-1.0, 1.0) + self._read(2.0, 1.0), 2 * self._read(0.5, 1.0), abs_tol=1e-9)
+
+    @property
+    def additive(self) -> bool:
+        """Whether it adds the same to every signal."""
+        added = self._read(2.0, 1.0) - self._read(-1.0, 1.0)
+        return self.linear and not self.delays and math.isclose(added, 3.0)
 
 
 def _percent(size: float, error: float) -> str:
@@ -131,6 +177,7 @@ PHASE = SensorError(
     "phase",
     unit="s",
     of_record=True,
+    of_drive=True,
     column=lambda h, rate, t: -rate * np.ones_like(t),
     small=0.1,
     found=lambda channel, size, error: (
@@ -141,6 +188,7 @@ PHASE = SensorError(
 SATURATION = SensorError(
     "saturation",
     unit="channel",
+    argument="limits",
     damage=lambda samples, limits, random: np.clip(samples, *limits),
     mark="saturated",
 )
@@ -149,8 +197,8 @@ QUANTUM = SensorError(
     unit="channel",
     damage=lambda samples, step, random: step * np.rint(samples / step),
 )
-SPIKE = SensorError("spike", damage=_with_spikes, mark="spike")
-DROPOUT = SensorError("dropout", damage=_with_dropouts, mark="dropout")
+SPIKE = SensorError("spike", argument="spikes", damage=_with_spikes, mark="spike")
+DROPOUT = SensorError("dropout", argument="dropouts", damage=_with_dropouts, mark="dropout")
 
 FITTED = (DELAY, GAIN, OFFSET, DRIFT)
 """Unknowns of a `Sensor`, in the order in which a sensor adds them."""
@@ -167,4 +215,4 @@ DAMAGE = (SATURATION, QUANTUM, SPIKE, DROPOUT)
 MARKED = (SPIKE, DROPOUT, SATURATION)
 """Bad samples that are found without a model; a mark is 1 + the place in this list."""
 
-BY_NAME = {error.name: error for error in (*FITTED, CLOCK, PHASE, *DAMAGE)}
+BY_NAME = {error.name: error for error in (*FITTED, *TESTED, *PROPOSED, *DAMAGE, *MARKED)}

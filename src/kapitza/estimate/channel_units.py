@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from kapitza.base.cures import Do
 from kapitza.base.units import Conversion, conversion, is_unit, to_si
-from kapitza.data import FITTED, Part, Record
+from kapitza.data import BY_NAME, Part, Record
 from kapitza.errors import DataError
 from kapitza.estimate.method import Estimator
 from kapitza.estimate.sensors import Sensor
@@ -73,7 +73,7 @@ def _given_with(method: Estimator | None, name: str) -> str:
     sensor = None if method is None else method.outputs.get(name)
     if not isinstance(sensor, Sensor):
         return ""
-    known = [error.name for error in FITTED if error.unit != "s" and getattr(sensor, error.name) != error.ideal]
+    known = [name for name in sensor.stated if BY_NAME[name].unit != "s"]
     return known[0] if known else "range" if sensor.limits else ""
 
 

@@ -1,4 +1,4 @@
-"""Faults of a measurement: gain, offset, clock, phase.
+"""Faults of a measurement: TESTED of the sensor errors.
 
 No equation of the model holds them. Each fault is one direction in the space of the samples, known from the fitted
 motion: a column of `data/sensor_errors.py`.
@@ -26,7 +26,7 @@ NOTHING_OWN = 1e-7
 """Share of a column outside the fitted directions, below which the fault is in the model already."""
 
 MOST_CHANNELS = 10
-"""Most channels for which gains and offsets are tried; with more only the clock and the phase are."""
+"""Most channels whose errors are tried; with more only errors of the record (clock, phase) are."""
 
 MOST_OF_IT = 0.5
 """Share of a large misfit that a fault must explain before it is named."""
@@ -36,8 +36,8 @@ MOST_OF_IT = 0.5
 class Fault:
     """Fault of the measurement that the residuals indicate.
 
-    kind: "gain", "offset", "clock" or "phase"; channel: "" where it concerns all of them. size, error: relative (gain,
-    clock), in units of the channel (offset), or in seconds (phase); chance: probability of such a pull by noise alone,
+    kind: name of an error of TESTED; channel: "" where it concerns all of them. size, error: in the unit of that error
+    (gain, clock: relative; offset: as the channel; phase: seconds); chance: probability of such a pull by noise alone,
     corrected for the number of faults that were tried.
     """
 
@@ -55,8 +55,8 @@ class Fault:
 class Leverage:
     """Effect of a small undetected fault on a parameter.
 
-    kind, channel: as in `Fault`; size: of the fault, relative (gain, clock), in units of the channel (offset) or in
-    seconds (phase); name: the parameter that moves most; bias: by how much; errors: the same in standard errors.
+    kind, channel, size: as in `Fault`; name: the parameter that moves most; bias: by how much; errors: the same in
+    standard errors.
 
     Examples
     --------
@@ -93,14 +93,14 @@ def candidates(channels: Sequence[str], angles: Sequence[bool], driven: bool) ->
     None per channel where there are more than MOST_CHANNELS. An angle has no gain, because its turns are counted.
     """
     if len(channels) > MOST_CHANNELS:
-        # Every channel adds two candidates, for which the probability is corrected: with many nothing would be
+        # Every channel adds candidates, for which the probability is corrected: with many nothing would be
         # significant.
         channels, angles = (), ()
     pairs = list(zip(channels, angles, strict=True))
     tried: list[Candidate] = []
     for error in TESTED:
         if error.of_record:
-            tried += [Candidate(error.name)] if driven or error.name != "phase" else []
+            tried += [Candidate(error.name)] if driven or not error.of_drive else []
         else:
             tried += [Candidate(error.name, channel) for channel, angle in pairs if error.angles or not angle]
     return tried

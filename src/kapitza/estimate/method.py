@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.cures import Do, Fit, Give
-from kapitza.data import MeasuredBranch, Noise, Part, Record, StoredRecord, described
+from kapitza.data import FITTED, MeasuredBranch, Noise, Part, Record, StoredRecord, described
 from kapitza.errors import DataError
 from kapitza.orbits import OrbitSet, PeriodicOrbit
 
@@ -47,7 +47,7 @@ class Accepts:
     sources: tuple[type, ...]
     alone: tuple[type, ...] = ()
     unknown: tuple[str, ...] = ()
-    known: tuple[str, ...] = ("gain", "offset", "drift", "delay")
+    known: tuple[str, ...] = tuple(error.name for error in FITTED)
     lost_samples: bool = False
     by_parts: bool = False
     likelihood: Literal["", "gaussian", "motion", "orbits"] = ""

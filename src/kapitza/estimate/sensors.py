@@ -1,4 +1,4 @@
-"""Sensors: output, gain, offset, drift, delay and limits.
+"""Sensors: output, errors of the vocabulary, and limits.
 
 Each error of a sensor may be known or unknown.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import sympy as sp
 from kapitza.base import checks
 from kapitza.base.arrays import Array, Flags
 from kapitza.base.cures import Do, Fit
-from kapitza.data import BY_NAME, FITTED, Part, Record, is_number, marks_of
+from kapitza.data import BY_NAME, FITTED, Part, Record, SensorError, is_number, marks_of
 from kapitza.errors import DataError, refuse_unknown
 from kapitza.estimate.method import Estimator
 from kapitza.estimate.sensor_delay import delayed
@@ -43,12 +43,14 @@ class Sensor:
     priors : mapping
         Standard deviations of errors by name, as the pairs give them.
     unknown : str or list of str
-        Some of "gain", "offset", "drift", "delay": as text, "offset drift", or as a list.
+        Some of "gain", "offset", "drift", "delay" and names in errors: as text, "offset drift", or as a list.
     gain, offset, drift, delay : float or (float, float)
         Known values (offset in units of the channel, drift per second, delay in seconds), or where to start. A pair is
         a value with its standard deviation: it is fitted with this prior, and its uncertainty enters all intervals.
     limits : pair of floats, optional
         The range of the sensor. Samples at its ends or beyond carry no information and are left out.
+    errors : mapping
+        Errors by name, likewise numbers or pairs, also further ones of FITTED in `kapitza.data.sensor_errors`.
 
     Examples
     --------
@@ -72,30 +74,48 @@ class Sensor:
     delay: float | tuple[float, float] = 0.0
     limits: tuple[float, float] | None = None
     priors: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, float | tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         given = checks.texts("unknown", self.unknown, error=DataError)
         words = re.split(r"[\s,]+", given[0].strip()) if isinstance(self.unknown, str) else given
         words = [word for word in words if word]
         refuse_unknown("A sensor", words, ERRORS, "unknown")
-        priors = dict(self.priors)
-        for name in ERRORS:
-            pair = getattr(self, name)
-            if isinstance(pair, tuple | list):
+        refuse_unknown("A sensor", self.errors, ERRORS, "error")
+        priors, own = dict(self.priors), {one.name for one in fields(self)}
+        further: dict[str, Any] = {}
+        for error in FITTED:
+            name = error.name
+            value = self.errors.get(name, getattr(self, name) if name in own else error.ideal)
+            if isinstance(value, tuple | list):
+                pair = value
                 value, deviation = checks.array(f"Sensor({name}=...)", pair, shape=(2,), error=DataError).tolist()
                 if not deviation > 0:
                     raise DataError(f"Sensor, {name} = {pair!r}: give a value and its standard deviation, above 0.")
-                object.__setattr__(self, name, value)
                 priors[name] = deviation
+            if not is_number(value):
+                raise DataError(f"Sensor, {name} = {value!r}: give a finite number.")
+            if name in own:
+                object.__setattr__(self, name, value)
+            else:
+                further[name] = value
         object.__setattr__(self, "priors", priors)
+        object.__setattr__(self, "errors", further)
         object.__setattr__(self, "unknown", tuple(dict.fromkeys([*words, *priors])))
-        for name in ERRORS:
-            if not is_number(getattr(self, name)):
-                raise DataError(f"Sensor, {name} = {getattr(self, name)!r}: give a finite number.")
         if self.gain == 0:
             raise DataError("A Sensor with gain = 0 reads nothing: give its gain, or where to start.")
         if self.limits is not None:
             object.__setattr__(self, "limits", checks.span("The limits of a sensor", self.limits, error=DataError))
+
+    def value(self, name: str) -> float:
+        """Return the known or first value of an error."""
+        value: Any = self.errors[name] if name in self.errors else getattr(self, name)
+        return float(value)
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """Names of the errors whose value is not ideal."""
+        return tuple(error.name for error in FITTED if self.value(error.name) != error.ideal)
 
 
 @dataclass(frozen=True)
@@ -134,21 +154,22 @@ def with_sensors(model: Model, parts: tuple[Part, ...], free: list[str] | None, 
         kept, taken = _apart(expression, model, channels, channel, free)
         # Other channels are known numbers: their part is subtracted from the samples before the fit.
         if taken != 0:
-            change.append(_taking(channel, taken, _value(sensor.gain), model, channels))
-            if "gain" in sensor.unknown or "delay" in sensor.unknown or sensor.delay:
+            change.append(_taking(channel, taken, sensor.value("gain"), model, channels))
+            # A known gain multiplies that part; any other error that does not only add would change it.
+            acting = {*sensor.unknown, *(name for name in sensor.stated if name != "gain")}
+            if not all(BY_NAME[name].additive for name in acting):
                 raise DataError(
                     f'The output "{channel}" holds another channel, whose part cannot have an unknown gain, or a '
                     "delay: make that channel a Signal of the model."
                 )
-        if sensor.drift and not series:
-            # Weak forms take no time in an output, and a folded orbit has another one.
-            change.append(_without_drift(channel, _value(sensor.drift)))
-            sensor = replace(sensor, drift=0.0)
-        outputs[channel], new = _with_errors(kept, sensor, channel, model)
+        # Weak forms take no time in an output, and a folded orbit has another one.
+        undone = [name for name in sensor.stated if BY_NAME[name].timed and not series]
+        change += [_without(channel, BY_NAME[name], sensor.value(name)) for name in undone]
+        outputs[channel], new = _with_errors(kept, sensor, channel, model, undone)
         parameters += new
         if "delay" in sensor.unknown or sensor.delay:
             late[channel] = (
-                _value(sensor.gain) * kept,
+                sensor.value("gain") * kept,
                 next((p.name for p in new if p.name.endswith("_delay")), sensor.delay),
             )
         # Limits are marked in the records after all outputs are known.
@@ -196,13 +217,15 @@ def _refuse_unsupported(sensor: Sensor, channel: str, method: Estimator, parts: 
                 f'The {name} of "{channel}" is unknown, and {method.name} needs sensors that are known, {name} '
                 f'included: use {Fit("shooting")} or "auto" on the record, or give the value.'
             )
-    for name, value in (("drift", sensor.drift), ("delay", sensor.delay)):
-        if value and name not in method.accepts.known:
+    timed = [name for name in sensor.stated if BY_NAME[name].timed]
+    for name in sensor.stated:
+        undoable = method.accepts.lost_samples or name not in timed or BY_NAME[name].additive
+        if name not in method.accepts.known or not undoable:
             raise DataError(
-                f'"{channel}" has a {name} of {value:g}, which {method.name} cannot undo: correct the channel, or '
-                f"use {Fit('shooting')}."
+                f'"{channel}" has a {name} of {sensor.value(name):g}, which {method.name} cannot undo: correct the '
+                f"channel, or use {Fit('shooting')}."
             )
-    asked = "drift" if sensor.drift else "limits" if sensor.limits is not None else ""
+    asked = timed[0] if timed else "limits" if sensor.limits is not None else ""
     if asked and not all(isinstance(part.source, Record) for part in parts):
         raise DataError(
             f'"{channel}": the {asked} of a sensor can be undone in a record, not in orbits that were found in one. '
@@ -301,14 +324,17 @@ def _taking(
     return change
 
 
-def _without_drift(channel: str, drift: float) -> Callable[[Record], Record]:
-    """Return a function that subtracts a known drift."""
+def _without(channel: str, error: SensorError, value: float) -> Callable[[Record], Record]:
+    """Return a function that subtracts a known additive error."""
+    apply = error.apply
+    assert apply is not None
 
     def change(record: Record) -> Record:
         if channel not in record.channels:
             return record
-        straight = drift * (record.time - record.excitation_start)
-        return _with_readings(record, channel, record[channel] - straight, record.noise.get(channel))
+        since = record.time - record.excitation_start
+        added = apply(0.0 * since, value, since, lambda h, late: h)
+        return _with_readings(record, channel, record[channel] - added, record.noise.get(channel))
 
     return change
 
@@ -319,30 +345,33 @@ def _with_readings(record: Record, channel: str, values: Array, noise: float | N
 
 
 def _prior(sensor: Sensor, name: str) -> Prior | None:
-    return Prior(float(getattr(sensor, name)), sensor.priors[name]) if name in sensor.priors else None
+    return Prior(sensor.value(name), sensor.priors[name]) if name in sensor.priors else None
 
 
-def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model) -> tuple[Expression, list[Parameter]]:
+def _with_errors(
+    output: Expression, sensor: Sensor, channel: str, model: Model, undone: Sequence[str]
+) -> tuple[Expression, list[Parameter]]:
     """Return the output with sensor errors as parameters.
 
-    The output is gain · h(t - delay) + offset + drift · t.
+    The output is gain · h(t - delay) + offset + drift · t, without errors that are undone in the records.
     """
     word = _word(channel)
     made = {
         name: Parameter(
             f"{word}_{name}",
-            float(getattr(sensor, name)),
-            unit="s" if BY_NAME[name].unit == "s" else "",
+            sensor.value(name),
+            unit="" if "channel" in BY_NAME[name].unit else BY_NAME[name].unit,
             prior=_prior(sensor, name),
         )
         for name in sensor.unknown
     }
-    value = {n: symbol(made[n].name) if n in made else sp.Float(getattr(sensor, n)) for n in ERRORS}
+    # In the order of FITTED: the delay acts on h, gain, offset and drift on the delayed output.
     for error in FITTED:
-        assert error.apply is not None
-        # In the order of FITTED: the delay acts on h, gain, offset and drift on the delayed output.
-        if error.name in made or getattr(sensor, error.name) != error.ideal:
-            output = error.apply(output, value[error.name], time, lambda h, late: delayed(h, late, model, channel))
+        name = error.name
+        if name in made or (name in sensor.stated and name not in undone):
+            assert error.apply is not None
+            value = symbol(made[name].name) if name in made else sp.Float(sensor.value(name))
+            output = error.apply(output, value, time, lambda h, late: delayed(h, late, model, channel))
     return output, list(made.values())
 
 
@@ -410,11 +439,3 @@ def within_limits(record: Record, channel: str, values: Array) -> Array:
     """Clip values (N,) to the range of the sensor."""
     range_ = record.content.channels[channel].attrs.get(LIMITS)
     return values if range_ is None else np.clip(values, range_[0], range_[1])
-
-
-def _value(stated: float | tuple[float, float]) -> float:
-    """Return the value of a sensor error.
-
-    It may be stated with its standard deviation.
-    """
-    return stated[0] if isinstance(stated, tuple) else stated

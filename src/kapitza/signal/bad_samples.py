@@ -75,9 +75,14 @@ class BadSamples:
     filled: Array
 
     @property
+    def kinds(self) -> tuple[Flags, ...]:
+        """Flags in the order of MARKED."""
+        return self.spikes, self.dropouts, self.saturated
+
+    @property
     def lost(self) -> Flags:
         """All of them."""
-        return self.spikes | self.dropouts | self.saturated
+        return np.any(self.kinds, axis=0)
 
 
 def bad_samples(values: Array) -> BadSamples:

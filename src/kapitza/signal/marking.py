@@ -5,14 +5,14 @@ The module also writes the sentences that name them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from kapitza.base.angles import unwrap
 from kapitza.base.arrays import Array, Flags
 from kapitza.base.cures import Message, Set
-from kapitza.data import KEEP, KINDS, Record, marks_of, with_marks
+from kapitza.data import KEEP, KINDS, SATURATION, Record, marks_of, with_marks
 from kapitza.signal.bad_samples import LONGEST, bad_samples
 
 UNEVEN = 0.5
@@ -48,8 +48,8 @@ def without_bad_samples(record: Record) -> Record:
             found = bad_samples(straight)
             if not found.lost.any():
                 continue
-            for kind, flags in enumerate((found.spikes, found.dropouts, found.saturated)):
-                marks[piece][flags] = kind + 1
+            for number, flags in enumerate(found.kinds, start=1):
+                marks[piece][flags] = number
             # Turns that unwrapping added are taken off again.
             turns = np.round((straight - values[piece]) / TURN) * TURN if angle else 0.0
             filled[piece] = np.where(found.lost, found.filled - turns, values[piece])
@@ -78,32 +78,28 @@ def bad_sample_warnings(record: Record) -> Iterator[str]:
     for channel in record.channels:
         marks = marks_of(record, channel)
         if marks.any():
-            yield bad_sample_sentence(channel, record.time, [marks == 1 + kind for kind in range(len(KINDS))])
+            yield bad_sample_sentence(channel, record.time, {kind: marks == n for n, kind in enumerate(KINDS, start=1)})
 
 
-def bad_sample_sentence(channel: str, time: Array, kinds: list[Flags]) -> str:
+def bad_sample_sentence(channel: str, time: Array, kinds: Mapping[str, Flags]) -> str:
     """Return one sentence on bad samples of a channel.
 
-    time: (N,), kinds: (N,) flags of each kind, in the order of KINDS.
+    time: (N,), kinds: (N,) flags by kind, of KINDS.
     """
-    words = [
-        _counted(flags, time, *names)
-        for flags, names in zip(kinds, (("spike", "spikes"), ("dropout", "dropouts"), ("", "")), strict=False)
-        if flags.any()
-    ]
+    words = [_counted(flags, time, kind) for kind, flags in kinds.items() if flags.any()]
     return Message(
         f'"{channel}" has {" and ".join(words)}: these samples are left out of the noise, the fit and its tests. '
         f"If they are real, keep them by {Set('data', bad_samples='keep')}."
     )
 
 
-def _counted(flags: Flags, time: Array, one: str, several: str) -> str:
+def _counted(flags: Flags, time: Array, kind: str) -> str:
     runs = _runs(flags)
     times = ", ".join(f"{time[start]:.6g}" for start, _ in runs[:NAMED])
     rest = f", and {len(runs) - NAMED} more" if len(runs) > NAMED else ""
-    if not one:
-        return f"{int(flags.sum())} saturated samples (from {times} s{rest})"
-    count = f"1 {one}" if len(runs) == 1 else f"{len(runs)} {several}"
+    if kind == SATURATION.mark:
+        return f"{int(flags.sum())} {kind} samples (from {times} s{rest})"
+    count = f"1 {kind}" if len(runs) == 1 else f"{len(runs)} {kind}s"
     longest = max(stop - start for start, stop in runs)
     long = f" of up to {longest} samples" if longest > LONGEST else ""
     return f"{count}{long} (at {times} s{rest})"

@@ -41,7 +41,12 @@ class StepRule(Protocol):
     @property
     def smallest(self) -> float: ...
 
-    def following(self, step: float, effort: int | None) -> float: ...
+    def following(self, step: float, effort: int | None) -> float:
+        """Return the length of the next step.
+
+        step: length of the last one; effort: iterations of its correction, None where it failed and is repeated.
+        """
+        ...
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.data import Record, read
+from kapitza.data import FITTED, Record, read
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import Sensor
 from kapitza.model import Model, Signal
@@ -221,14 +221,14 @@ def _recording(content: Mapping[str, Any], path: Path, place: Place, store: Kept
 
 def _sensor(channel: str, errors: Mapping[str, Any], output: str) -> Sensor:
     """Return the sensor described in a study."""
-    known = ("unknown", "gain", "offset", "drift", "delay", "limits")
+    known = ("unknown", *(error.name for error in FITTED), "limits")
     for name in errors:
         if name not in known:
             raise DataError(f'The sensor of "{channel}" has no "{name}"; give {", ".join(known)}.')
     # A list [value, deviation] of a file is the pair of Python.
-    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) and name != "unknown" else value
-             for name, value in errors.items()}  # fmt: skip
-    return Sensor(output, **given)
+    pairs = {name: tuple(value) if isinstance(value, list) else value for name, value in errors.items()}
+    sizes = {name: value for name, value in pairs.items() if name not in ("unknown", "limits")}
+    return Sensor(output, errors.get("unknown", ()), limits=pairs.get("limits"), errors=sizes)
 
 
 def _span(record: Record, start: float, stop: float) -> tuple[float, float]:

@@ -17,7 +17,7 @@ def read_groups(path: Path) -> list[Group]:
     The file is that of an acquisition system.
     """
     reader = READERS[path.suffix.lower()]
-    if find_spec(reader.library) is None:
+    if reader.library and find_spec(reader.library) is None:
         raise DataError(
             f"{path.name} is {reader.what}: to read it install {reader.library.replace('_', '-')}, "
             f"pip install 'kapitza[{reader.extra}]'."

@@ -2,7 +2,8 @@
 
 Terms that an equation may lack, and faults of the measurement.
 Every alternative is a column of the rows. Terms are integrated along the smoothed path. A fault changes what is put
-into the equations g(u, u', u'', t): a gain of a channel every derivative of it, a clock that is fast by e
+into the equations g(u, u', u'', t): an error s of a channel y adds s ∂y/∂s to it, and the rates of that to its rates; a
+clock that is fast by e
 
     u' → u'/(1 + e),   u'' → u''/(1 + e)²,   t → (1 + e) t,   so that   ∂g/∂e = t g_t - u' g_u' - 2 u'' g_u''.
 """
@@ -11,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
 
 from kapitza.base.arrays import Numbers
+from kapitza.data import BY_NAME, SensorError
 from kapitza.estimate.faults import Candidate, candidates
 from kapitza.estimate.harmonic_fit.problem import WeakProblem
 from kapitza.estimate.harmonic_fit.regressors import Regressors, Smoothed
 from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
-from kapitza.model import rate, symbol
+from kapitza.model import Evaluator, compile_expressions, rate, symbol, time
 
 MOST_TERMS = 60
 """Most terms that are tried; where the equations have more candidates, none is tried."""
@@ -101,24 +104,27 @@ class Alternatives:
         # Channels from coordinates: a gain acts on a channel, the equations hold coordinates.
         readings = np.linalg.pinv(measured.mixing)
         later = self._by_time(problem, state)
+        path = [state.derivatives[0] - measured.offset, *state.derivatives[1:]]
         made = np.zeros((len(self.faults), regressors.equations, len(state.times)))
         for number, fault in enumerate(self.faults):
-            if fault.kind in ("clock", "phase"):
-                made[number] += later * (state.times if fault.kind == "clock" else 1.0)
-                if fault.kind == "phase":
-                    continue
+            error = BY_NAME[fault.kind]
+            if error.of_record:
+                assert error.column is not None
+                # The column -(a + b t) h' of a shift of the time at h' = -1, along the path and at t = 0 and 1.
+                shift, ends = (error.column(0.0 * t, 0.0 * t - 1.0, t) for t in (state.times, np.array([0.0, 1.0])))
+                made[number] += later * shift
+                for equation, variable, series in by:
+                    coordinate, order = regressors.noisy[variable]
+                    stretched = (ends[1] - ends[0]) * order
+                    made[number, equation] -= stretched * series * state.derivatives[order, :, coordinate]
+                continue
+            channel = measured.channels.index(fault.channel)
+            seen = np.array([*(one @ readings[channel] for one in path), state.times])
+            moved = _reading_rates(error)(seen)
             for equation, variable, series in by:
                 coordinate, order = regressors.noisy[variable]
-                if fault.kind == "clock":
-                    made[number, equation] -= order * series * state.derivatives[order, :, coordinate]
-                    continue
-                channel = measured.channels.index(fault.channel)
-                share = measured.mixing[coordinate, channel]
-                if fault.kind == "offset":
-                    made[number, equation] += share * series if order == 0 else 0.0
-                elif share:
-                    here = state.derivatives[order] - (measured.offset if order == 0 else 0.0)
-                    made[number, equation] += share * series * (here @ readings[channel])
+                if share := measured.mixing[coordinate, channel]:
+                    made[number, equation] += share * series * moved[order]
         return made
 
     def _by_time(self, problem: WeakProblem, state: Smoothed) -> Numbers:
@@ -135,6 +141,20 @@ class Alternatives:
             terms, rest = regressors.terms(side, self.values, None)
             sides.append(rest + np.einsum("ekn,k->en", terms, theta))
         return (sides[0] - sides[1]) / (2 * step)
+
+
+@lru_cache
+def _reading_rates(error: SensorError) -> Evaluator:
+    """Return ∂y/∂s of an error s, and two rates.
+
+    The function takes h, h', h'' and t (4, n) and returns ∂y/∂s, its first and its second time derivative (3, n).
+    """
+    assert error.apply is not None
+    h, size = sp.Function("h")(time), sp.Dummy()
+    column = sp.diff(error.apply(h, size, time, lambda signal, late: signal), size).subs(size, error.ideal)
+    names = {sp.diff(h, time, order): symbol(f"h{order}") for order in range(3)}
+    rates = [sp.diff(column, time, order).xreplace(names) for order in range(3)]
+    return compile_expressions(rates, [*names.values(), time])
 
 
 def whitened(columns: list[Numbers], factors: list[Whitener]) -> Numbers:
@@ -169,7 +189,10 @@ def alternatives_of(problem: WeakProblem, values: Numbers) -> Alternatives:
     channels = problem.measured.channels
     turning = [angle.get(name, False) for name in channels]
     # Where every coordinate is an angle, an offset is a phase of gravity; it is tried like any other offset.
-    return Alternatives(tuple(_laws(problem)), tuple(candidates(channels, turning, driven)), values)
+    tried = [(one, BY_NAME[one.kind]) for one in candidates(channels, turning, driven)]
+    # The second rate of a delay needs the third rate of h, which a smoothed path does not have.
+    faults = tuple(one for one, error in tried if error.of_record or not error.delays)
+    return Alternatives(tuple(_laws(problem)), faults, values)
 
 
 def _laws(problem: WeakProblem) -> list[Law]:

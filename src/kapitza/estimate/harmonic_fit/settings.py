@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Count, NotNegative, Seed, Share
 from kapitza.base.cures import Give
-from kapitza.data import Noise, Record
+from kapitza.data import FITTED, Noise, Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit.balance import fit_balance
@@ -90,7 +90,7 @@ class HarmonicFit(Estimator):
     accepts: ClassVar[Accepts] = Accepts(
         sources=(Record, OrbitSet),
         alone=(OrbitSet,),
-        known=("gain", "offset", "drift"),
+        known=tuple(error.name for error in FITTED if error.linear and not error.delays),
         by_parts=True,
         likelihood="gaussian",
     )

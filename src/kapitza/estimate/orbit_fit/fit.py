@@ -14,7 +14,7 @@ from kapitza.base.arrays import Array
 from kapitza.base.cures import By, Give
 from kapitza.base.part_fields import Former
 from kapitza.base.workers import Executor, Shared, in_order
-from kapitza.data import Noise, Record
+from kapitza.data import FITTED, Noise, Record
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.method import Accepts, Estimator
@@ -96,7 +96,9 @@ class OrbitFit(Estimator):
     """
 
     accepts: ClassVar[Accepts] = Accepts(
-        sources=(Record, PeriodicOrbit, OrbitSet), unknown=("gain", "offset", "delay"), likelihood="orbits"
+        sources=(Record, PeriodicOrbit, OrbitSet),
+        unknown=tuple(error.name for error in FITTED if not error.timed),
+        likelihood="orbits",
     )
 
     estimator: str = "auto"

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
+from kapitza.data import FITTED
 from kapitza.errors import ModelError
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.method import Accepts, Estimator
@@ -24,7 +25,7 @@ from kapitza.model import Model
 class _Outputs(Estimator):
     """Outputs with every sensor error possibly unknown."""
 
-    accepts: ClassVar[Accepts] = Accepts((), unknown=("gain", "offset", "drift", "delay"), lost_samples=True)
+    accepts: ClassVar[Accepts] = Accepts((), unknown=tuple(e.name for e in FITTED), lost_samples=True)
 
     outputs: Mapping[str, Output] = field(default_factory=dict)
 

@@ -165,11 +165,10 @@ def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviation
     made = []
     for number, fault in enumerate(closing.tried):
         error = BY_NAME[fault.kind]
-        size = error.small
-        if error.unit == "channel":
-            size *= float(samples.spread[channels.index(fault.channel)])
-        elif error.unit == "s":
-            size *= float(np.median(step)) if step.size else 0.0
+        units = {"": 1.0, "1": 1.0, "s": float(np.median(step)) if step.size else 0.0}
+        units["channel"] = float(samples.spread[channels.index(fault.channel)]) if fault.channel else 1.0
+        top, _, bottom = error.unit.partition("/")
+        size = error.small * units[top] / (units[bottom] or 1.0)
         # Linear response of the estimate to the fault.
         bias = inverse @ information[free, k + number] * size
         errors = np.abs(bias) / np.where(deviations[free] > 0, deviations[free], np.inf)

@@ -14,7 +14,7 @@ import numpy as np
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.base.cures import SELECT, Code, Fit
-from kapitza.data import Noise, Record, is_number
+from kapitza.data import FITTED, Noise, Record, is_number
 from kapitza.errors import ConvergenceError, DataError, IdentifiabilityError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.method import Accepts, Estimator
@@ -102,7 +102,7 @@ class ShootingFit(Estimator):
     """
 
     accepts: ClassVar[Accepts] = Accepts(
-        sources=(Record,), unknown=("gain", "offset", "drift", "delay"), lost_samples=True, likelihood="motion"
+        sources=(Record,), unknown=tuple(e.name for e in FITTED), lost_samples=True, likelihood="motion"
     )
 
     outputs: Mapping[str, Anything] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Noise of the sensors.
 
 The noise is given, guessed before the fit, or estimated from its residuals. A sensor is one channel in one record: the
-noise of each may differ and be known or not.
+noise of each may differ and be known or not. After the fit `misfit.own_noise` bounds it without the error of the model.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from kapitza.base.arrays import Array, Flags
-from kapitza.data import KEEP
+from kapitza.data import KEEP, SPIKE
 from kapitza.errors import Status
 from kapitza.estimate.shooting_fit.search import Found, finish, fitter_for
 from kapitza.estimate.shooting_fit.task import MotionTask
@@ -130,7 +130,6 @@ def outlier_warnings(task: MotionTask) -> Iterator[str]:
     outliers, samples = task.outliers, task.problem.samples
     if outliers is None:
         return
-    none = np.zeros(len(outliers), bool)
     records = [record for record, _ in task.request.records]
     for number, record in enumerate(records):
         mine = samples.record == number
@@ -139,4 +138,4 @@ def outlier_warnings(task: MotionTask) -> Iterator[str]:
             flags = outliers[:, c] & mine
             if flags.any():
                 time = samples.time + record.excitation_start
-                yield head + bad_sample_sentence(channel, time, [flags, none, none])
+                yield head + bad_sample_sentence(channel, time, {SPIKE.mark: flags})
