@@ -191,7 +191,7 @@ def Set(table: str, **settings: Any) -> str:
 def Fit(method: str, **settings: Any) -> str:
     """Return the cure that fits by a method.
 
-    ``HarmonicFit(width=...)``, ``[fit.harmonic] width = ...`` in a study.
+    It reads ``HarmonicFit(width=...)`` in Python and ``[fit.harmonic] width = ...`` in a study.
     """
     return _mark("fit", method, settings)
 

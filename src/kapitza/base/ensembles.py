@@ -108,7 +108,7 @@ def ensemble(
 ) -> Ensemble:
     """Evaluate a function for many items.
 
-    function(item, shared, generator) for each; it returns numbers by name, the same names each time.
+    It calls function(item, shared, generator) for each; the function returns numbers by name, the same names each time.
 
     Parameters
     ----------

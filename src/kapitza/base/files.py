@@ -58,8 +58,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a draft that replaces a file when complete.
 
     The draft has the name of the file. Missing folders are made. An existing file keeps its mode; a link stays a link,
-    and its target is replaced. Refused: folders, devices and read-only files. Failures are `WriteError`s that name the
-    file; the old one is then as it was.
+    and its target is replaced. Folders, devices and read-only files are refused. Failures are `WriteError`s that name
+    the file; the old one is then as it was.
     """
     path = Path(path)
     with _named(path):

@@ -62,7 +62,7 @@ class Progress:
     def cost_change(self, before: Progress) -> float | None:
         """Return cost minus an earlier one.
 
-        None between stages, whose costs weigh different things.
+        It is None between stages, whose costs weigh different things.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class Silent:
 class Bar:
     """Show progress as a bar.
 
-    On the terminal (standard error) or in a notebook; `cancel()` stops the work from another thread.
+    The bar is shown on the terminal (standard error) or in a notebook; `cancel()` stops the work from another thread.
 
     Work inside the verb has a bar of its own below. Nothing is drawn for work that ends within a second.
 

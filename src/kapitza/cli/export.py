@@ -62,7 +62,7 @@ export_command.__doc__ = (export_command.__doc__ or "") + EXAMPLES
 def exported_source(source: str, name: str | None) -> Model | Estimate:
     """Return the fit or model to export.
 
-    The fit of a study, results folder or saved file, or a model by its file or name.
+    It is the fit of a study, results folder or saved file, or a model by its file or name.
     """
     path = Path(source)
     if path.is_dir() or path.suffix.lower() == ".nc" or (path.suffix.lower() == ".toml" and is_study(path)):

@@ -45,7 +45,7 @@ def inspect_file(
 ) -> None:
     """Show what a recording holds.
 
-    Channels, range, sampling, gaps, noise, delay, dimension, returns, chaos or not.
+    The report covers channels, range, sampling, gaps, noise, delay, dimension, returns, and whether it is chaotic.
     """
     import numpy as np
 

@@ -122,7 +122,7 @@ def named_drives(given: list[str] | None) -> list[str] | dict[str, str] | None:
 def check_command(study: StudyArgument, as_json: AsJson = False) -> None:
     """Check a study without running it.
 
-    All problems at once, each with its line and what to change.
+    All problems are listed at once, each with its line and what to change.
     """
     from kapitza.study import StudyError, read_study
 

@@ -57,7 +57,7 @@ class Posterior(Protocol):
 def with_bands(branch: Branch, estimate: object, level: float = LEVEL) -> Branch:
     """Return the branch with uncertainties from a fit.
 
-    `deviations` of its points and an interval for each bifurcation, from the covariance of the fit.
+    The result carries `deviations` of its points and an interval for each bifurcation, from the covariance of the fit.
     """
     if not isinstance(estimate, Posterior) or estimate.covariance is None:
         raise KapitzaError(f"posterior takes an Estimate, as identify gives it, not {type(estimate).__name__}.")

@@ -127,7 +127,7 @@ class Branch:
     def stability(self) -> tuple[str, ...]:
         """Stability of each point.
 
-        "stable", "unstable" or "unknown", from multipliers (or eigenvalues) in doubles.
+        It is "stable", "unstable" or "unknown", from multipliers (or eigenvalues) in doubles.
         Free vibrations on a backbone are called stable when no multiplier is outside of the circle.
         """
         return tuple(self._judged(row) for row in self.multipliers)
@@ -256,7 +256,7 @@ class Branch:
     def _extremum(self, states: Array, column: int, places: NDArray[np.intp]) -> Array:
         """Refine extreme values by Newton on the rate.
 
-        Extreme values (N,) of a state next to samples (N,) of profiles (N, samples, n).
+        The result is the extreme values (N,) of a state next to samples (N,) of profiles (N, samples, n).
         """
         from kapitza.orbits.of_models import VectorField
 
@@ -285,7 +285,7 @@ class Branch:
     def profiles(self, samples: int = 128) -> Array:
         """Return states over one period of each orbit.
 
-        Shape (N, samples, n), angles continuous.
+        They are (N, samples, n), with continuous angles.
         """
         checks.whole("samples", samples, least=1, error=KapitzaError)
         if self.resting:
@@ -340,7 +340,7 @@ class Branch:
     def plot(self, **settings: Anything) -> Any:
         """Plot the branch over its parameter.
 
-        Solid where stable, dashed where not (see `report.plot_branch`).
+        Lines are solid where stable, dashed where not (see `report.plot_branch`).
         """
         from kapitza.report import plot_branch
 

@@ -164,7 +164,7 @@ def along_cycle(model: Model, point: Array, vector: Array, steps: int) -> tuple[
 def cycle_at(model: Model, start: Anything, period: float | None) -> Array:
     """Return the points (q, n) of a cycle.
 
-    Near a start: an orbit, a state, the points themselves, or nothing.
+    The start is an orbit, a state, the points themselves, or nothing.
     """
     if isinstance(start, PeriodicOrbit):
         guess = np.asarray(start.points, float)

@@ -248,7 +248,7 @@ class Deflated:
     """Deflated shooting equations.
 
     The equations are x(T) - x = 0 multiplied by Π (1/|x - x_k|² + 1): known solutions x_k no longer attract Newton.
-    The factor of P. E. Farrell, Á. Birkisson, S. W. Funke, SIAM J. Sci. Comput. 37 (2015) A2026, on shooting.
+    The factor is that of P. E. Farrell, Á. Birkisson, S. W. Funke, SIAM J. Sci. Comput. 37 (2015) A2026, on shooting.
     """
 
     solver: OrbitSolver

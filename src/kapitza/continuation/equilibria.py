@@ -295,7 +295,7 @@ def resting_family(
 def equilibrium_family(model: Model, start: Anything, free: FreeParameter) -> tuple[EquilibriumFamily, Array]:
     """Return the family through an equilibrium.
 
-    The one near `start`, and its unknowns there.
+    The equilibrium is the one near `start`; its unknowns are returned too.
     """
     model.needs_repetition("equilibria")
     if model.period is not None:

@@ -194,7 +194,7 @@ def _long_periods(
 def extend(branch: Branch, bounds: Bounds | None = None, **settings: Anything) -> Branch:
     """Extend a branch from its last point.
 
-    A branch loaded from a file, or stopped by its bounds.
+    The branch may be loaded from a file, or stopped by its bounds.
     The new points, bifurcations and the new end are appended; everything else stays as it is.
     """
     resting = branch.subject == "equilibrium"

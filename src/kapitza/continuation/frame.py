@@ -190,7 +190,7 @@ def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before:
     """Return sizes of the states on an orbit.
 
     A state counts with its value or with the amplitude that its rate stands for, |f| T/2π; an angle at least as one.
-    Never zero, never smaller than before.
+    A size is never zero and never smaller than before.
     """
     size = np.maximum(np.abs(nodes).max(axis=0), np.abs(rates).max(axis=0) * period / (2 * np.pi))
     angles = np.array(model.angles, bool)

@@ -1,6 +1,6 @@
 """Location of bifurcations between two nodes.
 
-Found by the sign of a test function, located in arclength, tested, labelled.
+A bifurcation is found by the sign of a test function, located in arclength, tested and labelled.
 """
 
 from __future__ import annotations

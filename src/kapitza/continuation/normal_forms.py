@@ -104,7 +104,7 @@ def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple
 def _slopes(family: Rates, own: Array, moves: Array) -> Array:
     """Return f_x at moved points.
 
-    (K, n, n) in units of the sizes, at the point moved by each row of `moves` (K, n), in units of the sizes.
+    The result is (K, n, n), at the point moved by each row of `moves` (K, n); both are in units of the sizes.
     """
     n, sizes = family.size, family.sizes
     states = own[:n] + moves * sizes
@@ -175,7 +175,7 @@ def cubic_coefficient(inner: ShootingPoint, v: Array, w: Array) -> float:
 def _section(inner: ShootingPoint) -> tuple[Array, Array]:
     """Return normal and rates of the phase plane.
 
-    The normal of the plane of the phase condition, and the rates at the start.
+    The normal is that of the plane of the phase condition; the rates are those at the start.
     """
     reference = inner.family.section.reference
     assert reference is not None

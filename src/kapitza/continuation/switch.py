@@ -239,8 +239,8 @@ def _directions(null: Array, known: Array, critical: Array) -> list[Array]:
     """Return directions across the known tangent.
 
     They are unit vectors of a null space (k, N) at right angles to the known tangent, in scaled unknowns.
-    One where two null vectors meet. Where more do, branches may leave along any of them: several are tried, the
-    critical direction first.
+    There is one where two null vectors meet. Where more do, branches may leave along any of them: several are tried,
+    the critical direction first.
     """
     shares = null @ known
     aside = critical @ null.T - shares * float(critical @ null.T @ shares) / float(shares @ shares)

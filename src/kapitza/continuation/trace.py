@@ -1,6 +1,6 @@
 """One direction of a branch.
 
-Its nodes, the bifurcations found along it, and the reason it ends.
+It holds its nodes, the bifurcations found along it, and the reason it ends.
 """
 
 from __future__ import annotations

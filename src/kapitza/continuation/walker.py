@@ -1,6 +1,6 @@
 """Traces in both directions from a start.
 
-The ranges they keep to, and the branch that results.
+The module sets the ranges they keep to, and makes the branch that results.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def mark_name(channel: str) -> str:
 def marks_of(record: Record, channel: str) -> NDArray[np.int8]:
     """Return the marks (N,) of a channel.
 
-    0 for good samples, else 1 + the number of the kind.
+    They are 0 for good samples, else 1 + the number of the kind.
     """
     name = mark_name(channel)
     coords = record.content.coords

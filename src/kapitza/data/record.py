@@ -374,7 +374,7 @@ class Record(Shown):
     def between(self, start: float = -np.inf, stop: float = np.inf) -> Record:
         """Return the samples in a span of time.
 
-        start <= t < stop [s].
+        They satisfy start <= t < stop [s].
         """
         start = checks.number("start", start, finite=False, error=DataError)
         stop = checks.number("stop", stop, finite=False, error=DataError)

@@ -1,6 +1,6 @@
 """Sampling of a record.
 
-Regularity of the times, gaps, and values between samples.
+The module covers regularity of the times, gaps, and values between samples.
 """
 
 from __future__ import annotations

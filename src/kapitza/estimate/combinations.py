@@ -37,7 +37,7 @@ class Combinations:
 def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinations | None:
     """Return how to fit combinations named in `free`.
 
-    None where `free` names independent parameters only.
+    The result is None where `free` names independent parameters only.
     """
     free = (free,) if isinstance(free, str) else free
     if free is None or set(free) <= set(model.names) or model.is_map:

@@ -218,8 +218,8 @@ def _responses(
 ) -> tuple[Array, Array]:
     """Return slopes of the motion, and its shifts.
 
-    Slopes (N, n, k + n·pieces) by parameters and starts, and shifts (N, n, draws) under small noise. Each uninterrupted
-    piece of the motion has its own start; the drives are disturbed once for all of them.
+    They are slopes (N, n, k + n·pieces) by parameters and starts, and shifts (N, n, draws) under small noise. Each
+    uninterrupted piece of the motion has its own start; the drives are disturbed once for all of them.
     """
     drawn = [_noisy(model, small, random) for _ in range(DRAWS)]
     pieces, n, k = np.unique(motion.piece), len(model.states), len(free)

@@ -1,6 +1,7 @@
 """Intervals of parameters, and draws of a truncated Gaussian.
 
-Student's intervals, central and shortest intervals of draws, and draws of a Gaussian that bounds cut off.
+The module gives Student's intervals, central and shortest intervals of draws, and draws of a Gaussian that bounds cut
+off.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def spread_of(values: Array, outliers: bool) -> float:
 def huber_weights(residual: Array, scale: float | Array = 1.0) -> Array:
     """Return Huber's weights.
 
-    1 within HUBER standard deviations, HUBER · scale/|residual| beyond.
+    They are 1 within HUBER standard deviations, HUBER · scale/|residual| beyond.
     """
     # Exact data have a scale of zero.
     limit = HUBER * np.maximum(scale, np.finfo(float).tiny)

@@ -42,7 +42,7 @@ class ExportError(KapitzaError, ValueError):
 class Body:
     """Hold a straight-line program.
 
-    Definitions of local names in order, then the results.
+    It holds definitions of local names in order, then the results.
     """
 
     steps: tuple[Definition, ...]

@@ -165,7 +165,7 @@ def with_some_tangents(system: System, wrt: tuple[int, ...], count: int) -> Equa
     """Return the equations with those of some tangents.
 
     `count` columns V' = f_x V of any start are followed by the columns of the parameters wrt.
-    Row-major n x (count + k). For large systems, whose rows hold few of the states.
+    The tangents are row-major, n x (count + k). They suit large systems, whose rows hold few of the states.
     """
     table = full_table(system)
     result = equations(system)

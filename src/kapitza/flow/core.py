@@ -194,7 +194,7 @@ class Core:
     def _check_mass(self, vector: Array) -> None:
         """Refuse values at which a pivot may vanish.
 
-        The named steps divide by the pivots of the mass matrix. Checked once per set of masses.
+        The named steps divide by the pivots of the mass matrix. The check is made once per set of masses.
         """
         structure = self.model.structure
         if structure.elimination is None:

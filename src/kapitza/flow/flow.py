@@ -175,8 +175,9 @@ class Flow:
         """Sample many short runs, each at its own times.
 
         X: (B, n); times: (B, m) increasing, the first that of X.
-        States (B, m, n), jacobians (B, m, n, n) by X, sensitivities (B, m, n, k). max_steps: of each run, where fewer
-        than the flow allows are enough. refuse: raise FlowError when a run fails; otherwise it is NaN after its start.
+        It returns states (B, m, n), jacobians (B, m, n, n) by X, and sensitivities (B, m, n, k). max_steps: of each
+        run, where fewer than the flow allows are enough. refuse: raise FlowError when a run fails; otherwise it is NaN
+        after its start.
         """
         runs = self._many_times(X, times, parameters)
         reached, tangents = sample_lanes(self.core, *runs, threads, max_steps, refuse, self._blocks)

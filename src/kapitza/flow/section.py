@@ -37,7 +37,7 @@ class Crossings:
     """Crossings of a surface.
 
     times: (N,), states: (N, n) with angles continuous, directions: (N,) of the crossing.
-    Unpacks as `times, states = flow.section(...)`.
+    The result unpacks as `times, states = flow.section(...)`.
     """
 
     times: Array

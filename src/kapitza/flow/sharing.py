@@ -61,7 +61,7 @@ def distances(depends: NDArray[np.bool_]) -> Array:
 def share(distance: Array, most: int) -> SharedColumns | None:
     """Return the widest neighbourhoods with at most `most` sums.
 
-    None where even next neighbours need more.
+    The result is None where even next neighbours need more.
     """
     found = None
     for radius in range(1, int(distance[np.isfinite(distance)].max(initial=0.0)) + 1):

@@ -22,7 +22,7 @@ class Shots:
 
     The run is made with tangents or without, at moving values of `wrt`.
     Pieces of time, constants and checks are the same for all shots and are settled once:
-    a shot then costs little beside the steps of the integrator. Made by `Core.shots`.
+    a shot then costs little beside the steps of the integrator. `Core.shots` makes the object.
     """
 
     def __init__(self, core: Core, engine: SmoothEngine, vector: Array, period: float, t0: float, t1: float):

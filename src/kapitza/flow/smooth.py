@@ -522,7 +522,7 @@ class SmoothEngine:
     ) -> Array | None:
         """Run one batch.
 
-        None when a member stopped early, which stops the others as well, or lost a crossing.
+        The result is None when a member stopped early, which stops the others as well, or lost a crossing.
         """
         n = self.size
         now, runtime = integrator.state, integrator.pars

@@ -237,7 +237,7 @@ class Signal:
     def fourier(self) -> tuple[float, Array, Array]:
         """Return the Fourier coefficients of the signal.
 
-        Mean, cosine (H,) and sine (H,) coefficients by least squares on the samples (exact on an even grid).
+        They are mean, cosine (H,) and sine (H,) coefficients by least squares on the samples (exact on an even grid).
         """
         assert self.period is not None
         count = self.times.size - int(np.isclose(self.times[-1] - self.times[0], self.period, rtol=1e-12))

@@ -40,7 +40,7 @@ __all__ = ["Coordinate", "Excitation", "Impact", "Model", "Parameter", "Prior", 
 class Model(Shown):
     """Equations of motion with parameters.
 
-    Residuals g(u, u', u'', t, θ) = 0, or a map x -> F(x, θ).
+    It holds residuals g(u, u', u'', t, θ) = 0, or a map x -> F(x, θ).
 
     equations: one residual per coordinate for flows; for maps the new value of each state.
     partition: expressions whose signs cut the section into the cells of the symbolic code; `letters` names the cells
@@ -121,7 +121,7 @@ class Model(Shown):
 
         For each coordinate q: d/dt ∂L/∂q' - ∂L/∂q + ∂R/∂q' = Q.
 
-        forces: generalised forces Q per coordinate; dissipation: the Rayleigh function R(q, q'). The rest as in
+        forces: generalised forces Q per coordinate; dissipation: the Rayleigh function R(q, q'). The rest is as in
         `from_equations`.
         """
         from kapitza.model.build import from_lagrangian
@@ -143,7 +143,7 @@ class Model(Shown):
 
         q' = ∂H/∂p, p' = -∂H/∂q + Q. States: positions, then momenta.
 
-        Without forces Q and explicit time, H becomes the invariant "H". The rest as in `from_equations`.
+        Without forces Q and explicit time, H becomes the invariant "H". The rest is as in `from_equations`.
         """
         from kapitza.model.build import from_hamiltonian
 
@@ -164,7 +164,7 @@ class Model(Shown):
     ) -> Model:
         """Return a model from mass, damping and stiffness matrices.
 
-        M x'' + C x' + K x + n(x, x') = f(t), as finite-element programs give it.
+        The model is M x'' + C x' + K x + n(x, x') = f(t), as finite-element programs give it.
 
         M, C, K: (n, n) numbers (arrays or scipy.sparse), entries with parameters ([["k1 + k2", "-k2"], …]), or sums
         {"E": K1, "rho*g": K2} of parameters times matrices; C may be None, or {"alpha": M, "beta": K} (Rayleigh).
@@ -172,7 +172,7 @@ class Model(Shown):
         coordinate, {"x1": "F*cos(w*t)"}; nonlinear: n on the left, {"x3": "k3*x3**3"}.
         modes: keep so many of the lowest modes of the linear part at the given values (or a `modal_reduction`): the
         coordinates are then amplitudes q1, q2, …, the displacements outputs of the model, and its description says what
-        was left out. The rest as in `from_equations`.
+        was left out. The rest is as in `from_equations`.
         """
         from kapitza.model.matrices import from_matrices
 
@@ -189,8 +189,8 @@ class Model(Shown):
         """Return a model from `KanesMethod` or `LagrangesMethod`.
 
         Both are of sympy.physics.mechanics. Kane's equations must have been formed. Speeds u = q' become rates of the
-        coordinates; other speeds become separate states. Refused: multipliers, dependent coordinates and speeds.
-        Without `parameters` all constants are parameters without a value. The rest as in `from_equations`.
+        coordinates; other speeds become separate states. Multipliers, dependent coordinates and speeds are refused.
+        Without `parameters` all constants are parameters without a value. The rest is as in `from_equations`.
         """
         from kapitza.model.mechanics import from_sympy
 
@@ -206,7 +206,7 @@ class Model(Shown):
 
         Coordinates are the joints that move. Masses (m_LINK), damping (d_JOINT), dry friction (f_JOINT) and gravity g
         along -z are parameters; inertias are numbers. forces: torques or forces per joint. Refused: closed loops,
-        floating and planar joints, mimicking joints, XML with entities. The rest as in `from_equations`.
+        floating and planar joints, mimicking joints, XML with entities. The rest is as in `from_equations`.
         """
         from kapitza.model.urdf import from_urdf
 
@@ -222,7 +222,7 @@ class Model(Shown):
     ) -> Model:
         """Return the model of a discrete map.
 
-        The map x -> F(x, θ) is given as {state: its new value}. The rest as in `from_equations`.
+        The map x -> F(x, θ) is given as {state: its new value}. The rest is as in `from_equations`.
         """
         from kapitza.model.build import from_map
 

@@ -22,7 +22,7 @@ from kapitza.model.symbols import Expression, Written
 class Prior:
     """Gaussian knowledge of a parameter before the data.
 
-    mean ± deviation, in its unit.
+    It is mean ± deviation, in its unit.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from kapitza.orbits.of_models import find_orbits_of_model
 def find_orbits(source: Anything, max_period: int = 6, **settings: Anything) -> OrbitSet:
     """Find periodic orbits of a model or record.
 
-    All of a model in a region, or all that a record visited.
+    It finds all of a model in a region, or all that a record visited.
 
     Parameters
     ----------

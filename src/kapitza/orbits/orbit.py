@@ -1,6 +1,6 @@
 """Types of periodic orbits, shared by data and models.
 
-With the functions that compare orbits: `distance` and `minimal_period`.
+The functions `distance` and `minimal_period` compare orbits.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Influence(Protocol):
     def physical_root(self) -> tuple[NDArray[np.intp], Array]:
         """Return the samples and a root of the covariance.
 
-        Samples (S,) and the root (p n + n, S, n) of the covariance of points and |multipliers| that their noise
-        causes.
+        They are samples (S,) and the root (p n + n, S, n) of the covariance of points and |multipliers| that their
+        noise causes.
         """
         ...
 
@@ -299,7 +299,7 @@ def distance(first: PeriodicOrbit, second: PeriodicOrbit, angles: Sequence[bool]
 def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> int:
     """Return the minimal period of a cycle of points.
 
-    The smallest divisor q of p with points[i + q] = points[i] within the tolerance.
+    It is the smallest divisor q of p with points[i + q] = points[i] within the tolerance.
     """
     count = len(points)
     for q in range(1, count):
@@ -392,7 +392,7 @@ class OrbitSet(Shown, Sequence[PeriodicOrbit]):
     def table(self) -> pd.DataFrame:
         """Return a table with one row per orbit.
 
-        Columns: period, code, winding, first point, multipliers, deviations, visits, partner.
+        The columns are period, code, winding, first point, multipliers, deviations, visits and partner.
         """
         import pandas as pd
 

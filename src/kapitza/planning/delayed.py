@@ -67,7 +67,7 @@ class DelayedRunner:
     def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
         """Return times and noise-free samples of one run.
 
-        Times (m,) and samples (m, c), at values (k,) of the free parameters.
+        They are times (m,) and samples (m, c), at values (k,) of the free parameters.
         """
         vector = parameter_rows(self.model, self.free, choice, values[None])[0]
         times, settled = self._times(choice)
@@ -91,7 +91,7 @@ class DelayedRunner:
     def _one(self, choice: Choice, vector: Array) -> tuple[Array, Array, float]:
         """Return information, peaks and size of one run.
 
-        Information (k, k), peaks (l,) of the limits, and the standard deviation of the first channel.
+        It returns the information (k, k), peaks (l,) of the limits, and the standard deviation of the first channel.
         """
         times, settled = self._times(choice)
         start = self.model.state(choice.start)

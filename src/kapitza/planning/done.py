@@ -17,7 +17,7 @@ from kapitza.planning.choice import Choice
 class Done:
     """Run that was measured.
 
-    As a choice, and the root mean square of its channels.
+    It holds the run as a choice, and the root mean square of its channels.
     """
 
     choice: Choice
@@ -27,7 +27,7 @@ class Done:
 def done_by(fit: Estimate) -> tuple[Done, ...]:
     """Return the runs that a fit used.
 
-    The uninterrupted stretches of the recordings of a fit by shooting; none for other methods.
+    They are the uninterrupted stretches of the recordings of a fit by shooting; other methods have none.
     """
     motion = fit.motion
     if motion is None:

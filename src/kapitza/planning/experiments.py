@@ -21,7 +21,7 @@ Drives = Mapping[str, Mapping[str, Signal | Expression]]
 def drives_of(model: Model, given: Mapping[str, Anything] | None) -> dict[str, dict[str, Signal | Expression]]:
     """Check the drives that were given.
 
-    A Signal, an expression in t, or a table of them by the names of the measured drives.
+    Each is a Signal, an expression in t, or a table of them by the names of the measured drives.
     """
     found: dict[str, dict[str, Signal | Expression]] = {}
     own = tuple(signal.name for signal in model.signals)
@@ -85,7 +85,7 @@ class Experiments:
     def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
         """Return times and noise-free samples of one run.
 
-        Times (m,) and samples (m, c), at values (k,) of the free parameters.
+        They are times (m,) and samples (m, c), at values (k,) of the free parameters.
         """
         return self._under(choice.drive).motion(choice, values)
 

@@ -23,9 +23,9 @@ def information(
 ) -> Array:
     """Return the Fisher information of experiments on parameters.
 
-    F = Σ (∂y/∂θ)ᵀ (∂y/∂θ) / σ² over the samples y, with the state at the beginning unknown. A chaotic run is cut into
-    windows with a state each, which is what a fit by multiple shooting can use. F is not inverted: a choice without
-    information on a combination of parameters has a singular F. F adds up over experiments and prior knowledge.
+    It is F = Σ (∂y/∂θ)ᵀ (∂y/∂θ) / σ² over the samples y, with the state at the beginning unknown. A chaotic run is cut
+    into windows with a state each, which is what a fit by multiple shooting can use. F is not inverted: a choice
+    without information on a combination of parameters has a singular F. F adds up over experiments and prior knowledge.
 
     Parameters
     ----------

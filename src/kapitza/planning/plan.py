@@ -311,7 +311,7 @@ def _branches(size: Array, widths: Array) -> tuple[Outcome, ...]:
 def _beyond(choice: Choice, size: Array, done: Sequence[Done]) -> float:
     """Return how far a run exceeds earlier motions.
 
-    How many times larger than any motion so far, in the root mean square of its first channel.
+    It is the ratio to the largest motion so far, in the root mean square of the first channel.
     """
     channel = next(iter(choice.channels))
     seen = [d.size[channel] for d in done if channel in d.size]

@@ -41,7 +41,7 @@ IMPROVED = 1.05
 class Outcome:
     """Motion that a run may end in.
 
-    Its probability, root mean square of the first channel, widths (w,) there.
+    It has a probability, the root mean square of the first channel, and the widths (w,) there.
     """
 
     probability: float
@@ -178,7 +178,7 @@ class Plan(Shown):
     def table(self) -> pd.DataFrame:
         """Return a table with one row per experiment.
 
-        A description, every wanted width before and after [%], probabilities of branches, limits, time.
+        A row holds a description, every wanted width before and after [%], probabilities of branches, limits and time.
         """
         rows = []
         for one in self.expected:
@@ -235,7 +235,7 @@ class Plan(Shown):
     def remarks(self, one: Expected) -> list[str]:
         """Return what to know before an experiment.
 
-        Branches, doubts of its gain, larger motions than before, limits.
+        The remarks concern branches, doubts of its gain, larger motions than before, and limits.
         """
         remarks = []
         if len(one.outcomes) > 1:
@@ -342,7 +342,7 @@ class Plan(Shown):
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the plan as one HTML file.
 
-        The ranked table, the map, the duration, sensors; returns its path.
+        It shows the ranked table, the map, the duration and sensors; its path is returned.
         """
         from kapitza.report import write_plan_report
 

@@ -1,6 +1,6 @@
 """Measurement of a choice on a rig.
 
-Settings sent, limits watched, the rig left safe.
+Settings are sent, limits are watched, and the rig is left safe.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ DECISIVE = 20.0
 class Rival:
     """Model with the names of its free parameters.
 
-    At the values that the data so far give.
+    The model has the values that the data so far give.
     """
 
     model: Model

@@ -127,7 +127,7 @@ class Runner:
     def motion(self, choice: Choice, values: Array) -> tuple[Array, Array]:
         """Return times and noise-free samples of one run.
 
-        Times (m,) and samples (m, c), at values (k,) of the free parameters.
+        They are times (m,) and samples (m, c), at values (k,) of the free parameters.
         """
         vectors = parameter_rows(self.model, self.free, choice, values[None])
         levels = choice.levels[None]
@@ -403,7 +403,8 @@ def drift_of(text: str) -> tuple[str, bool]:
 def _drift(values: Array, times: Array, periods: Array) -> Array:
     """Return the drift of period means.
 
-    Range (l, B) of the mean over one period (B,) of values (l, B, m); over a tenth of the run without a period.
+    It is the range (l, B) of the mean over one period (B,) of values (l, B, m), or over a tenth of the run without a
+    period.
     """
     count = values.shape[2]
     spacing = (times[:, -1] - times[:, 0]) / max(1, count - 1)
@@ -420,7 +421,7 @@ def _drift(values: Array, times: Array, periods: Array) -> Array:
 def _alike(choices: Sequence[Choice]) -> list[list[int]]:
     """Group choices that can share a batch.
 
-    Same sampling, channels and kind of start.
+    The choices of a group share sampling, channels and kind of start.
     """
     groups: dict[object, list[int]] = {}
     for i, choice in enumerate(choices):

@@ -1,6 +1,6 @@
 """Sets of measurements.
 
-Periodic orbits held on a rig, runs, and single quantities such as a fold.
+Measurements are periodic orbits held on a rig, runs, and single quantities such as a fold.
 A set is more informative than its best member twice where the members leave different combinations of parameters
 unknown: most unstable orbits of a pendulum have a correlation of -1 between two dampings, a pair of them has not.
 """

@@ -118,7 +118,7 @@ def _numbers(table: Mapping[str, Any], name: str) -> dict[str, float]:
 def write_sheet(plan: Plan, path: str | os.PathLike[str]) -> None:
     """Write the experiments of a plan.
 
-    .csv as a table for people, .toml for scripts and `read_sheet`.
+    A .csv is a table for people, a .toml is for scripts and `read_sheet`.
     """
     target = Path(path)
     if target.suffix.lower() == ".toml":

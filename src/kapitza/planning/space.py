@@ -25,7 +25,7 @@ APPROACHES = ("rest", "state", "from below", "from above")
 class Axis:
     """One thing to choose.
 
-    A range (low, high), or a list of options.
+    It is a range (low, high), or a list of options.
     """
 
     name: str

@@ -243,7 +243,7 @@ def label_axes(axes: Axes, units: Mapping[str, str], on_circle: Mapping[str, boo
 def angle_unit(name: str, on_circle: Mapping[str, bool]) -> str:
     """Return rad for angles, rad/s for their rates.
 
-    Empty for other names.
+    The text is empty for other names.
     """
     if on_circle.get(name):
         return "rad"

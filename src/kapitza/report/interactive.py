@@ -267,7 +267,7 @@ def used(count: int, rows: int, columns: int) -> list[list[dict[str, Any] | None
 def decay_figure(motion: Motion | None) -> go.Figure | None:
     """Draw amplitude and frequency of a free decay.
 
-    Amplitude against time and frequency against amplitude, of data and fit; None where no channel decays.
+    It shows amplitude against time and frequency against amplitude, of data and fit; None where no channel decays.
     """
     channel = None if motion is None else next((c for c in motion.measured if not c.endswith("'")), None)
     if motion is None or channel is None:

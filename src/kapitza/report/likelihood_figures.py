@@ -81,7 +81,7 @@ def plot_decay(record: Record, channel: str | None = None) -> Figure:
     """Draw a free decay.
 
     The panels show the envelope of the amplitude against time, frequency (backbone) and damping against amplitude.
-    Of every segment, half cycle by half cycle; see `kapitza.signal.half_cycles`.
+    They cover every segment, half cycle by half cycle; see `kapitza.signal.half_cycles`.
     """
     name = channel or record.channels[0]
     values, unit = record.unwrapped()[name], record.units[name]

@@ -129,7 +129,7 @@ def as_recorded(motion: Motion, record: Record | None) -> Motion:
 def motions_of(estimate: Estimate) -> list[Motion]:
     """Return the fitted motion of each recording.
 
-    Empty where the method fits no motion.
+    The result is empty where the method fits no motion.
     """
     motion = estimate.motion
     if motion is None:

@@ -88,7 +88,7 @@ def _plain(value: float, _: float) -> str:
 def _marks(axes: Axes, plan: Plan, names: tuple[str, str]) -> list[Line2D]:
     """Mark experiments and former runs on the map.
 
-    Stars and numbers at experiments of the table, squares at runs measured before.
+    Stars and numbers are at experiments of the table, squares at runs measured before.
     """
     for rank, one in enumerate(plan.expected[:NAMED], 1):
         at = place_of(plan, one.choice, names)

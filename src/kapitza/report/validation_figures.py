@@ -1,6 +1,6 @@
 """Draw the figure of a validation.
 
-Errors against lead time, sections over each other, spectra.
+The figure shows errors against lead time, sections over each other, and spectra.
 """
 
 from __future__ import annotations

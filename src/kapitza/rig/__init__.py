@@ -1,6 +1,6 @@
 """Experiments as objects.
 
-Rigs, measurements on them, stability of hybrid tests with delay.
+The package holds rigs, measurements on them, and stability of hybrid tests with delay.
 """
 
 from kapitza.base.argument_checks import check_names

@@ -1,6 +1,6 @@
 """Demands as the rig follows them.
 
-The series set last, reached from the one before without a jump.
+The series set last is reached from the one before without a jump.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESERVE = 0.02
 class Demand:
     """Demand on its way to a series.
 
-    series, reached from `before` over `ramp` samples from sample number `since` on.
+    The series is reached from `before` over `ramp` samples from sample number `since` on.
     The earlier demand may itself still be changing; the next change begins when it has arrived.
     """
 
@@ -36,7 +36,7 @@ class Demand:
     def taylor(self, times: Array, numbers: Array, step: float, degree: int) -> Array:
         """Return Taylor coefficients in time.
 
-        (N, degree + 1) about `times`; numbers: of the samples (fractions allowed).
+        They are (N, degree + 1) about `times`; numbers are those of the samples (fractions allowed).
         """
         target = self.series.taylor(times, degree)
         if self.before is None or not self.ramp or numbers[0] >= self.arrives:

@@ -76,7 +76,8 @@ def rest_state(
 ) -> tuple[Array, Array]:
     """Return the demands of the rest state.
 
-    Demands (unknowns,) at which the experiment moves with the excitation alone, and the Jacobian for the next.
+    It returns demands (unknowns,) at which the experiment moves with the excitation alone, and the Jacobian for the
+    next.
     """
     if experiment.part is None:
         return np.zeros(experiment.unknowns), np.zeros((0, 0))
@@ -114,7 +115,7 @@ class Response:
 class HigherModes:
     """Response to the other subharmonic modes.
 
-    Of the controlled input, measured once: it changes little.
+    It is the response of the controlled input, measured once because it changes little.
     The doubled motion contains such modes (the third by the parametric forcing). A demand without them makes the
     controller resist them: det G of the first mode alone is then off in proportion to the gain.
     places: (n,) their unknowns; columns: (2 + n, n) residuals of the first mode, then theirs, per unit of each.

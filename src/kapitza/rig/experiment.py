@@ -166,7 +166,7 @@ class Experiment:
     def force_scale(self) -> float:
         """Return the scale of the force.
 
-        The force that moves the numerical part by its scale.
+        This force moves the numerical part by its scale.
         """
         if self.part is None:
             raise RigError("The experiment has no numerical part, so no force acts on one; give numerical=Model... .")

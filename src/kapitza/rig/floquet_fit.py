@@ -45,7 +45,7 @@ Turns = tuple[Rows, ...]
 def bump(half: int, step: float) -> tuple[Array, Array, Array]:
     """Return the bump window and its derivatives.
 
-    (1 - x²)⁴ on 2 half + 1 samples with its first two derivatives in time, times the weights of the sum.
+    It is (1 - x²)⁴ on 2 half + 1 samples, with its first two derivatives in time.
     """
     x = np.arange(-half, half + 1) / half
     width = half * step
@@ -137,7 +137,7 @@ class Fit:
     def shared_residuals(self, parts: Sequence[Array]) -> Array:
         """Return products of residuals of both turns.
 
-        (equations, parts) sums of the product of the residuals in the first and second turn.
+        They are sums (equations, parts) of the product of the residuals in the first and second turn.
         """
         found = []
         for target, solution in (("x''", self.motion), ("F", self.force)):

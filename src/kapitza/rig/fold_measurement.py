@@ -1,6 +1,6 @@
 """Precise measurement of a fold.
 
-The Jacobian at the fold, means at three places, a deviation from their noise.
+It measures the Jacobian at the fold and means at three places; their noise gives the deviation.
 
 The continuation accepts a point when its residuals are of the size of the noise, with a Jacobian that Broyden's updates
 carried along. At a fold that Jacobian is worst where it matters: points stay where the predictor put them, outside the
@@ -87,7 +87,7 @@ def fold_at(
 ) -> tuple[RigBifurcation, Array]:
     """Measure the fold next to a point.
 
-    The point number `position`; also returns the Jacobian measured there.
+    The point has number `position`; the Jacobian measured there is returned too.
     """
     settings = settings or FoldSettings()
     began = family.experiment.measurements

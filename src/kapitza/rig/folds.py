@@ -1,6 +1,6 @@
 """Folds of a measured branch.
 
-Where the parameter turns round along the arclength.
+At a fold the parameter turns round along the arclength.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Periodic signals as Fourier series.
 
-And their coefficients from samples.
+Their coefficients are found from samples.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _prepared(step: float, samples: int, modes: int) -> tuple[Array, Array]:
 def rotated(coefficients: Array, phase: float) -> Array:
     """Refer coefficients to phase 0.
 
-    Coefficients (..., 2 q + 1) of a window that starts at `phase`.
+    The coefficients (..., 2 q + 1) are those of a window that starts at `phase`.
     """
     modes = coefficients.shape[-1] // 2
     pairs = coefficients[..., 1::2] - 1j * coefficients[..., 2::2]
@@ -244,7 +244,7 @@ def rotated(coefficients: Array, phase: float) -> Array:
 def project(values: Array, phase: float, step: float, modes: int, lost: NDArray[np.bool_] | None = None) -> Array:
     """Fit Fourier coefficients by least squares.
 
-    (channels, 2 modes + 1) from samples (N, channels).
+    The coefficients are (channels, 2 modes + 1), from samples (N, channels).
     phase: of the first sample, step: phase per sample (rad of the base frequency). A period is rarely a whole number
     of samples, so a discrete Fourier transform would mix the modes. lost: samples to leave out.
     """

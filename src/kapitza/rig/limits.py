@@ -311,7 +311,7 @@ class LimitedRig(Guarded):
 class _Last:
     """Last settings sent to a rig.
 
-    By whichever LimitedRig (guard: its id); since: samples from then on.
+    Any LimitedRig may have sent them (guard: its id); since counts samples from then on.
     """
 
     demands: Demands = field(default_factory=dict)

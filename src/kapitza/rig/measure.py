@@ -125,7 +125,7 @@ def settle_and_measure(
 ) -> Measurement:
     """Measure the periodic motion under demands.
 
-    Sets demands, lets the rig run until it repeats within its noise, and returns the mean of the last periods.
+    It sets demands, lets the rig run until it repeats within its noise, and returns the mean of the last periods.
     Demands and parameters outside the limits of the rig are refused before anything is sent, whatever its class.
 
     Parameters

@@ -59,7 +59,7 @@ class PeriodicInput:
 class RigParameter:
     """Number that can be set during a run.
 
-    Such as the amplitude of a shaker, within bounds.
+    An example is the amplitude of a shaker, within bounds.
     """
 
     name: str

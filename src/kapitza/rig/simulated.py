@@ -150,7 +150,7 @@ class SimulatedRig(Guarded):
     def stop(self) -> None:
         """Bring the rig to rest.
 
-        Control off, demands to zero; `set` starts it again.
+        Control is off and demands go to zero; `set` starts it again.
         """
         number = self._number
         self._rest()

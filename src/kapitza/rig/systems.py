@@ -68,7 +68,7 @@ def pendulum_rig(
 ) -> SimulatedRig:
     """Return the experimental part of HYBRID.
 
-    A pendulum whose pivot an actuator moves, under delayed control (29).
+    It is a pendulum whose pivot an actuator moves, under delayed control (29).
     Inputs: y, demand of the pivot in m, and theta, demand of the controlled angle in rad. Outputs: y, theta, and the
     force F in N that the pendulum puts on the pivot. The default actuator is a pure delay of 10 ms.
     """

@@ -87,7 +87,7 @@ def line_spectrum(values: Array, noise: float = 0.0) -> Lines:
 def _strongest(rest: Array) -> float:
     """Return the frequency of the highest peak.
 
-    In turns per sample, under a Hann window, interpolated between its bins.
+    The frequency is in turns per sample, under a Hann window, interpolated between its bins.
     """
     count = len(rest)
     power = np.abs(np.fft.rfft((rest - rest.mean()) * np.hanning(count), 2 * count))

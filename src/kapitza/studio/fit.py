@@ -61,7 +61,7 @@ def kept_runs(folder: Path) -> list[Path]:
 def comparison_rows(results: Mapping[str, StudyResult]) -> list[dict[str, Any]]:
     """Return one row for each parameter.
 
-    Its value with standard error in every run.
+    A row holds its value with standard error in every run.
     """
     rows: dict[str, dict[str, Any]] = {}
     for name, result in results.items():

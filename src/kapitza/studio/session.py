@@ -149,7 +149,7 @@ class Session:
     def begin(self) -> None:
         """Check the study and watch its file.
 
-        Its recordings are loaded. Called once, in the loop of the server.
+        Its recordings are loaded. It is called once, in the loop of the server.
         """
         self.check_soon()
         self._keep(self._watch())

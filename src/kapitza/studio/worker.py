@@ -159,7 +159,7 @@ class Worker:
     def next_job(self) -> tuple[dict[str, Any], Lines] | None:
         """Wait for a job.
 
-        None at the end of the input.
+        The result is None at the end of the input.
         """
         with self.arrived:
             while not self.given and not self.closed:

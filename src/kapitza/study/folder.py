@@ -320,7 +320,7 @@ def _foreign(folder: Path) -> list[str]:
 def identity(study: Study) -> dict[str, Any]:
     """Return everything that a result depends on.
 
-    The study, the files it names, and the versions.
+    The result covers the study, the files it names, and the versions.
     """
     content = json.dumps(study.content, sort_keys=True, default=str)
     return {

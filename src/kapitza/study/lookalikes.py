@@ -1,8 +1,8 @@
 """Detect numbers that look like another unit.
 
-Degrees, milliseconds, rates of another scale. A wrong unit gives wrong parameters with small intervals. The unit that
-a file states is used for the conversion. It is then compared with the motion: angles that swing through whole turns,
-times at which nothing moves as the model says, rates that are not those of their positions.
+Examples are degrees, milliseconds, and rates of another scale. A wrong unit gives wrong parameters with small
+intervals. The unit that a file states is used for the conversion. It is then compared with the motion: angles that
+swing through whole turns, times at which nothing moves as the model says, rates that are not those of their positions.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _refined(
 ) -> tuple[float, float, int]:
     """Refine a shift by parabolas through three neighbours.
 
-    This is done four times, each a fifth as wide. Returned: shift, χ², signs that changed.
+    This is done four times, each a fifth as wide. It returns shift, χ² and signs that changed.
     """
     cost, flips = first
     for _ in range(4):

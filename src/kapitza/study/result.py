@@ -29,9 +29,9 @@ from kapitza.study.plain import read_json, write_json
 
 @dataclass(frozen=True, eq=False)
 class StudyResult(Shown):
-    """Hold what a study found.
+    r"""Hold what a study found.
 
-    Its fits, the first of the chosen candidate being the answer.
+    It holds its fits, the first of the chosen candidate being the answer.
 
     ``result["cubic"]`` is the `Estimate` of a candidate, ``result["cubic, harmonic"]`` that of one of its methods.
 
@@ -46,7 +46,7 @@ class StudyResult(Shown):
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(300) * 0.01)
     >>> _ = kz.write(kz.measure(motion, noise=0.1, seed=1), folder / "run.csv")
-    >>> text = '[model]\\nlibrary = "lorenz"\\n[data]\\nfile = "run.csv"\\n[fit]\\nfree = ["rho"]\\nmethod = "shooting"'
+    >>> text = '[model]\nlibrary = "lorenz"\n[data]\nfile = "run.csv"\n[fit]\nfree = ["rho"]\nmethod = "shooting"'
     >>> _ = (folder / "rig.toml").write_text(text)
     >>> result = kz.read_study(folder / "rig.toml").run()
     >>> bool(abs(result["lorenz"]["rho"] - 28) < 0.5)
@@ -88,7 +88,7 @@ class StudyResult(Shown):
     def best(self) -> Estimate | None:
         """Return the estimate of the chosen fit.
 
-        None where no fit succeeded.
+        It is None where no fit succeeded.
         """
         return None if self.chosen is None else self.chosen.answer
 

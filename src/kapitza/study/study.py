@@ -88,7 +88,7 @@ class Study:
     def warnings(self) -> tuple[str, ...]:
         """Return what looks wrong without being refused.
 
-        Each with the value that fits or what to look at.
+        Each comes with the value that fits or what to look at.
         Numbers that look like degrees, milliseconds or another unit; sums of unlike quantities in the equations; a
         drive whose frequency or start the recording contradicts.
         """

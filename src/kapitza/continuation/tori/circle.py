@@ -18,7 +18,7 @@ from kapitza.base.arrays import Array
 def shift_matrix(rotation: float, count: int, derivative: int = 0) -> Array:
     """Return the matrix of a shift.
 
-    R with (R u)_j = u(s_j + rotation), or du/ds there: a circulant matrix (count, count).
+    It is R with (R u)_j = u(s_j + rotation), or du/ds there: a circulant matrix (count, count).
     """
     column = np.fft.irfft(_turned(count, rotation, derivative), count)
     place = np.arange(count)

@@ -214,7 +214,7 @@ class TorusFamily:
     def _metric(self) -> Array:
         """Return the weights of squared components.
 
-        (N,); the circle counts by its mean square.
+        They are (N,); the circle counts by its mean square.
         """
         weights = self.scale**-2.0
         # The length of a step does not depend on the number of phases.

@@ -92,7 +92,7 @@ class Tongue:
     def plot(self, **settings: Anything) -> Any:
         """Plot the locked orbits over the parameter.
 
-        Stable solid and unstable dashed (see `report.plot_branch`).
+        Stable orbits are solid, unstable ones dashed (see `report.plot_branch`).
         """
         return self.branch.plot(**{"measure": "point", **settings})
 

@@ -1,6 +1,6 @@
 """One direction of a family of tori.
 
-Steps, meshes, and the reason it ends.
+The trace chooses steps and meshes, and finds the reason it ends.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class TorusTrace:
     def _refreshed(self, node: Node) -> Node:
         """Return the node on the mesh it needs.
 
-        The mesh that its modes need, its circle as the reference of the next one.
+        The modes decide the mesh; its circle is the reference of the next node.
         """
         family = torus_family(node)
         circle = family.unpack(node.z)[0]

@@ -151,7 +151,7 @@ def pages(stream: IO[bytes], chunk: ColumnChunkMetaData, path: Path) -> Iterator
 def compact_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
     """Return the fields of a Thrift structure by number.
 
-    The structure is in the compact protocol. Also returned: where it ends. Lists are passed over.
+    The structure is in the compact protocol. The place where it ends is returned too. Lists are passed over.
     """
     fields: dict[int, Any] = {}
     number = 0

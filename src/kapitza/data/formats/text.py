@@ -387,7 +387,7 @@ def numbered_rows(path: Path, layout: Layout) -> Iterator[tuple[int, str]]:
 def ragged_line(path: Path, layout: Layout) -> tuple[int, int] | None:
     """Return the first line with another number of fields.
 
-    It differs from the first row. Also returned: its number of fields.
+    It differs from the first row. Its number of fields is returned too.
     """
     for number, text in numbered_rows(path, layout):
         count = len(split(text, layout.separator)) - (layout.separator != SPACES and text.endswith(layout.separator))

@@ -45,7 +45,7 @@ class Distances:
         """Return mean and standard deviation (m,) of the distances.
 
         For points whose true place is their foot; 0 and 1 on a straight line. At a sharp tip more noise falls outside
-        than inside. By Gauss-Hermite quadrature over the noise.
+        than inside. They are computed by Gauss-Hermite quadrature over the noise.
         """
         if self.curve is None or self.noise is None or self.feet is None or self.normals is None:
             return np.zeros(self.values.size), np.ones(self.values.size)

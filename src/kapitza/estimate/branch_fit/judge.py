@@ -102,7 +102,7 @@ def widening_of(found: Sequence[Distances], residual: Array, jacobian: Array, mi
 
     Blocks are neighbours along the branch, or whole branches. The estimate without some rows takes the step
     -(JᵀJ)⁻¹ Jᵀ r of the others. Where too few rows are left without a block, the scatter of the residuals replaces the
-    noise. None where noise explains the residuals.
+    noise. The result is None where noise explains the residuals.
     """
     if misfit.chance >= ALARM:
         return None

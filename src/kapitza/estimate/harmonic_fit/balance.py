@@ -92,7 +92,7 @@ class Balance(Task):
     def rotation(self, number: int) -> Numbers:
         """Return the mean rate Ω of each coordinate.
 
-        Whole turns of the channels over the period.
+        It follows from the whole turns of the channels over the period.
         """
         orbit, measured = self.orbits[number], self.measured
         turns = np.zeros(len(measured.channels))
@@ -126,7 +126,7 @@ class Balance(Task):
     def with_margins(self, number: int, margin: int) -> Numbers:
         """Return a stretch with `margin` samples on both sides.
 
-        Raw samples of the record it came from, else continued by periodicity.
+        The margins are raw samples of the record, or else continue the stretch by periodicity.
         """
         measured, piece = self.measured, self.measured.pieces[number]
         stretch, record = stretch_of(self.orbits, number), self.orbits.source

@@ -141,7 +141,7 @@ class _Combinations:
 def fit_combined(problem: WeakProblem) -> Estimate:
     """Fit physical parameters to the weak rows.
 
-    Gauss-Newton in the physical parameters, from the best of many starts.
+    Gauss-Newton iterates in the physical parameters, from the best of many starts.
     """
     free, regressors = problem.request.names, problem.regressors
     squares = squares_of(regressors.factors or (), problem.request)
@@ -290,7 +290,7 @@ def _mean_squares(rows: list[Rows], functions: int) -> Numbers:
 def _compressed(columns: list[Numbers]) -> Numbers:
     """Return triangular factors of the rows per equation.
 
-    Side by side; they give the same sums of squares from few numbers.
+    They are blocks of one matrix and give the same sums of squares from few numbers.
     """
     factors = [triangular_factor(part[np.any(part != 0, axis=1)]) for part in columns]
     return block_diag(*factors) / np.sqrt(max(len(columns[0]), 1))

@@ -1,6 +1,6 @@
 """Setup of the weak form.
 
-Data read, regressors derived, smoothing and windows chosen, rows weighted.
+It reads data, derives regressors, chooses smoothing and windows, and weights rows.
 """
 
 from __future__ import annotations

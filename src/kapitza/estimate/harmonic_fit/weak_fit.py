@@ -1,6 +1,6 @@
 """Weak fits of whole records.
 
-Smoothing, weak rows, weights, solution, estimate.
+The steps are smoothing, weak rows, weights, solution and estimate.
 """
 
 from __future__ import annotations

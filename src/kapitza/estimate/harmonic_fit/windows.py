@@ -1,7 +1,7 @@
 """Test functions with compact support, and their integrals.
 
-φ_0(x) = (1 - x²)^p on |x| < 1 and its products with cos and sin of whole numbers of half turns. Moving derivatives from
-the data onto φ costs no boundary terms: φ and its first p - 1 derivatives vanish at both ends.
+The functions are φ_0(x) = (1 - x²)^p on |x| < 1 and its products with cos and sin of whole numbers of half turns.
+Moving derivatives from the data onto φ costs no boundary terms: φ and its first p - 1 derivatives vanish at both ends.
 """
 
 from __future__ import annotations

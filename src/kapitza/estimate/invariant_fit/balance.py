@@ -181,7 +181,7 @@ def make_windows(points: Points, shortest: float) -> Windows:
 def default_window(points: Points) -> float:
     """Return the default length of the windows.
 
-    0.8 periods of the fastest state, a period being two median intervals between crossings of the mean.
+    It is 0.8 periods of the fastest state, a period being two median intervals between crossings of the mean.
     Over whole periods kinetic and potential energy average alike, and only the ratio of friction to stiffness is left.
     """
     spans = []

@@ -41,7 +41,7 @@ def finish(
 ) -> Estimate:
     """Return the estimate of an invariant fit.
 
-    Signs as at the start, the normalisation set, intervals, and warnings.
+    Signs are as at the start and the normalisation is set; intervals and warnings are added.
     """
     form, model, settings, points = setup.form, setup.model, setup.settings, setup.points
     theta, covariance = _signs_as_started(form, setup.start, theta, covariance)

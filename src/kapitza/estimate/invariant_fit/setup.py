@@ -149,7 +149,7 @@ def _refuse_too_few(points: Points, parameters: int) -> None:
 def sensitivities(form: Form, points: Points, theta: Array) -> tuple[Array, Array]:
     """Return the invariant and its sensitivities.
 
-    Invariant (K,) and parameter derivatives (K, k) about the level means, rotated into K rows by QR.
+    They are the invariant (K,) and parameter derivatives (K, k) about the level means, rotated into K rows by QR.
     """
     # Ceiling division: at most ENOUGH points, spread evenly.
     few = points.take(np.arange(0, points.count, -(-points.count // ENOUGH)))

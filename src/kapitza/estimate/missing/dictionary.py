@@ -1,6 +1,6 @@
 """Dictionary of terms that equations of motion often miss.
 
-Friction, stiffness, stops, harmonics of the drive, couplings.
+The terms are friction, stiffness, stops, harmonics of the drive, and couplings.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ def _structure(left: Sequence[Array]) -> float:
 def _detectable(left: Sequence[Array]) -> tuple[float, float]:
     """Return the sizes detected with 95 % probability.
 
-    Root mean square over the noise, of a line and of a quarter of the spectrum.
+    Sizes are root mean squares over the noise, of a line and of a quarter of the spectrum.
     """
     from scipy import stats
 

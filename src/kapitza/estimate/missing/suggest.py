@@ -323,7 +323,7 @@ def with_moves(found: Suggestion, fit: Estimate, labels: Sequence[Label], shift:
 def _sizes(fit: Estimate, terms: Sequence[Term]) -> dict[str, float]:
     """Return the size of each law relative to forces.
 
-    Root mean square along the motion, over that of the forces in its equation.
+    A size is the root mean square along the motion, over that of the forces in the law's equation.
     """
     motion = fit.motion
     assert motion is not None

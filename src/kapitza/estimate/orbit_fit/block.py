@@ -177,7 +177,8 @@ def _soft_dense(block: Block, weight: Array, slack: Array, damping: float) -> So
 def _soft_chain(block: Block, weight: Array, slack: Array, damping: float) -> SoftStep:
     """Take the soft step by a chain program.
 
-    The same as `_soft_dense`: samples at the nodes, links that stretch, parameters and period as border.
+    The step equals that of `_soft_dense`: samples are at the nodes, links stretch, parameters and period are the
+    border.
     """
     count, n = block.jacobians.shape[:2]
     k, free = block.by_parameter.shape[1], block.free

@@ -127,7 +127,7 @@ class Reader:
     def _known(self, channel: Indices, covariance: Array | None) -> Array | None:
         """Return the covariance of samples of these channels.
 
-        channel: (m,). The given covariance, or from the noise of the channels.
+        channel: (m,). It is the given covariance, or follows from the noise of the channels.
         """
         names = [self.channels.names[c] for c in channel]
         if covariance is None and all(name in self.noise for name in names):

@@ -1,6 +1,6 @@
 """Setup of an orbit fit.
 
-Names checked, data turned into targets, scales, weights, and the test of identifiability.
+It checks names, turns data into targets, sets scales and weights, and tests identifiability.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def check_freedom(targets: Sequence[Target], names: Sequence[str], noise_known: 
 def typical_sizes(problem: OrbitProblem, theta: Array) -> Array:
     """Return the size of every parameter.
 
-    Its start, or from zero a change that moves the samples by 1 % of their spread.
+    It is the start value, or from zero a change that moves the samples by 1 % of their spread.
     """
     if (theta != 0).all():
         return np.abs(theta)

@@ -116,7 +116,7 @@ def _reduced(directions: Array) -> Array:
 def _reduce(own: _Variables) -> _Variables:
     """Replace variables by invariant sums and products.
 
-    Repeated until no symmetry shifts or scales the remaining variables.
+    This is repeated until no symmetry shifts or scales the remaining variables.
     """
     while own.count:
         smaller = _sums(own) or _products(own)
@@ -159,7 +159,7 @@ def _sums(own: _Variables) -> _Variables | None:
 def _products(own: _Variables) -> _Variables | None:
     """Return products of powers that scalings leave unchanged.
 
-    None where no symmetry scales the variables.
+    The result is None where no symmetry scales the variables.
     """
     scaling = _common(own.directions)
     rows = _rational_echelon(scaling.T) if scaling.shape[1] else None

@@ -152,7 +152,7 @@ class Twins:
     def _beginnings(self, known: Sequence[Array], size: Array, rng: np.random.Generator) -> Array:
         """Return starts (S, m) of the least squares.
 
-        Exchanges of values and of states, changes of sign, and random ones.
+        The starts are exchanges of values and of states, changes of sign, and random ones.
         """
         n, k, made = self.n, size.size, []
         signs = [np.diag(s) for s in itertools.product((1.0, -1.0), repeat=n) if n <= 4 or sum(x < 0 for x in s) == 1]

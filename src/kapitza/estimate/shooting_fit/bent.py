@@ -80,7 +80,7 @@ class _Curve:
     def at(self, z: Array) -> Array:
         """Return values (S,) at signed roots (S,).
 
-        Continued by straight lines beyond the ends.
+        The curve is continued by straight lines beyond the ends.
         """
         from scipy.interpolate import PchipInterpolator
 
@@ -282,7 +282,7 @@ def _slope(curve: _Curve, end: int) -> float:
 def _draws(estimate: Estimate, curves: dict[str, _Curve]) -> Array:
     """Draw all parameters (DRAWS, k).
 
-    Normal (Student's) scores with the correlations of the fit, each transformed by its own curve.
+    The draws are normal (Student's) scores with the correlations of the fit, each transformed by its own curve.
     """
     rng = np.random.default_rng(0)
     count = len(estimate.names)

@@ -268,7 +268,7 @@ def _pieces(
 ) -> tuple[Array | None, Array | None]:
     """Return the steps of pieces, with covariances.
 
-    Steps (P, f) from the estimate to those of the pieces, and covariances (P, f, f).
+    They are steps (P, f) from the estimate to those of the pieces, and covariances (P, f, f).
     """
     count, n = part.gradient.shape
     unknowns = n + int(free.sum())

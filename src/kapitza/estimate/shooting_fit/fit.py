@@ -211,7 +211,7 @@ class ShootingFit(Estimator):
     def _last_resort(self, task: MotionTask, found: Found) -> Estimate:
         """Fit by simpler methods where intervals do not close.
 
-        A fit without kicks, or by single shooting; else the failed fit.
+        The result is a fit without kicks or by single shooting, or else the failed fit.
         """
         if self.process_noise:
             try:

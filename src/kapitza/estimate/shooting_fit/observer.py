@@ -115,7 +115,8 @@ def _refine(
 ) -> tuple[Array, Array, Array]:
     """Refine the start states of windows.
 
-    Start states (B, n) that fit their windows (W, width + 1), their cost (B,), their motions (B, width + 1, n).
+    It returns start states (B, n) that fit their windows (W, width + 1), their cost (B,), and their motions (B, width +
+    1, n).
     """
     at = np.repeat(windows, GUESSES, axis=0)
     times, rows = problem.samples.time[at], problem.parameters(theta, at[:, 0])

@@ -1,6 +1,6 @@
 """Samples and nodes of a fit.
 
-Pieces of records laid end to end, and the nodes placed on them.
+Pieces of records are laid end to end, and the nodes are placed on them.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def whiteness_by_channel(samples: Samples, solution: MotionSolution, sensors: Se
 def predicted_rates(task: MotionTask, solution: MotionSolution) -> Array:
     """Return the rates (N, c) of the predicted samples.
 
-    0 in pieces of fewer than three samples.
+    They are 0 in pieces of fewer than three samples.
     """
     samples, predicted = task.problem.samples, solution.sweep.predicted
     rates = np.zeros_like(predicted)

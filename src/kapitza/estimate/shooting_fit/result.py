@@ -245,7 +245,7 @@ def predict(task: MotionTask, found: Found, own: SensorNoise) -> Prediction | No
 def _noise(task: MotionTask, found: Found) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
     """Return the noise of channels and records.
 
-    Standard deviation of each channel (root mean square over the records), and the same of each record.
+    Both are standard deviations; that of a channel is the root mean square over the records.
     """
     samples, channels, deviations = task.problem.samples, task.observation.channels, found.sensors.deviations
     count = per_sensor(samples, np.ones(samples.values.shape), deviations.size)

@@ -148,8 +148,8 @@ class Fitter:
     ) -> MotionSolution:
         """Iterate from parameters theta (k,) and states (N, n).
 
-        States at all samples, a node every `spacing` samples. Without spacing: at every sample, or as densely as memory
-        allows where the states are many.
+        States are given at all samples; a node is placed every `spacing` samples. Without spacing: at every sample, or
+        as densely as memory allows where the states are many.
         """
         if spacing is None:
             spacing = densest_spacing(states)
@@ -302,7 +302,7 @@ class Fitter:
     def objective(self, solution: MotionSolution) -> float:
         """Return -2 log of what was maximised.
 
-        Samples under the loss in use, priors, given initial states, kicks.
+        It sums samples under the loss in use, priors, given initial states and kicks.
         """
         if solution.marginal is not None:
             return solution.marginal
@@ -318,7 +318,7 @@ class Fitter:
     def with_plain_weights(self, solution: MotionSolution, weights: Array) -> MotionSolution:
         """Return the solution with the covariance of weights.
 
-        Information and covariance that these weights (N, c) give.
+        It has the information and covariance that these weights (N, c) give.
         """
         now, typical = self.swept(solution.theta, solution.states, solution.nodes, weights), sizes_of(solution.theta)
         try:

@@ -116,7 +116,7 @@ def sizes_of(theta: Array) -> Array:
 def anchor_of(typical: Array) -> Array:
     """Return a weak regularisation (k, k) of the parameters.
 
-    Towards their present values, small relative to their sizes (k,); see `chain_of`.
+    It pulls them towards their present values and is small relative to their sizes (k,); see `chain_of`.
     """
     return np.diag((1e-4 / typical) ** 2)
 

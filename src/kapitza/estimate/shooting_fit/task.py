@@ -1,6 +1,6 @@
 """Setup of a shooting fit.
 
-The request, the data, the numbers it starts from.
+The setup holds the request, the data, and the numbers it starts from.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
 def _positions(samples: Samples, hold_back: float) -> Indices:
     """Return the positions of the samples to fit.
 
-    All of each record but its end.
+    They are all of each record but its end.
     """
     count = np.bincount(samples.record)
     first = np.concatenate([[0], np.cumsum(count)[:-1]])

@@ -428,7 +428,8 @@ def _mean_frequency(intervals: Array) -> tuple[float, float]:
 def exponent_of(model: Model, state: Array, since: float, length: float, links: int = 400) -> float:
     """Return the largest Lyapunov exponent [1/s] by tangents.
 
-    λ = (1/T) Σ log |M_i v_i| over `links` tangent maps M_i of the motion from a state over the time T, v_i normalised.
+    It is λ = (1/T) Σ log |M_i v_i| over `links` tangent maps M_i of the motion from a state over the time T, v_i
+    normalised.
     """
     flow = Flow(model)
     times = since + np.linspace(0.0, length, links + 1)

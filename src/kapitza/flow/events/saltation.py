@@ -24,7 +24,7 @@ from kapitza.flow.events.settle import Motion, Place
 def cross_switch(tangents: Array, switches: Gradients, index: int, before: Array, after: Array) -> tuple[Array, float]:
     """Return the tangents after a switch.
 
-    Also log|det| of the change of the state part.
+    It also returns log|det| of the change of the state part.
     """
     size = before.size
     gradient, rate = switches.by_state[index], float(switches.rates(before)[index])

@@ -232,7 +232,7 @@ def _pivoted(
 def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Question) -> Array | None:
     """Return the modes after a plain crossing.
 
-    This is the usual case: both sides leave one switch in the same direction. None otherwise.
+    This is the usual case: both sides leave one switch in the same direction. The result is None otherwise.
     """
     if question.walls or len(question.switches) != 1 or len(question.switches[0][1]) == 1:
         return None

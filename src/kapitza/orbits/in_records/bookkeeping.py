@@ -54,7 +54,7 @@ class Threshold:
 def turning_value(section: Section, bins: int = 40) -> float:
     """Return the border of a one-humped map.
 
-    The first coordinate at which its image turns from rising to falling.
+    It is the first coordinate at which its image turns from rising to falling.
     From medians of the images in equally filled bins of the first coordinate; NaN when they have no inner extreme.
     """
     first = section.unit[section.starts, 0]
@@ -142,7 +142,7 @@ def cycle_gaps(section: Section, cycles: Sequence[Array], points: Array) -> Arra
 def repeats_shorter(section: Section, points: Array, tolerance: float) -> int:
     """Return the shorter period of a repeated cycle.
 
-    The smallest q < p after which a scaled cycle (p, n) already repeats within the tolerance, or 0.
+    It is the smallest q < p after which a scaled cycle (p, n) already repeats within the tolerance, or 0.
     """
     p = len(points)
     for q in range(1, p):

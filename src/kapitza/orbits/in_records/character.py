@@ -165,7 +165,7 @@ def _said_lines(section: Section) -> str:
 def repeating_period(section: Section, longest: int, tolerance: float) -> int:
     """Return the period of a periodic record, or 0.
 
-    The smallest p after which nearly all points of the record return within a third of the tolerance.
+    It is the smallest p after which nearly all points of the record return within a third of the tolerance.
     """
     noise = section.noise if section.extent is None else section.noise / section.extent
     limit = max(tolerance / 3.0, 6.0 * float(np.max(noise)) * np.sqrt(section.dimension))
@@ -180,7 +180,8 @@ def repeating_period(section: Section, longest: int, tolerance: float) -> int:
 def _multiples(section: Section, p: int) -> list[int]:
     """Return lags at which a periodic motion must return.
 
-    Multiples of p up to half the longest stretch: drifts and beats return after one p, but not after all multiples.
+    They are multiples of p up to half the longest stretch: drifts and beats return after one p, but not after all
+    multiples.
     """
     most = max(1, int(section.run.max()) // (2 * p))
     return [p * k for k in sorted({1, *(k for k in (2, 3, 5, 8, 13, 21) if k < most), most})]
@@ -189,9 +190,10 @@ def _multiples(section: Section, p: int) -> list[int]:
 def almost_period(section: Section, largest: int = 20_000) -> int:
     """Return a lag after which the whole motion returns.
 
-    A lag between a quarter and half of the longest stretch after which all points return to a third of the spread:
-    rms |z_{i+lag} - z_i| ≤ 0.3 of the standard deviation of z in every coordinate (angles as points on a circle;
-    derivatives, which carry more noise, left out); 0 when there is none. From the autocorrelation, n log n.
+    It is a lag between a quarter and half of the longest stretch after which all points return to a third of the
+    spread: rms |z_{i+lag} - z_i| ≤ 0.3 of the standard deviation of z in every coordinate (angles as points on a
+    circle; derivatives, which carry more noise, left out); 0 when there is none. It is found from the autocorrelation
+    in n log n operations.
     """
     from scipy.signal import correlate
 

@@ -387,7 +387,7 @@ def repeats_within(signal: DenseSignal, row: int, count: int, rate: float) -> bo
 def sampled_profile(signal: DenseSignal, row: int, count: int, rate: float) -> Array:
     """Sample a stretch at fixed phases.
 
-    Shape (count · PER_PERIOD, c), starting with the excitation's phase zero.
+    The result is (count · PER_PERIOD, c), starting with the excitation's phase zero.
     """
     samples = row + np.round(np.arange(count * PER_PERIOD) * rate / PER_PERIOD).astype(np.intp)
     return np.roll(signal.values[samples], round(signal.phase[row] * PER_PERIOD), axis=0)

@@ -1,6 +1,6 @@
 """Largest Lyapunov exponent of a section.
 
-From the Jacobians of maps fitted along the section.
+It follows from the Jacobians of maps fitted along the section.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHOWN = 12  # steps of the growth that is drawn
 def section_exponent(section: Section, divergence: Lyapunov | None = None) -> Lyapunov:
     """Estimate the largest Lyapunov exponent of a section.
 
-    λ = mean of log |A_k v_k| per step over the mean time of a step, with its 90 % interval.
+    It is λ = mean of log |A_k v_k| per step over the mean time of a step, with its 90 % interval.
     A_k are the Jacobians of local maps with the noise on both sides taken into account, v_k a vector carried along the
     record. Noise, folds and cusps bias such an estimate by more than its scatter. It is therefore made with linear and
     quadratic maps, in narrow and wide windows, and beside the slope by which neighbours separate (`divergence`): the

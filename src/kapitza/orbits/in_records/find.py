@@ -61,7 +61,7 @@ KEEP_REJECTED = 200
 class SectionSearch:
     """Find orbits from close returns on a section.
 
-    With local maps around them (ORBITS section 3.2).
+    Local maps are fitted around the returns (ORBITS section 3.2).
 
     tolerance: a return is close when it is within this share of the attractor.
     degree, neighbours: of the local maps; neighbours is the least number a window holds.

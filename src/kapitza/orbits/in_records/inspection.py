@@ -129,7 +129,7 @@ def inspect(
 ) -> Inspection:
     """Describe a record and suggest the next step.
 
-    Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent.
+    It reports sampling, noise, spectra, delay, dimension, returns, and the largest Lyapunov exponent.
 
     Parameters
     ----------

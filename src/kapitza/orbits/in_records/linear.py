@@ -23,8 +23,8 @@ MOST_ROWS = 200_000  # rows from which the recursion is fitted: it knows its few
 def nonlinear_gain(section: Section, neighbours: int) -> float:
     """Return the scatter of local maps over linear.
 
-    The smallest ratio, over the coordinates, of the scatter of local linear maps to that of one linear recursion.
-    About 1 for linear processes whatever drives them; near 0 for chaotic motion without noise. Both scatters are
+    It is the smallest ratio, over the coordinates, of the scatter of local linear maps to that of one linear recursion.
+    It is about 1 for linear processes whatever drives them; near 0 for chaotic motion without noise. Both scatters are
     medians over the same places, each corrected for the coefficients that were fitted.
     """
     memory = MEMORY

@@ -109,7 +109,7 @@ def fit_windows(
 ) -> LocalFits:
     """Fit maps to given neighbours and window widths.
 
-    The weighted least squares behind `fit_local`.
+    It is the weighted least squares behind `fit_local`.
     """
     offset = section.wrap(section.unit[rows] - centres[:, None, :])
     # Images are taken relative to that of the nearest neighbour, so that angles do not wrap.

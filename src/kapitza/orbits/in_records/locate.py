@@ -38,7 +38,7 @@ NARROWER = 1.6
 class Cycles:
     """C candidate cycles of one period p.
 
-    points (C, p, n) scaled, Jacobians (C, p, n, n), the maps (row c·p + k).
+    It holds points (C, p, n) scaled, Jacobians (C, p, n, n), and the maps (row c·p + k).
     """
 
     points: Array
@@ -113,7 +113,7 @@ def refine_cycles(
 def solve_cycle(section: Section, fits: LocalFits, points: Array, iterations: int = 3) -> tuple[Array, Array]:
     """Solve the cycle equations on fixed maps.
 
-    Newton; returns the points (C, p, n) and the Jacobians there (C, p, n, n).
+    Newton's method returns the points (C, p, n) and the Jacobians there (C, p, n, n).
     """
     cycles, p, n = points.shape
     x = points.reshape(-1, n)
@@ -234,7 +234,7 @@ def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array,
 def excess_share(section: Section, fits: LocalFits, jacobian: Array) -> Array:
     """Return the scatter share that noise does not explain.
 
-    Share (p, n) of the scatter about each map, as a standard deviation.
+    It is the share (p, n) of the scatter about each map, as a standard deviation.
     """
     expected = section.noise**2 + np.einsum("kab,kbc,kac->ka", jacobian, fits.blur, jacobian)
     return np.sqrt(np.clip(1.0 - expected / np.maximum(fits.spread**2, 1e-300), 0.0, 1.0))
@@ -272,7 +272,7 @@ def _other_cycle(
 ) -> tuple[LocalFits, Array, Array]:
     """Locate the cycle with maps of another form.
 
-    Fitted to the same neighbours; returns the maps, the cycle (p, n) and the Jacobians (p, n, n).
+    The maps are fitted to the same neighbours; they are returned with the cycle (p, n) and the Jacobians (p, n, n).
     """
     distance = np.linalg.norm(section.wrap(section.unit[fits.rows] - fits.centre[:, None, :]), axis=2)
     other = fit_windows(section, fits.centre, distance, fits.rows, width, degree, density)
@@ -346,7 +346,7 @@ def _density_part(section: Section, fits: LocalFits, points: Array, influence: I
 def _excess_part(section: Section, fits: LocalFits, influence: Influence) -> Array:
     """Return a root of the covariance from excess residuals.
 
-    Residuals beyond the noise, each sample of each map independent.
+    It comes from residuals beyond the noise, each sample of each map independent.
     """
     jacobian = influence.jacobian
     p, n = jacobian.shape[:2]

@@ -1,6 +1,6 @@
 """Maps that predict the next point on a section.
 
-Local polynomials, and global functions orthonormal in the data's own measure (ORBITS chapter 2).
+The maps are local polynomials, and global functions orthonormal in the data's own measure (ORBITS chapter 2).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FittedMap:
     def forecast(self, start: Array, steps: int) -> Array:
         """Return the next `steps` points from one start.
 
-        Points (steps, n) from a start (n,).
+        The points are (steps, n), from a start (n,).
         """
         unit = self._unit(np.atleast_2d(start))
         path = []
@@ -94,7 +94,7 @@ class FittedMap:
     def growth_table(self, record: Record, steps: int) -> pd.DataFrame:
         """Return error growth beside the Lyapunov prediction.
 
-        `error_growth` beside the first error times exp(λ T k), λ from maps fitted along the record's section.
+        It lists `error_growth` beside the first error times exp(λ T k), λ from maps fitted along the record's section.
         """
         import pandas as pd
 
@@ -107,7 +107,7 @@ class FittedMap:
     def _errors(self, record: Record, steps: int, starts: int | None, seed: int) -> Array:
         """Return the distances of forecasts from the record.
 
-        Shape (steps, M), from M rows (all without `starts`), in sizes of the attractor.
+        They are (steps, M), from M rows (all without `starts`), in sizes of the attractor.
         """
         other = self._section_of(record)
         truth = other.unit * other.scale / self.section.scale

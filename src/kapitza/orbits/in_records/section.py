@@ -177,7 +177,7 @@ class Section:
     def thinned(self, most: int, seed: int = 0) -> Section:
         """Return the section with at most `most` starts.
 
-        Rows that count as having an image, drawn at random.
+        The rows that count as having an image are drawn at random.
         """
         if len(self.starts) <= most:
             return self

@@ -35,8 +35,8 @@ FOLDED = 0.05
 def scatter_ahead(section: Section, record: Record, names: tuple[str, ...], delay: int, points: Array) -> Array:
     """Return the scatter (P,) of the next samples.
 
-    How far samples after the last delay deviate from a smooth function of the coordinates, near points (P, n).
-    In ranges of the channel, the largest over channels; noise is subtracted. NaN where the record ends before.
+    It is how far samples after the last delay deviate from a smooth function of the coordinates, near points (P, n).
+    In ranges of the channel, the largest over channels; noise is subtracted. It is NaN where the record ends before.
     """
     later = delay * (section.dimension // len(names))
     terms = term_count(section.dimension, 2)

@@ -21,7 +21,7 @@ FEWEST_PASSES = 4
 def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | None = None) -> PeriodicOrbit:
     """Return the orbit that a periodic record repeats.
 
-    Every `period` steps: mean of its passes, covariance of the mean.
+    It closes after `period` steps and is the mean of its passes, with the covariance of the mean.
     The passes are those of the longest stretch without interruption, its second half where that holds ten passes, so
     that a transient dies out. Their scatter counts as the error of one pass, independent of the next.
     """
@@ -76,7 +76,7 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
 def _crossings(section: Section, rows: NDArray[np.intp], period: int) -> Crossings | None:
     """Return the channels along a free motion's orbit.
 
-    Means over its passes (R,); None for forced records.
+    They are means over its passes (R,), or None for forced records.
     """
     if section.paths is None or section.rates is None or section.duration is None:
         return None

@@ -220,7 +220,7 @@ def basins(
 class _Returns:
     """Return map of a model.
 
-    A period of a forced flow, an iteration of a map.
+    A return is a period of a forced flow or an iteration of a map.
     """
 
     def __init__(self, model: Model):
@@ -365,7 +365,7 @@ def _axes(model: Model, region: Mapping[str, tuple[float, float]], grid: int | t
 def _starts(model: Model, axes: dict[str, Array], others: dict[str, float]) -> Array:
     """Return the states (count, n) of the grid.
 
-    Stored state by state, as a device reads them.
+    They are stored state by state, as a device reads them.
     """
     shape = tuple(len(values) for values in axes.values())
     starts = np.empty((len(model.states), *shape))
@@ -405,7 +405,7 @@ def _into_nets(
 ) -> tuple[NDArray[np.int32], Array, int]:
     """Follow starts until they enter a net.
 
-    Labels (B,) of the nets, the states then, and after how many returns at most.
+    It returns labels (B,) of the nets, the states then, and after how many returns at most.
     """
     labels = np.full(len(starts), UNSETTLED, np.int32)
     states, left, gone = starts.copy(), np.arange(len(starts)), 0

@@ -31,7 +31,8 @@ class BatchSettings:
 def batched_newton(step: Return, nodes: Array, scale: Array, settings: BatchSettings | None = None) -> Array:
     """Solve for many cycles of a return map.
 
-    F(x_k) = x_{k+1} around cycles of p points for B starts (B, p, n) at once; returns those that converged.
+    It solves F(x_k) = x_{k+1} around cycles of p points for B starts (B, p, n) at once and returns those that
+    converged.
 
     Each cycle is a multiple-shooting problem with one node per return, so that long unstable cycles converge from
     starts that a single node could not use. Cycles leave the batch as they converge or fail.
@@ -109,6 +110,6 @@ def _steps(gaps: Array, slopes: Array, scale: Array) -> Array:
 def cycles_from(step: Return, starts: Array, points: int) -> Array:
     """Return start cycles (B, p, n).
 
-    p points of the trajectory from each start (B, n).
+    They are p points of the trajectory from each start (B, n).
     """
     return np.moveaxis(iterate(step, starts, points - 1), 0, 1)

@@ -1,6 +1,6 @@
 """Census of all periodic orbits in a region.
 
-By Newton iterations from many starts.
+Newton iterations from many starts find the orbits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CYCLES = 8
 class CensusReport:
     """Growth of the count of orbits.
 
-    For each period the number of starts and of distinct orbits after each round.
+    For each period it holds the number of starts and of distinct orbits after each round.
     """
 
     starts: Mapping[int, tuple[int, ...]]
@@ -198,7 +198,7 @@ def _visited(model: Model) -> Array:
 class _Search:
     """State of a census.
 
-    The known cycles, and the source of starts.
+    It holds the known cycles and the source of starts.
     """
 
     def __init__(self, model: Model, box: Array, seed: int, batch: int, rounds: int, executor: Executor | None):
@@ -215,7 +215,7 @@ class _Search:
     def _trajectory(self) -> Array:
         """Return settled segments of 64 trajectories.
 
-        Shape (returns, members, n).
+        The result is (returns, members, n).
         """
         members = 64
         # Members start all over the region, so that several attractors are covered.

@@ -168,7 +168,7 @@ def _search(
 def _own_word(model: Model, surface: sp.Expr, orbit: PeriodicOrbit) -> str:
     """Return the word of an orbit.
 
-    Its letters where it rises through the section; empty without a partition.
+    It holds its letters where it rises through the section, and is empty without a partition.
     """
     loop = orbit.loop
     assert loop is not None

@@ -151,7 +151,8 @@ class Collocation:
 def element_defects(equations: CollocationEquations, u: Unknowns, size: Array) -> tuple[Array, Array]:
     """Return the defect and length of each element.
 
-    Defect (J,) of the equations at the end of each element, h |K - f| over the sizes (n,), and the lengths (J,).
+    The defect (J,) is that of the equations at the end of each element, h |K - f| over the sizes (n,); the lengths are
+    (J,).
     """
     start, length = equations.layout.times(u.boundaries)
     modes = equations.layout.modes[equations.layout.arc] if equations.field.switches else None

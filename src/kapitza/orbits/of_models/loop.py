@@ -62,7 +62,7 @@ class FourierSeries:
 def fourier_series(samples: Array, period: float, winding: Array, harmonics: int | None = None) -> FourierSeries:
     """Return the series through equidistant samples.
 
-    N samples (N, n) from s = 0, exact for up to (N - 1) // 2 harmonics.
+    The N samples (N, n) start at s = 0; the series is exact for up to (N - 1) // 2 harmonics.
     """
     count = samples.shape[0]
     most = (count - 1) // 2

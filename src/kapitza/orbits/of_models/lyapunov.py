@@ -139,7 +139,7 @@ def _range(values: Array) -> str:
 def standard_error(series: Array) -> Array:
     """Return the standard error of correlated block values.
 
-    Error (...) of the mean of block values (blocks, ...).
+    The result is the error (...) of the mean of block values (blocks, ...).
     The largest of the errors from single blocks, pairs and fours of them: blocks that are correlated, as in
     intermittent motion, show in the longer ones.
     """

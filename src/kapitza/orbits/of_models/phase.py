@@ -20,7 +20,7 @@ from kapitza.orbits.of_models.field import VectorField
 class PhaseRow:
     """One linear equation on the nodes.
 
-    Σ_j weights[j]·x_j = target.
+    The equation is Σ_j weights[j]·x_j = target.
     """
 
     weights: Array

@@ -1,6 +1,6 @@
 """Return maps for many states at once.
 
-One excitation period of a flow, or one step of a map.
+A return is one excitation period of a flow, or one step of a map.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class ShootingEquations:
     def gaps(self, nodes: Array, arrivals: Array) -> Array:
         """Return the residual of the nodes.
 
-        Nodes (J, n) whose segments end at arrivals (J, n).
+        The segments of the nodes (J, n) end at arrivals (J, n).
         """
         if self.closing is not None:
             arrivals = arrivals.copy()
@@ -238,7 +238,7 @@ class LinearisedShooting:
     def by_period(self) -> Array:
         """Return the derivative (J, n) of gaps by T.
 
-        Fractions held: f(end) s_{j+1} - Φ_x f(start) s_j for forced models.
+        With fractions held it is f(end) s_{j+1} - Φ_x f(start) s_j for forced models.
         """
         eq = self.equations
         rates = eq.problem.field.rates

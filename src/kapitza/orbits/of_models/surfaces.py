@@ -1,6 +1,6 @@
 """Crossings of a loop with switching surfaces.
 
-Also grazing, and the change of volume along the loop.
+The module also finds grazing, and the change of volume along the loop.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def orthonormal(frames: Array) -> tuple[Array, Array]:
     """Orthonormalise frames by Gram-Schmidt.
 
     It returns Q (B, n, n) and upper triangular R (B, n, n) with a diagonal >= 0, frames = Q R.
-    For many small frames at once.
+    Many small frames are treated at once.
     """
     count, n = len(frames), frames.shape[-1]
     made, upper = frames.copy(), np.zeros((count, n, n))

@@ -1,6 +1,6 @@
 """States of an orbit that sensors measure partly.
 
-From samples where these show the states, else from the model's orbits.
+The states come from samples where these show them, else from the model's orbits.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def hidden_states(
     """Return the model's orbit closest to measured states.
 
     The result (J, n) on the grid is closest to the states `seen` in `near` (J, n).
-    Tried in turn: the orbits (or states) given by `starts`, the orbit near the model's start, the motion it settles
+    Tried in turn are the orbits (or states) given by `starts`, the orbit near the model's start, the motion it settles
     on, orbits on which runs from the measured states settle, and, where the model has none of these at the starting
     values, parameter continuation from a case that can be solved. A free motion may begin anywhere on its orbit: it is
     shifted to where it comes closest to the measured states.

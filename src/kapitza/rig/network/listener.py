@@ -97,7 +97,7 @@ class Listener:
     def close(self) -> None:
         """End the listener.
 
-        Called by the thread that answers, which owns its end of the pair.
+        It is called by the thread that answers, which owns its end of the pair.
         """
         self._end.set()
         if self._thread.ident is not None:

@@ -1,6 +1,6 @@
 """Server side of a rig.
 
-Carries out requests once, watches its client, ends in the safe state.
+It carries out requests once, watches its client, and ends in the safe state.
 Three threads: one carries out requests, one receives (`Listener`), one watches the time (the watchdog). Neither a long
 request nor messages of strangers delay the watchdog.
 """

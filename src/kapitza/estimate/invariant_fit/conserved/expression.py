@@ -1,6 +1,6 @@
 """Conserved quantity split into features and coefficients.
 
-Functions of the state, and coefficients that hold the parameters.
+It consists of functions of the state, and coefficients that hold the parameters.
 """
 
 from __future__ import annotations

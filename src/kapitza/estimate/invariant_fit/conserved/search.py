@@ -458,7 +458,8 @@ class _Search:
         """Return coefficients and standard errors.
 
         The term of largest weight has the coefficient 1 and the error 0.
-        Sandwich of the estimating equations h f_k - λ ∇h·V·∇f_k of the smallest λ, as in `variance_covariance`.
+        The covariance is the sandwich of the estimating equations h f_k - λ ∇h·V·∇f_k of the smallest λ, as in
+        `variance_covariance`.
         """
         values, vectors = self.spectrum(support)
         tau, vector = values[0], vectors[:, 0]

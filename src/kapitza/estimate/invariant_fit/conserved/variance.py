@@ -74,7 +74,7 @@ def precise_least_squares(
 class VarianceProblem:
     """Moments as a function of θ.
 
-    One pass over the data for separated forms, one per θ otherwise.
+    It needs one pass over the data for separated forms, one per θ otherwise.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ def _touched(form: Form, theta: Array, bounds: Bounds) -> NDArray[np.bool_]:
 def minimise_corrected(problem: VarianceProblem, start: Array, bounds: Bounds) -> VarianceSolution:
     """Minimise the noise factor τ(θ).
 
-    Gauss-Newton steps -(Cᵀ S C)⁻¹ Cᵀ S c at S = S(τ), damped until τ falls.
+    Gauss-Newton takes steps -(Cᵀ S C)⁻¹ Cᵀ S c at S = S(τ), damped until τ falls.
     """
     form = problem.form
     theta, tau = start, problem.noise_factor(start)
