@@ -10,6 +10,7 @@ _Array = NDArray[np.float64]
 _Indices = NDArray[np.intp]
 
 class OptimizeResult:
+    def __init__(self, **entries: Any) -> None: ...
     x: _Array
     success: bool
     status: int

@@ -37,8 +37,9 @@ SMALL = 1e-4
 REPORTED = 0.2
 """Standard errors from which the effect is reported: below, the variance changes by less than 4 %."""
 
-EXPLAINS = 0.5
-"""Share of the residuals' excess above which the noise of the drive explains it."""
+EXPLAINS = 0.7
+"""Share of the residuals' excess above which the noise of the drive explains it: 1 less the error of a mean square over
+24 draws, √(2/24) = 0.29."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class DriveEffect:
         The warning is given where a parameter moves by a noticeable share of its standard error. estimate: before
         anything is added to its intervals; held: whether the intervals include the shifts.
         """
-        moved_far, structure = self.reportable(estimate.deviations), self.explained(estimate) > EXPLAINS
+        moved_far, share = self.reportable(estimate.deviations), self.explained(estimate)
+        structure = share > EXPLAINS
         if not moved_far and not structure:
             return ""
         noise = ", ".join(f"{n} (± {v:.2g})" for n, v in self.noise.items())
@@ -91,7 +93,10 @@ class DriveEffect:
         end = "which the intervals hold" if held else "which the intervals do not hold"
         parts = [f"moves {moves}, {end}"] if moved_far else []
         if structure:
-            parts.append("explains the structure in the residuals: no term of the equations need be missing")
+            parts.append(
+                f"explains the structure in the residuals ({min(share, 1.0):.0%} of it, known to 30 %): missing terms were "
+                "not searched, and one that adds less than that cannot be seen"
+            )
         return (
             f"The noise of the measured drive {noise} {' and '.join(parts)}. A quieter sensor, or the drive averaged "
             "over periods, makes it smaller."

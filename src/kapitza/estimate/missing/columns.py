@@ -192,9 +192,9 @@ def _inverses(by_state: Array) -> Array:
     A push along a direction that the motion has lost does not move it then.
     """
     try:
-        return np.linalg.inv(by_state)
+        return np.asarray(np.linalg.inv(by_state), float)
     except np.linalg.LinAlgError:
-        return np.linalg.pinv(by_state, rcond=1.0 / FLATTENING)
+        return np.asarray(np.linalg.pinv(by_state, rcond=1.0 / FLATTENING), float)
 
 
 DRIVE_FAULTS = ("delay", "gain")
