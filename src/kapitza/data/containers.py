@@ -171,8 +171,8 @@ def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
     time, channels, segment = wanted.time, wanted.channels, wanted.segment
     contents = read_contents(path)
     variables, about = original_names(contents), contents.metadata
-    asked = (channels,) if isinstance(channels, str | int) else channels or ()
-    variables |= single_columns(variables, (time, segment, *asked))
+    named = (channels,) if isinstance(channels, str | int) else channels or ()
+    variables |= single_columns(variables, (time, segment, *named))
     if time is None and wanted.interval is None and not usual_names(variables, (*TIME_NAMES, *OTHER_TIME_NAMES)):
         wanted = replace(wanted, interval=stated_interval(variables, contents.units))
     segment_name = usual_name(variables, SEGMENT_NAMES) if segment is None else known_variable(variables, segment, path)

@@ -94,8 +94,8 @@ class DriveEffect:
         parts = [f"moves {moves}, {end}"] if moved_far else []
         if structure:
             parts.append(
-                f"explains the structure in the residuals ({min(share, 1.0):.0%} of it, known to 30 %): missing terms were "
-                "not searched, and one that adds less than that cannot be seen"
+                f"explains the structure in the residuals ({min(share, 1.0):.0%} of it, known to 30 %): missing terms "
+                "were not searched, and one that adds less than that cannot be seen"
             )
         return (
             f"The noise of the measured drive {noise} {' and '.join(parts)}. A quieter sensor, or the drive averaged "
