@@ -1,6 +1,6 @@
 """Identify parameters of nonlinear dynamical systems.
 
-From periodic and chaotic measurements.
+The data are periodic and chaotic measurements.
 Names are loaded when first used: a simulation should not pay the memory and the time of what only fits need. They are
 listed in public.py; __init__.pyi, which type checkers and editors read, is written from that list.
 """

@@ -560,7 +560,7 @@ def _type_imports(module: str) -> dict[str, tuple[str, str]]:
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Annotations of the parameters of a function, as types."""
+    """Return the types that annotate a function's parameters."""
     stand_in = types.SimpleNamespace(
         __annotations__={k: v for k, v in getattr(function, "__annotations__", {}).items() if k != "return"}
     )

@@ -238,7 +238,7 @@ def _other_names(run: int, row: Mapping[str, Any], other: int, names: Mapping[st
 def _finished(
     study: _Study, parts: list[tuple[int, list[Any]]], workers: int | None, executor: Executor | None, retries: int
 ) -> Iterator[tuple[int, _Part]]:
-    """Parts as they are finished, with their first run."""
+    """Yield parts as they finish, with their first run."""
     if not parts:
         return
     if workers is not None:

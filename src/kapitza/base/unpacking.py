@@ -77,7 +77,7 @@ class Unpacking:
 
 
 def _limit(stored: int) -> tuple[int, str]:
-    """Bytes that `stored` bytes may unpack to, and why."""
+    """Return how many bytes may be unpacked, and why."""
     given = os.environ.get(VARIABLE, "").strip()
     if given:
         try:
@@ -95,7 +95,7 @@ def _limit(stored: int) -> tuple[int, str]:
 
 
 def _memory() -> int:
-    """Bytes of memory of this computer."""
+    """Return the memory of this computer in bytes."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not on every system
@@ -159,7 +159,7 @@ def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def array_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type that a stored array declares."""
+    """Return shape and type that a stored array declares."""
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:

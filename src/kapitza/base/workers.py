@@ -366,7 +366,10 @@ def pool_of(
     initializer: Callable[..., None] | None = None,
     initargs: tuple[Any, ...] = (),
 ) -> Iterator[Executor]:
-    """Fresh worker processes for one call, see `Processes`."""
+    """Provide fresh worker processes for one call.
+
+    See `Processes`.
+    """
     pool = Processes(processes, retries, initializer, initargs)
     try:
         yield pool

@@ -142,7 +142,7 @@ def noisy_record(truth: Model, periods: int) -> Record:
 
 
 def demo_facts(record: Record, best: Estimate, seconds: tuple[float, float]) -> tuple[str, ...]:
-    """What the demo did, in sentences."""
+    """Return what the demo did, in sentences."""
     assert record.period is not None
     count = len(record) - RUNS
     hours = count * record.period / 3600
@@ -157,7 +157,7 @@ def demo_facts(record: Record, best: Estimate, seconds: tuple[float, float]) -> 
 
 
 def comparison(truth: Model, best: Estimate) -> pd.DataFrame:
-    """Truth beside the estimate: one row per parameter."""
+    """Return truth and estimate, one row per parameter."""
     import pandas as pd
 
     interval = best.interval(0.95)
@@ -185,7 +185,7 @@ def section_picture(best: Estimate):
 
 
 def printed(table: pd.DataFrame) -> Table:
-    """The same within 80 columns."""
+    """Return the comparison within 80 columns."""
     shown = Table(box=None, pad_edge=False)
     for name in ("parameter", "truth", "start", "estimate", "95 % interval", "error"):
         shown.add_column(name, justify="left" if name == "parameter" else "right", no_wrap=True)

@@ -1,6 +1,6 @@
 """Implement `kapitza export`.
 
-A model or a fit as a file for another program.
+It writes a model or a fit as a file for another program.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def predict_command(
 
 
 def texts(given: list[str] | None) -> dict[str, str]:
-    """Pairs NAME=TEXT of an option."""
+    """Return the pairs NAME=TEXT of an option."""
     found = {}
     for entry in given or []:
         name, sign, text = entry.partition("=")

@@ -67,7 +67,7 @@ def serve(
 
 
 def _own_rig(system: str, noise: float, delay: float | None, actuator: float | None, seed: int) -> SimulatedRig:
-    """One of the rigs that come with Kapitza."""
+    """Return one of the rigs that come with Kapitza."""
     from kapitza.base import checks
     from kapitza.rig import SecondOrder, Sensors, beam_rig, duffing_rig, pendulum_rig
 

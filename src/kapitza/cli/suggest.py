@@ -1,6 +1,6 @@
 """Implement `kapitza suggest`.
 
-Terms that the residuals of a fit suggest.
+It lists the terms that the residuals of a fit suggest.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Frame:
 
     @cached_property
     def bounds(self) -> tuple[tuple[float, float], ...]:
-        """Of the free parameters, as the model gives them."""
+        """Bounds of the free parameters, from the model."""
         return tuple(self.model.parameter(name).bounds for name in self.free)
 
     @property

@@ -87,7 +87,7 @@ def with_phase_shifted(record: Record, shift: float) -> Record:
 
 
 def nearest_index(time: Array, wanted: Array) -> NDArray[np.intp]:
-    """Position of the sample nearest to each wanted time."""
+    """Return positions of the samples nearest to wanted times."""
     right = np.clip(np.searchsorted(time, wanted), 1, max(1, time.size - 1))
     left = right - 1
     right = np.minimum(right, time.size - 1)

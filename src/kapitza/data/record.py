@@ -286,7 +286,7 @@ class Record(Shown):
         return np.column_stack([self[name] for name in (channels or self.channels)])
 
     def segments(self) -> list[slice]:
-        """Contiguous pieces, in order."""
+        """Return the contiguous pieces, in order."""
         label = self.content.segment
         cuts = np.flatnonzero(np.diff(label)) + 1
         edges = [0, *cuts.tolist(), label.size]
@@ -414,7 +414,7 @@ class Record(Shown):
         return record
 
     def renamed(self, names: Mapping[str, str]) -> Record:
-        """Channels under new names, old → new."""
+        """Return the channels under new names, old → new."""
         if not is_table_of_texts(names):
             raise DataError(f"{checks.shown(names)} renames no channels: give a table {{old: new}}.")
         for name in names:
@@ -458,7 +458,7 @@ class Record(Shown):
         return self.from_content(table.with_channels(new))
 
     def wrapped(self) -> Record:
-        """Angles brought into [-π, π)."""
+        """Return the record with angles in [-π, π)."""
         return self._angles_changed(wrap)
 
     def unwrapped(self) -> Record:

@@ -230,7 +230,7 @@ class StoredRecord:
 def open_record(path: str | Path) -> StoredRecord:
     """Open a recording to read part by part.
 
-    One that `write` made: a .zarr folder, a folder of Parquet parts, or one file.
+    The recording was made by `write`: a .zarr folder, a folder of Parquet parts, or one file.
 
     Parameters
     ----------

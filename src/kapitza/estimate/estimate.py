@@ -311,7 +311,7 @@ class Estimate(Shown):
         """Return draws of the estimate as ArviZ InferenceData.
 
         They are draws of the Gaussian approximation, or `draws` of the estimate where bounds made them.
-        `kapitza.posterior` samples the posterior itself. Needs the extra ``kapitza[bayes]``.
+        `kapitza.posterior` samples the posterior itself. It needs the extra ``kapitza[bayes]``.
         """
         from kapitza.estimate.bayes import bayes_packages
 

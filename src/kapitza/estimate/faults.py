@@ -148,7 +148,7 @@ class Scores:
 def strongest(tried: Sequence[Candidate], scores: Scores) -> Fault | None:
     """Return the fault that explains most of the residuals.
 
-    None where noise alone pulls as much.
+    The result is None where noise alone pulls as much.
     """
     live = int(np.count_nonzero(scores.live))
     if not live:

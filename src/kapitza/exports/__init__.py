@@ -1,6 +1,6 @@
 """Export models for other programs.
 
-They are MATLAB, C, Modelica, Julia, SciPy, CasADi and FMI.
+The programs are MATLAB, C, Modelica, Julia, SciPy, CasADi and FMI.
 """
 
 from kapitza.exports.export import Exported, export

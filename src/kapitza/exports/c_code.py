@@ -96,7 +96,7 @@ double kz_next_knot(double t);
 
 
 def _enumerated(kind: str, quantities: Sequence[Quantity]) -> list[str]:
-    """Named places, so that users write p[RIG_PARAMETER_K]."""
+    """Write named places, such as p[RIG_PARAMETER_K]."""
     words = identifiers(q.name for q in quantities)
     return [
         f"#define KZ_{kind}_{word.upper()} {i} /* {comment(q.name)} {f'[{comment(q.unit)}]' if q.unit else ''} */"

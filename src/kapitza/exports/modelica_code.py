@@ -222,7 +222,7 @@ def _before(language: Language, states: tuple[str, ...]) -> Language:
 
 
 def _unfolded(program: Body, result: int) -> sp.Expr:
-    """A result with its steps written out."""
+    """Return a result with its steps written out."""
     found = program.results[result]
     for name, expression in reversed(program.steps):
         found = found.xreplace({name: expression})
@@ -242,7 +242,7 @@ def _side(program: Program, switch: int, side: int) -> Body:
 
 
 def _joined(bodies: list[Body]) -> Body:
-    """Several programs as one, their local names kept apart."""
+    """Join several programs, their local names kept apart."""
     steps, results = [], []
     for b, program in enumerate(bodies):
         renamed = {name: sp.Symbol(f"j:{b}_{i}", real=True) for i, (name, _) in enumerate(program.steps)}

@@ -58,7 +58,7 @@ def identifiers(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, .
 def comment(text: str) -> str:
     """Return one line safe in a comment.
 
-    Printable ASCII that ends no comment and no string: without */, backslash and quotes.
+    It is printable ASCII that ends no comment and no string: without */, backslash and quotes.
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "replace").decode("ascii")
     line = "".join(c if c.isprintable() else " " for c in plain)

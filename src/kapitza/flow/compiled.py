@@ -196,7 +196,7 @@ def _jacobian(
 ) -> list[list[hy.expression]]:
     """Return the derivatives of the rates, (n, by).
 
-    For systems that heyoka cannot differentiate itself.
+    It serves systems that heyoka cannot differentiate itself.
     """
     if system.elimination is None:
         symbols = {expression: symbol for symbol, expression in table.items()}

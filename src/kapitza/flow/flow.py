@@ -302,7 +302,7 @@ class Flow:
         """Evaluate the right-hand side (N, n) at states X.
 
         X: (N, n), or (n,) for one state, which gives (n,); times: scalar or (N,).
-        Parameters: one set for all, or one row per state, (N, npar).
+        Parameters are one set for all, or one row per state, (N, npar).
         """
         if self._delayed is not None:
             raise self._no_state("rates")

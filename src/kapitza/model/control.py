@@ -88,7 +88,7 @@ def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int
 
 
 def control_values(model: Model, times: Reals, force: Reals, name: str = "u") -> dict[str, float]:
-    """Coefficients of a measured control force, by least squares.
+    """Return coefficients of a measured force, by least squares.
 
     Parameters
     ----------

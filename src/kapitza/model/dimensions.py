@@ -84,7 +84,7 @@ def dimension_problems(model: Model) -> tuple[str, ...]:
 
 
 def _known(model: Model) -> Iterator[tuple[str, Dimension]]:
-    """Dimension of every symbol that states a unit."""
+    """Return the dimension of every symbol with a unit."""
     second = {"second": Fraction(1)}
     yield time.name, second
     for coordinate in model.coordinates:
@@ -137,7 +137,10 @@ def _product(one: Dimension, other: Dimension, power: Fraction) -> Dimension:
 
 
 def _of(expression: Expression, known: Mapping[str, Dimension]) -> Dimension | Free:
-    """Dimension of an expression; `ANY` for bare numbers."""
+    """Return the dimension of an expression.
+
+    `ANY` stands for bare numbers.
+    """
     if expression.is_number:
         return ANY
     if isinstance(expression, sp.Symbol):

@@ -180,7 +180,7 @@ class _Table:
 
 
 def _merged(one: Powers, other: Powers) -> Powers:
-    """Both with the numbers added."""
+    """Return both products as one, their powers added."""
     if not one or not other:
         return one or other
     total = dict(one)
@@ -232,7 +232,7 @@ def _decimal(value: Fraction) -> Expression:
 
 
 def _size(expressions: Iterable[Expression], moving: set[sp.Symbol]) -> int:
-    """Operations on what moves, shared ones counted once."""
+    """Count operations on moving symbols, shared ones once."""
     seen: set[Expression] = set()
     moves: dict[Expression, bool] = {}
 

@@ -44,7 +44,7 @@ def _coordinates_and_residuals(method: object) -> tuple[list[AppliedUndef], list
 
 
 def _lagrange(method: LagrangesMethod) -> tuple[list[AppliedUndef], list[sp.Expr]]:
-    """Coordinates and residuals; multipliers are refused."""
+    """Return coordinates and residuals; refuse multipliers."""
     constraints = list(method.coneqs)
     if constraints:
         raise ModelError(

@@ -233,7 +233,10 @@ class _Reader:
         return self.error(column, f"not understood ({error.msg})")
 
     def column(self, node: ast.AST) -> int:
-        """Python counts columns in bytes."""
+        """Return the column of a node in characters.
+
+        Python counts columns in bytes.
+        """
         bytes_left, column = getattr(node, "col_offset", 0), 0
         while bytes_left > 0 and column < len(self.lengths):
             bytes_left -= self.lengths[column]

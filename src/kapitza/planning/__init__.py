@@ -1,6 +1,6 @@
 """Planning of experiments.
 
-Information, plans, run sheets, and rigs that identify themselves.
+The package holds information, plans, run sheets, and rigs that identify themselves.
 The folder is not called `plan`: a package of that name would hide the verb `kapitza.plan`.
 """
 

@@ -27,7 +27,7 @@ TIME = "time"
 class Limits:
     """Bounds on a run.
 
-    Expressions → largest value; "time" → seconds; "drift(expression)" → largest change of the mean.
+    An expression maps to its largest value, "time" to seconds, "drift(expression)" to the largest change of the mean.
     """
 
     bounds: Mapping[str, float] = field(default_factory=dict)

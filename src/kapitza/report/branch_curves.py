@@ -86,7 +86,7 @@ class BranchLine:
             yield state, *self._between(begin, end)
 
     def whole(self) -> tuple[Array, Array]:
-        """Parameter and quantity along the whole branch."""
+        """Return parameter and quantity along the whole branch."""
         s, value, height, _ = self._knots
         return (value, height) if len(s) < 2 else self._between(float(s[0]), float(s[-1]))
 
@@ -220,7 +220,7 @@ def _covered(box: Any, points: Array) -> int:
 
 
 def _common(first: Any, second: Any) -> float:
-    """Area that two boxes share."""
+    """Return the area that two boxes share."""
     width = min(first[2], second[2]) - max(first[0], second[0])
     height = min(first[3], second[3]) - max(first[1], second[1])
     return max(width, 0.0) * max(height, 0.0)

@@ -166,7 +166,7 @@ def measured(branch: Branch, of: str | None, measure: str) -> tuple[str, list[Ar
 
 
 def _state(branch: Branch, of: str | None) -> str:
-    """The state to draw, the first one by default."""
+    """Return the state to draw, the first by default."""
     name = of or branch.model.states[0]
     if name not in branch.model.states:
         raise KapitzaError(f'There is no state "{name}": {", ".join(branch.model.states)}.')

@@ -118,7 +118,10 @@ def _of_source(data: Any) -> list[Section]:
 
 
 def orbit_table(orbits: OrbitSet) -> pd.DataFrame:
-    """One row per orbit: periods, code, largest multiplier, closure."""
+    """Return one row per orbit.
+
+    The columns include periods, code, largest multiplier and closure.
+    """
     rows = [
         (
             len(orbit.points),

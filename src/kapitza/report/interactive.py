@@ -260,7 +260,7 @@ def interval_figure(fits: Mapping[str, Estimate], level: float) -> go.Figure | N
 
 
 def used(count: int, rows: int, columns: int) -> list[list[dict[str, Any] | None]]:
-    """Panels of a grid, the last ones left out."""
+    """Return panels of a grid, the last left out."""
     return [[{} if row * columns + column < count else None for column in range(columns)] for row in range(rows)]
 
 

@@ -64,7 +64,7 @@ def _maker(noun: Any) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
 
 
 def html_table(frame: pd.DataFrame) -> str:
-    """A table whose cells are text."""
+    """Return an HTML table whose cells are text."""
     cells = table_cells(frame.head(MOST_ROWS))
     head = "".join(f"<th>{escape(name)}</th>" for name, _ in cells["header"])
     rows = "".join(
@@ -77,7 +77,7 @@ def html_table(frame: pd.DataFrame) -> str:
 
 
 def latex_table(frame: pd.DataFrame) -> str:
-    """A booktabs table; special characters are escaped."""
+    """Return a booktabs table, special characters escaped."""
     shown = frame.reset_index() if frame.index.name else frame
     right = [pd.api.types.is_numeric_dtype(dtype) for dtype in shown.dtypes]
     rows = [
@@ -102,7 +102,7 @@ def latex_text(text: str) -> str:
 
 
 def equations_latex(model: Model) -> str:
-    """The equations as LaTeX, rates with dots."""
+    """Return the equations as LaTeX, rates with dots."""
     names: dict[sp.Symbol, str] = {}
     for symbol in {s for e in model.equations for s in e.free_symbols}:
         stem = symbol.name.rstrip("'")
@@ -126,7 +126,7 @@ def _parameters(model: Model) -> pd.DataFrame:
 
 
 def _filled(frame: pd.DataFrame) -> pd.DataFrame:
-    """Without columns in which nothing stands."""
+    """Return the table without empty columns."""
     empty = [c for c in frame.columns if frame[c].isna().all() or (frame[c].astype(str) == "").all()]
     return frame.drop(columns=empty)
 

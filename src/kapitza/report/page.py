@@ -91,7 +91,7 @@ def cell_text(value: Any) -> str:
 
 
 def inline_png(figure: Figure) -> str:
-    """The figure as a data address."""
+    """Return the figure as a data address."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=160)
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")

@@ -81,7 +81,10 @@ def _map(plan: Plan, grid: PlanMap) -> Figure:
 
 
 def _plain(value: float, _: float) -> str:
-    """1, 2 and 5 of every decade, without powers."""
+    """Label 1, 2 and 5 of every decade.
+
+    Powers of ten are not used.
+    """
     return f"{value:g}" if f"{value:.0e}"[0] in "125" else ""
 
 

@@ -57,7 +57,7 @@ def _change(plan: Plan, one: Expected, i: int) -> str:
 
 
 def plan_sentences(plan: Plan) -> list[str]:
-    """The next run, and how to read the table."""
+    """Describe the next run and how to read the table."""
     if not plan.expected:
         return [str(plan)]
     best = plan.expected[0]

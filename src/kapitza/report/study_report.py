@@ -179,7 +179,7 @@ def _noise_words(best: Estimate, name: str, value: float) -> str:
 
 
 def _two(value: float) -> float:
-    """Rounded to two digits."""
+    """Return a number rounded to two digits."""
     return float(f"{value:.2g}") if math.isfinite(value) else value
 
 
@@ -193,7 +193,7 @@ def held_back_sentences(chosen: StudyFit | None) -> list[str]:
 
 
 def held_back_parts(chosen: StudyFit) -> list[Part]:
-    """All tests on data that were not fitted."""
+    """Return all tests on data that were not fitted."""
     if chosen.validation is None:
         return []
     table = chosen.validation.table().reset_index()
@@ -211,7 +211,7 @@ def held_back_parts(chosen: StudyFit) -> list[Part]:
 
 
 def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
-    """The figures that this fit has."""
+    """Return the figures that this fit has."""
     best, moving = chosen.answer, chosen.moving
     motions = [] if moving is None else motions_of(moving)
     test, section = motion_of_test(chosen.validation), section_figure(fitted_orbits(best))
@@ -302,7 +302,7 @@ def missing_parts(chosen: StudyFit) -> list[Part]:
 
 
 def plan_parts(result: StudyResult) -> list[Part]:
-    """The next experiment, where the study asks for it."""
+    """Return the next experiment, where the study requests it."""
     plan = result.plan
     if plan is None:
         return [Part("The next experiment", warnings=[result.plan_problem])] if result.plan_problem else []
@@ -356,7 +356,7 @@ def comparison_parts(result: StudyResult) -> list[Part]:
 
 
 def provenance_parts(result: StudyResult) -> list[Part]:
-    """What a repetition needs."""
+    """Return what a repetition needs."""
     equations = "\n\n".join(f"{name}\n{text}" for name, text in result.models.items())
     notes = [f"{fit.label}: {note}" for fit in result.fits for note in fit.notes]
     files = pd.DataFrame(list(result.checksums.items()), columns=["file", "SHA-256"])

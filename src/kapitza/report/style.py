@@ -88,7 +88,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float] = (6.0, 4.2)) -> Axes:
-    """The axes given, or those of a new figure."""
+    """Return the axes given, or those of a new figure."""
     return ax if ax is not None else new_figure(*size).add_subplot()
 
 

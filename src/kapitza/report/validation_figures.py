@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def plot_validation(validation: Validation) -> Figure:
-    """As many panels as tests were made."""
+    """Draw one panel for each test."""
     panels = []
     if validation.prediction is not None and len(validation.prediction.starts):
         panels.append(lambda axes: _prediction(axes, validation.prediction))  # pyright: ignore[reportArgumentType]

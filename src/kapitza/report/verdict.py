@@ -88,7 +88,7 @@ def weak_parameters(chosen: StudyFit) -> list[str]:
 
 
 def tied_parameters(chosen: StudyFit) -> list[tuple[str, str, float]]:
-    """Pairs of free parameters whose errors are strongly correlated."""
+    """Return pairs of parameters whose errors are strongly correlated."""
     best = chosen.answer
     if len(best.names) < 2 or not np.isfinite(best.covariance).all():
         return []
@@ -136,7 +136,7 @@ def _as_recorded(record: Record, fitted: Record | None, channel: str, size: floa
 def steps_after(
     chosen: StudyFit, weak: Sequence[str], tied: Sequence[tuple[str, str, float]], outside: bool, disagree: bool
 ) -> tuple[str, ...]:
-    """What to do next, the most useful first."""
+    """Return what to do next, the most useful first."""
     steps = []
     if chosen.missing is None and (chosen.misses or not _white(chosen)):
         steps.append(

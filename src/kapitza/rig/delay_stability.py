@@ -1,6 +1,6 @@
 """Stability of hybrid tests with direct coupling.
 
-It computes roots, essential radius, compensation, effect of the actuator, and critical delay.
+The module computes roots, essential radius, compensation, effect of the actuator, and critical delay.
 """
 
 from __future__ import annotations

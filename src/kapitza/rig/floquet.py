@@ -67,7 +67,10 @@ class MeasuredMultipliers:
 
     @property
     def stable(self) -> bool | None:
-        """None where the noise does not decide."""
+        """Whether the motion is stable.
+
+        It is None where the noise does not decide.
+        """
         largest = float(np.abs(self.multipliers[0]))
         if abs(largest - 1) <= 2 * float(self.deviation[0]) or not self.trusted:
             return None

@@ -344,7 +344,7 @@ def limited(rig: Rig) -> LimitedRig:
 def _mixed(first: FourierSeries, second: FourierSeries, share: float) -> FourierSeries:
     """Mix two series.
 
-    (1 - share) of the first and `share` of the second.
+    The result is (1 - share) of the first and `share` of the second.
     """
     modes = max(first.modes, second.modes)
     a, b = (s.with_modes(modes).coefficients for s in (first, second))

@@ -1,6 +1,6 @@
 """Equations of a rig from a model.
 
-They cover driven coordinates, controllers and held values.
+The equations contain driven coordinates, controllers and held values.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ def pendulum_rig(
     """Return the experimental part of HYBRID.
 
     It is a pendulum whose pivot an actuator moves, under delayed control (29).
-    Inputs: y, demand of the pivot in m, and theta, demand of the controlled angle in rad. Outputs: y, theta, and the
-    force F in N that the pendulum puts on the pivot. The default actuator is a pure delay of 10 ms.
+    The inputs are y, demand of the pivot in m, and theta, demand of the controlled angle in rad. The outputs are y,
+    theta, and the force F in N that the pendulum puts on the pivot. The default actuator is a pure delay of 10 ms.
     """
     return SimulatedRig(
         pendulum_on_spring(),

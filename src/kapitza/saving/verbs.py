@@ -62,7 +62,7 @@ def save(noun: Anything, path: str | os.PathLike[str]) -> Path:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """What `save` wrote.
+    """Return what `save` wrote.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class BadSamples:
 
     @property
     def lost(self) -> Flags:
-        """All of them."""
+        """Flags of samples of any kind."""
         return np.any(self.kinds, axis=0)
 
 

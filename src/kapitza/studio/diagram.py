@@ -348,7 +348,7 @@ def measured_heights(branches: list[Branch], measure: str) -> list[tuple[Branch,
 def orbit_at(branch: Branch, index: int) -> PeriodicOrbit | None:
     """Return the orbit of a point.
 
-    None where it cannot be computed, such as at rest.
+    The result is None where it cannot be computed, such as at rest.
     """
     try:
         return branch.orbit(index)

@@ -82,7 +82,7 @@ def motion_of(orbit: PeriodicOrbit) -> tuple[Array, Array]:
 
 
 def time_figure(orbit: PeriodicOrbit) -> go.Figure:
-    """The states of an orbit over its period."""
+    """Draw the states of an orbit over its period."""
     times, states = motion_of(orbit)
     figure = go.Figure()
     mode = "lines" if orbit.profile is not None else "lines+markers"

@@ -1,6 +1,6 @@
 """Run work in separate processes.
 
-They are started, read, stopped, and killed when they do not stop.
+The processes are started, read, stopped, and killed when they do not stop.
 """
 
 from __future__ import annotations

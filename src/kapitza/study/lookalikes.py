@@ -264,5 +264,5 @@ def _main_frequency(record: Record) -> float:
 
 
 def _key(name: str) -> str:
-    """A key of TOML."""
+    """Return a key of TOML, quoted where needed."""
     return name if name.replace("_", "").isalnum() and name.isascii() else f'"{name}"'

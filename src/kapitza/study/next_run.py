@@ -157,7 +157,7 @@ def _drives(
 
 
 def _check(asked: NextRun, candidate: Candidate, notes: Notebook) -> None:
-    """Every name of the section against one candidate."""
+    """Check every name of the section against one candidate."""
     model = candidate.model
     _check_names(asked, model, notes)
     for name, given in asked.vary.items():

@@ -232,7 +232,7 @@ def _sensor(channel: str, errors: Mapping[str, Any], output: str) -> Sensor:
 
 
 def _span(record: Record, start: float, stop: float) -> tuple[float, float]:
-    """A held-back span that holds samples of the record."""
+    """Return a held-back span that holds samples."""
     if not start < stop:
         raise DataError(f"hold_back = [[{start:g}, {stop:g}]]: give the earlier time first.")
     if not ((record.time >= start) & (record.time < stop)).any():
@@ -271,7 +271,7 @@ def _cut(record: Record, content: Mapping[str, Any]) -> Record:
 
 
 def thinned(record: Record, every: int) -> Record:
-    """Every n-th sample of each segment."""
+    """Return every n-th sample of each segment."""
     if every == 1:
         return record
     pieces = [piece.samples(slice(None, None, every)) for piece in record.pieces()]

@@ -125,7 +125,7 @@ class StudyResult(Shown):
         return table
 
     def verdict(self) -> str:
-        """One sentence on the candidates, or nothing."""
+        """Return one sentence on the candidates, or nothing."""
         table = self.comparison()
         if not len(table):
             return ""
@@ -157,7 +157,7 @@ class StudyResult(Shown):
         return tuple(said)
 
     def sentence(self) -> str:
-        """The answer in one sentence."""
+        """Return the answer in one sentence."""
         chosen = self.chosen
         if chosen is None:
             return "No fit succeeded; the reasons are below."

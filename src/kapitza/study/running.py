@@ -152,7 +152,7 @@ def _kept(folder: Path, step: Step) -> StudyFit | None:
 
 
 def equations_text(model: Model) -> str:
-    """The equations in plain text, one line each."""
+    """Return the equations in plain text, one line each."""
     if model.is_map:
         return "\n".join(f"{c.name} -> {e}" for c, e in zip(model.coordinates, model.equations, strict=True))
     return "\n".join(f"{equation} = 0" for equation in model.equations)

@@ -148,7 +148,7 @@ class Regressors:
     def _straight_rows(self) -> csr_array:
         """Constant factors as a sparse matrix.
 
-        (equations x (1 + parameters), z); an equation contains few of many coordinates.
+        It is (equations x (1 + parameters), z); an equation contains few of many coordinates.
         """
         return csr_array(self.straight.reshape(-1, len(self.noisy)))
 

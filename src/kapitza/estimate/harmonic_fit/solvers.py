@@ -188,8 +188,8 @@ def _robust(system: System, theta: Numbers) -> tuple[Numbers, Numbers]:
 def _total(system: System) -> Numbers:
     """Return Koopmans' estimate: errors in variables.
 
-    It is the direction of [A b] that noise alone explains best. Smallest λ with [A b]ᵀ[A b] v = λ N v for the noise
-    matrix N; θ = v_A / v_b.
+    It is the direction of [A b] that noise alone explains best. λ is the smallest one with [A b]ᵀ[A b] v = λ N v for
+    the noise matrix N; θ = v_A / v_b.
     """
     full = np.column_stack([system.matrix, system.rest])
     noise = system.noise_matrix

@@ -97,7 +97,7 @@ def _time_derivative(series: Numbers, step: float) -> Numbers:
 def adjoint_series(regressors: Regressors, measured: Measured, slopes: Slopes) -> Numbers:
     """Return the adjoint series of channel noise.
 
-    (3, equations, channels, n): what multiplies φ, φ', φ'' in the response of a row to channel noise.
+    They are (3, equations, channels, n): what multiplies φ, φ', φ'' in the response of a row to channel noise.
     """
     result = np.zeros((3, regressors.equations, len(measured.channels), slopes.series.shape[-1]))
     for channel, series in _channel_series(regressors, measured, slopes).items():

@@ -100,7 +100,7 @@ class Windows:
     def cut(self, series: Numbers, first: int, count: int) -> Numbers:
         """Return the samples under `count` windows.
 
-        (..., n) -> (..., count, width), from window `first` on.
+        series (..., n) gives (..., count, width), from window `first` on.
         """
         view = np.lib.stride_tricks.sliding_window_view(series, self.width, axis=-1)
         return view[..., first * self.stride : (first + count - 1) * self.stride + 1 : self.stride, :]

@@ -119,7 +119,7 @@ class Suggestion:
         return bool(self.terms) and self.terms[0].log10_p < np.log10(ALARM)
 
     def table(self) -> pd.DataFrame:
-        """One row per candidate."""
+        """Return one row per candidate."""
         import pandas as pd
 
         rows = [

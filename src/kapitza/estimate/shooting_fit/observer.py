@@ -1,6 +1,6 @@
 """Observer for states that no sensor measures.
 
-They follow from how the model moves the measured states.
+The states follow from how the model moves the measured states.
 The record is cut into short windows. In each, the start state whose motion (at the present parameters) passes closest
 to the samples is found by damped Gauss-Newton steps from several guesses of the unmeasured states, all windows and
 guesses at once. The guess of each window is chosen by the cheapest chain of windows, so that neighbours fit together: a

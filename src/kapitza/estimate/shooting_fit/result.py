@@ -200,7 +200,7 @@ def _stated_covariance(solution: MotionSolution, identifiability: Identifiabilit
 def _sizes(solution: MotionSolution) -> Array:
     """Return the size of each parameter, with its sign.
 
-    Its value, or what the data could resolve if the others were known.
+    The size is its value, or what the data could resolve if the others were known.
     """
     power = np.diag(solution.information)
     # A parameter near zero is measured in units of its own standard error.

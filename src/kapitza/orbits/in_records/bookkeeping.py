@@ -1,6 +1,6 @@
 """Codes, duplicates and symmetry partners of cycles.
 
-It also finds repetitions of shorter cycles, and winding numbers.
+The module also finds repetitions of shorter cycles, and winding numbers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Sections of records larger than memory.
 
 Records are read in chunks, of which only the points that the search needs are kept.
-Two passes. The first measures the attractor. The second keeps, with its image, every point of a cell of the section
-until the cell holds `per_cell` points (more neighbours do not improve a local map that curvature limits), and every
-close return with the points between. Memory is bounded by the cells that the attractor fills, not by the record.
+There are two passes. The first measures the attractor. The second keeps, with its image, every point of a cell of the
+section until the cell holds `per_cell` points (more neighbours do not improve a local map that curvature limits), and
+every close return with the points between. Memory is bounded by the cells that the attractor fills, not by the record.
 """
 
 from __future__ import annotations

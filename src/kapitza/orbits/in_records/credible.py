@@ -20,7 +20,7 @@ SURELY = 4.0  # deviations from which two orbits count as different
 def credible(section: Section, kept: list[Kept]) -> tuple[list[Kept], list[tuple[PeriodicOrbit, str]]]:
     """Split cycles into credible orbits and refused ones.
 
-    Cycles are (scaled points, orbit). Credible: an orbit of a sustained aperiodic motion. The others come with
+    Cycles are (scaled points, orbit). An orbit of a sustained aperiodic motion is credible. The others come with
     reasons.
     """
     good: list[Kept] = []

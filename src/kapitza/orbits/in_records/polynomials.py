@@ -1,6 +1,6 @@
 """Monomials of local coordinates and their derivatives.
 
-It also gives their expectations under Gaussian errors.
+The module also gives their expectations under Gaussian errors.
 """
 
 from __future__ import annotations

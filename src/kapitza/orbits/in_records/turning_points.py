@@ -1,6 +1,6 @@
 """Sections of autonomous records at turning points.
 
-They are the turning points of a channel, in coordinates smoothed over a window.
+A section holds the turning points of a channel, in coordinates smoothed over a window.
 The section x' = 0 is crossed once per oscillation whatever the system, needs no knowledge of the state space, and its
 coordinates (value, curvature, …) come from the same window as the crossing itself. The time between crossings is kept,
 so that the period of a cycle, unknown for autonomous systems, comes out of the fitted maps as well.

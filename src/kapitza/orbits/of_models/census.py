@@ -86,13 +86,13 @@ def find_orbits_of_model(
     """Find all periodic orbits of a model.
 
     Periods min_period … max_period are searched, each from `starts` starts.
-    Forced models and maps: period counts returns. A third of the starts are spread evenly over `region` (by state
-    name; by default the box that a few trajectories visit, widened), the others are the closest returns of a long
+    For forced models and maps the period counts returns. A third of the starts are spread evenly over `region` (by
+    state name; by default the box that a few trajectories visit, widened), the others are the closest returns of a long
     trajectory and neighbours of orbits already found. Each start is a cycle of p nodes corrected by a batched Newton
-    iteration. Cycles that converge are reduced to their primitive period, compared with known ones by
-    `orbit.distance`, completed by the model's symmetries, polished, and given multipliers, certificate and code.
-    Autonomous models: period counts crossings of `section` (an expression in the states; by default the last state at
-    its mean) from below to above, and codes have one letter per crossing where the model has a partition.
+    iteration. Cycles that converge are reduced to their primitive period, compared with known ones by `orbit.distance`,
+    completed by the model's symmetries, polished, and given multipliers, certificate and code. For autonomous models
+    the period counts crossings of `section` (an expression in the states; by default the last state at its mean) from
+    below to above, and codes have one letter per crossing where the model has a partition.
 
     executor: shares the starts among its workers, with the same result. details=False skips profiles and certificates.
     The OrbitSet's `source` is a CensusReport with the saturation of the counts. Cancelled or stopped by Ctrl-C, it

@@ -120,7 +120,7 @@ class VectorField:
     def _unpack(self, flat: Array, inputs: Array, count: int) -> Rates:
         """Split the flat array of values and derivatives.
 
-        (N, count · (1 + n + 1 + signals + k)) as the compiled code returns them.
+        They are (N, count · (1 + n + 1 + signals + k)) as the compiled code returns them.
         """
         n, signals = self.size, len(self.signals)
         table = flat[:, count:].reshape(len(flat), count, n + 1 + signals + len(self.wrt))

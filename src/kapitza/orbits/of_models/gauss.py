@@ -1,6 +1,6 @@
 """Gauss-Legendre collocation on [0, 1].
 
-Points, integration weights, the Runge-Kutta matrix.
+The rule consists of points, integration weights, and the Runge-Kutta matrix.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def gauss_rule(degree: int) -> GaussRule:
 def integrated_basis(degree: int, count: int) -> tuple[Array, Array]:
     """Return knots and the matrix of integrals.
 
-    Knots (count,) from 0 to 1 and the matrix (count, m) with x(knots) = x + h · matrix K.
+    It returns knots (count,) from 0 to 1 and the matrix (count, m) with x(knots) = x + h · matrix K.
     """
     rule = gauss_rule(degree)
     # Chebyshev points: interpolation on them stays well conditioned.

@@ -55,7 +55,7 @@ class Portrait:
     def look_for_checks(self) -> None:
         """Run along the orbit for the immediate checks.
 
-        One run; models with events need all grids.
+        One run is enough; models with events need all grids.
         """
         problem = self._problem
         if not problem.smooth:

@@ -1,6 +1,6 @@
 """Low-level orbit solver for sweeps.
 
-One compiled model, many orbits, without checks around them.
+It solves many orbits of one compiled model, without checks around them.
 """
 
 from __future__ import annotations

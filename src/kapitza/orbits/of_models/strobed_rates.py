@@ -1,6 +1,6 @@
 """Unmeasured rates at strobed points.
 
-They solve two-point problems between each point and the next.
+Two-point problems between each point and the next determine them.
 From x_j with rate v the model arrives after one excitation period at x(T; x_j, v). Every v with x(T) = x_{j+1} is a
 candidate at point j; of all paths through the candidates the one is taken whose rates on arrival agree best with those
 that the next points start from.

@@ -105,7 +105,7 @@ class Form:
     def coefficients_of(self, thetas: Array) -> Array:
         """Return the coefficients of several parameter sets.
 
-        (K, M) for M parameter sets (k, M).
+        They are (K, M) for M parameter sets (k, M).
         """
         table = np.tile(np.array(list(self.values.values()))[:, None], (1, thetas.shape[1]))
         table[[list(self.values).index(n) for n in self.free]] = thetas

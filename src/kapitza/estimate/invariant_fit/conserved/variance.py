@@ -60,7 +60,7 @@ def precise_least_squares(
 ) -> Any:
     """Run SciPy's least squares until rounding stops it.
 
-    Trust region; start strictly inside the bounds.
+    The method is a trust region; the start must be strictly inside the bounds.
     """
     from scipy.optimize import OptimizeResult, least_squares
 
