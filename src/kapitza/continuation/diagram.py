@@ -107,9 +107,13 @@ def diagram(
     depth: int = 2,
     max_branches: int = 40,
     max_points: int = 400,
+    period: float | None = None,
+    direction: int = 0,
+    method: Anything = None,
+    half_map: bool = False,
+    equilibrium: bool = False,
     stepping: Stepping | None = None,
     monitor: Monitor | None = None,
-    **settings: Anything,
 ) -> Diagram:
     """Follow a branch and all that leave it.
 
@@ -132,12 +136,12 @@ def diagram(
         Switches, one after the other, up to which branches are followed.
     max_branches, max_points : int
         After so many branches, and points of each, the search ends.
+    period, direction, method, half_map, equilibrium : optional
+        Of the first branch, as in `follow`.
     stepping : Stepping, optional
         Of the first branch.
     monitor : Monitor, optional
         Cancelled or interrupted by Ctrl-C, the diagram holds what was found.
-    settings
-        Further ones of `follow`, such as period, method, half_map.
 
     Returns
     -------
@@ -158,7 +162,11 @@ def diagram(
     failed: list[tuple[Bifurcation, str]] = []
     place = 0
     with watch(monitor, f"diagram of {model.name}") as task:
-        branches.append(follow(model, start, parameter, bounds, stepping=stepping, monitor=Silent(), **settings))
+        first = follow(
+            model, start, parameter, bounds, period=period, direction=direction, method=method, half_map=half_map,
+            equilibrium=equilibrium, stepping=stepping, monitor=Silent(),
+        )  # fmt: skip
+        branches.append(first)
         _go_on_after(branches[0])
         while place < len(branches) and len(branches) < max_branches:
             level = levels[place]

@@ -16,6 +16,7 @@ from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.conservative import backbone, linear_mode
 from kapitza.continuation.follow import follow
+from kapitza.continuation.trace import Stepping
 from kapitza.continuation.unfolding import undamped
 from kapitza.continuation.walker import Bounds
 from kapitza.errors import KapitzaError, Status
@@ -53,12 +54,17 @@ def frequency_response(
     levels: Sequence[float] | None = None,
     start: Guess = None,
     mode: Index = 0,
+    period: int | None = None,
+    method: Anything = None,
+    half_map: bool = False,
+    detect: bool = True,
+    stepping: Stepping | None = None,
+    posterior: Anything = None,
     monitor: Monitor | None = None,
-    **settings: Anything,
 ) -> FrequencyResponse:
     """Follow the response to harmonic forcing.
 
-    Over its frequency, for each force level, with the backbone if damping is named.
+    There is one branch over the frequency for each level of the force, and the backbone where damping is named.
 
     Parameters
     ----------
@@ -78,10 +84,10 @@ def frequency_response(
         From where the motion settles at the lower end; the model's start by default.
     mode : int
         Of the backbone.
+    period, method, half_map, detect, stepping, posterior : optional
+        Of each response, as in `follow`.
     monitor : Monitor, optional
         Progress; when it is stopped, the finished responses are returned with the status INTERRUPTED.
-    settings
-        Further ones of `follow`.
 
     Returns
     -------
@@ -110,7 +116,11 @@ def frequency_response(
         for level in chosen:
             at = model.with_values(**{force: level, frequency: low})
             # Each response begins at the lower bound: the other direction would leave the range.
-            branches.append(follow(at, start, frequency, bounds, direction=1, **settings))
+            branch = follow(
+                at, start, frequency, bounds, period=period, direction=1, method=method, half_map=half_map,
+                detect=detect, stepping=stepping, posterior=posterior,
+            )  # fmt: skip
+            branches.append(branch)
             task.advance(1, f"{force} = {level:.6g}")
         if damping is not None:
             free, _ = undamped(model, frequency, force, damping)

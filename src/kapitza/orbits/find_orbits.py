@@ -5,17 +5,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from inspect import signature
+from typing import overload
 
 from kapitza.base.argument_checks import Anything
+from kapitza.base.monitor import Monitor
 from kapitza.data import Record, StoredRecord, one_record
 from kapitza.errors import refuse_unknown
 from kapitza.model import Model
 from kapitza.orbits import OrbitSet
-from kapitza.orbits.in_records import find_orbits_in_parts, find_orbits_in_record
+from kapitza.orbits.in_records import ReturnSearch, SectionSearch, find_orbits_in_parts, find_orbits_in_record
 from kapitza.orbits.of_models import find_orbits_of_model
 
 
+@overload
+def find_orbits(
+    source: Model,
+    max_period: int = 6,
+    *,
+    region: Mapping[str, tuple[float, float]] | None = None,
+    starts: int = 2048,
+    rounds: int = 8,
+    seed: int = 0,
+    min_period: int = 1,
+    section: str | None = None,
+    executor: Executor | None = None,
+    monitor: Monitor | None = None,
+    details: bool = True,
+) -> OrbitSet: ...
+@overload
+def find_orbits(
+    source: Anything,
+    max_period: int = 6,
+    *,
+    channels: Sequence[str] | None = None,
+    method: SectionSearch | ReturnSearch | None = None,
+    phase: float | None = None,
+    delay: int | None = None,
+    dimension: int | None = None,
+    kind: str | None = None,
+    noise: Anything = None,
+    controlled: bool | str | None = None,
+    monitor: Monitor | None = None,
+    **search: Anything,
+) -> OrbitSet: ...
 def find_orbits(source: Anything, max_period: int = 6, **settings: Anything) -> OrbitSet:
     """Find periodic orbits of a model or record.
 
