@@ -108,6 +108,25 @@ def test_a_file_that_cannot_be_parsed_is_not_written_over(document):
     assert document.get("seed") == 9
 
 
+def test_a_file_that_an_editor_has_just_emptied_is_read_when_it_is_written(document, monkeypatch):
+    """An editor that writes in place empties the file first; a look in between must not take it for the study."""
+    written = document.text.replace("seed = 0", "seed = 5")
+    document.path.write_text("")
+    monkeypatch.setattr("kapitza.studio.document.time.sleep", lambda seconds: document.path.write_text(written))
+    assert document.refresh()
+    assert document.get("seed") == 5
+    assert document.text == written
+
+
+def test_a_file_that_stays_empty_is_empty(document, monkeypatch):
+    looks = []
+    monkeypatch.setattr("kapitza.studio.document.time.sleep", looks.append)
+    document.path.write_text("")
+    assert document.refresh()
+    assert document.tables("model") == []
+    assert looks
+
+
 def test_a_file_that_is_gone_is_reported(document):
     document.path.unlink()
     with pytest.raises(DataError, match="not there any more"):

@@ -7,6 +7,7 @@ outside is never overwritten as a whole; what it had at the same key is reported
 
 from __future__ import annotations
 
+import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,6 +46,10 @@ class Change:
         if not self.places:
             return True
         return any(one[: len(place)] == place[: len(one)] for one in self.places)
+
+
+EMPTY_LOOKS, EMPTY_PAUSE = 5, 0.05
+"""Looks, and seconds between them, at a file that is empty: an editor that writes in place empties it first."""
 
 
 class Document:
@@ -140,6 +145,11 @@ class Document:
         Whether there were any is returned.
         """
         text = self._on_disk()
+        for _ in range(EMPTY_LOOKS):
+            if text.strip() or not self.text.strip():
+                break
+            time.sleep(EMPTY_PAUSE)
+            text = self._on_disk()
         if text == self.text:
             return False
         self._remember()

@@ -73,7 +73,7 @@ def _candidates(session: Session, state: dict[str, Any], refresh: Any) -> None:
         refresh()
 
     def add() -> None:
-        first = dict(session.document.tables("model")[0])
+        first = dict(session.document.get("model", 0, default={}))
         first.pop("name", None)
         count = len(session.document.tables("model"))
         values: dict[Any, Any] = {("model", count): {"name": f"candidate {count + 1}", **first}}
@@ -119,7 +119,7 @@ def _equations(session: Session, number: int) -> None:
 
     Its problems with their column, and the formula, are shown too.
     """
-    given = next((key for key in SOURCES if key in session.document.tables("model")[number]), "equations")
+    given = next((key for key in SOURCES if key in session.document.get("model", number, default={})), "equations")
     with ui.row().classes("items-center w-full"):
         ui.label({"equations": "Equations of motion", "library": "From the library", "file": "From a file",
                   "map": "A map"}[given]).classes("kz-title")  # fmt: skip
