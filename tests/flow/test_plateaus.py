@@ -189,10 +189,13 @@ def test_motion_held_at_the_edge_of_a_plateau():
         np.testing.assert_allclose(path[:, 0], [-0.5, 0.0, 0.0, 0.0, 0.0], atol=1e-12)
 
 
-def test_a_surface_that_became_repelling_is_refused_when_it_is_left():
+def test_a_surface_that_became_repelling_is_refused_at_once():
     """Stuck at x' = b until the sign of cos(1.3 t) reverses the jump there: two motions leave (law 4 of seed 1001)."""
     law = "abs(Heaviside(max(x', b) - b) - Heaviside((sign(cos(1.3*t)) + 1)*x))"
     text = f"x'' = -x - 0.1*x' + 0.4*cos(1.7*t) - 0.5*({law})"
     flow = Flow(Model.from_equations(text, parameters={"b": 0.6102275033769154}))
-    with pytest.raises(kz.errors.FlowError, match="do not define to which one"):
-        flow.propagate([-0.87555417, -0.98460798], 0.0, END)
+    start, reversed_ = [-0.87555417, -0.98460798], 1.5 * np.pi / 1.3
+    assert flow.propagate(start, 0.0, reversed_ - 0.001).state[1] == 0.6102275033769154
+    for end in (reversed_ + 0.001, END):
+        with pytest.raises(kz.errors.FlowError, match=rf"At t = {reversed_:.9g} .* 2 different motions leave"):
+            flow.propagate(start, 0.0, end)

@@ -1201,7 +1201,7 @@ static int find_companions(kz_trip *trip, const kz_work *w, int32_t *primary) {
 
 /* Gain of the stuck switches of a regime: -(s_i'(m_j = 1) - s_i'(m_j = -1)) / 2 in free motion, m_j of the others 1.
  * Returns 0 where the answer may not be unique, or where modes multiply each other. */
-static int is_unique(kz_trip *trip, double t, const int32_t *stuck, int count) {
+static int is_unique(kz_trip *trip, double t, const double *x, const int32_t *stuck, int count) {
     kz_run *run = trip->run;
     kz_work *w = work_of(trip, 0);
     if (!w || count > MOST_STUCK) return 0;
@@ -1209,17 +1209,17 @@ static int is_unique(kz_trip *trip, double t, const int32_t *stuck, int count) {
     double *modes = run->runtime + tape->first_mode, kept[MOST_STUCK], gain[MOST_STUCK * MOST_STUCK], above[MOST_STUCK];
     int right = 1;
     for (int k = 0; k < count; k++) { kept[k] = modes[stuck[k]]; modes[stuck[k]] = 1.0; }
-    evaluate(w, run->runtime, run->wrt, t, trip->state, trip->moved, 0, 1);
+    evaluate(w, run->runtime, run->wrt, t, x, trip->moved, 0, 1);
     for (int i = 0; i < count; i++) above[i] = value(w, tape->function[stuck[i]], 1);
     for (int j = 0; j < count; j++) {
         modes[stuck[j]] = -1.0;
-        evaluate(w, run->runtime, run->wrt, t, trip->state, trip->moved, 0, 1);
+        evaluate(w, run->runtime, run->wrt, t, x, trip->moved, 0, 1);
         for (int i = 0; i < count; i++) gain[i * count + j] = -0.5 * (above[i] - value(w, tape->function[stuck[i]], 1));
         modes[stuck[j]] = 1.0;
     }
     /* With all modes reversed the rates must follow from the sum: no products of modes. */
     for (int k = 0; k < count; k++) modes[stuck[k]] = -1.0;
-    evaluate(w, run->runtime, run->wrt, t, trip->state, trip->moved, 0, 1);
+    evaluate(w, run->runtime, run->wrt, t, x, trip->moved, 0, 1);
     for (int i = 0; i < count; i++) {
         double sum = above[i], size = fabs(above[i]);
         for (int j = 0; j < count; j++) { sum += 2.0 * gain[i * count + j]; size += 2.0 * fabs(gain[i * count + j]); }
@@ -1227,6 +1227,19 @@ static int is_unique(kz_trip *trip, double t, const int32_t *stuck, int count) {
     }
     for (int k = 0; k < count; k++) modes[stuck[k]] = kept[k];
     return right && has_positive_minors(gain, count);
+}
+
+/* Do the stuck surfaces of a regime still attract the motion from both sides, in the modes that an event has set? The
+ * control of a surface that has become repelling may be within its limits, so that it does not show this. */
+static int still_attract(kz_trip *trip, const kz_tape *tape, double t, const double *x) {
+    int32_t stuck[MOST_STUCK];
+    int count = 0, contacts = 0;
+    for (int32_t k = 0; k < tape->balances; k++) {
+        if (tape->balance_kind[k]) { contacts++; continue; }
+        if (count == MOST_STUCK) return 0;
+        stuck[count++] = tape->balance_index[k];
+    }
+    return !count || (!contacts && is_unique(trip, t, x, stuck, count));
 }
 
 /* Both sides lead to the surface of switch i: it sticks, beside those that do already. w: the regime before, in which
@@ -1256,7 +1269,7 @@ static int decide_stick(kz_trip *trip, kz_work *w, double t, int32_t i, double m
     if (!held) return MEMORY;
     /* E = -(f(+1) - f(-1)) / 2 and its rate s_x E, with the others held. */
     double gain = -0.5 * m * (towards - beyond), *direction = trip->start_V;
-    if (!(gain > 0) || (count > 1 && !is_unique(trip, t, stuck, count))) return GIVEN_BACK;
+    if (!(gain > 0) || (count > 1 && !is_unique(trip, t, x, stuck, count))) return GIVEN_BACK;
     for (int32_t k = 0; k < n; k++) direction[k] = -0.5 * m * (trip->before[k] - trip->after[k]);
     memcpy(trip->after, x, (size_t)n * sizeof(double));
     for (int32_t k = 0; k < n; k++) x[k] -= direction[k] * (s0 / gain);
@@ -1305,7 +1318,9 @@ static int decide_crossing(kz_trip *trip, kz_work *w, double t, int32_t i) {
     if (!(small > CLEARLY * large)) return GIVEN_BACK;
     measure_sizes(w);
     if (towards * beyond > 0) {
-        if (others_near(w, modes, CROSS, i, trip->skip)) return GIVEN_BACK;
+        /* A continuous switch changes neither the rates nor their jumps. */
+        if (others_near(w, modes, CROSS, i, trip->skip) || !((tape->flags[i] & CONTINUOUS) || still_attract(trip, tape, t, x)))
+            return GIVEN_BACK;
         copy_rates(w, trip->after);
         if (columns && !(tape->flags[i] & CONTINUOUS)) {
             for (int32_t k = 0; k < n; k++) trip->before[k] = trip->after[k] - trip->before[k];
@@ -1341,7 +1356,7 @@ static int decide_release(kz_trip *trip, kz_work *w, double t, int32_t i) {
     double size = 1.0 + largest_rate(left);
     int32_t function = left->tape->function[i];
     if (others_near(left, modes, CROSS, i, trip->skip) || !(side * value(left, function, 2) > CLEARLY * size) ||
-        fabs(value(left, function, 1)) > 1e-10 * size)
+        fabs(value(left, function, 1)) > 1e-10 * size || !still_attract(trip, left->tape, t, trip->state))
         return GIVEN_BACK;
     run->regime = regime;
     note(trip, t, RELEASE, i, side, trip->state, trip->state);
@@ -1404,7 +1419,8 @@ static int decide_impact(kz_trip *trip, kz_work *w, double t, int32_t wall) {
     for (int32_t i = 0; i < tape->switches; i++)
         if (tape->held[i] && !is_near(w, tape->function[i])) return GIVEN_BACK;
     if (others_near(w, modes, IMPACT, wall, trip->skip) || !is_near(w, tape->surface[wall]) ||
-        !(value(w, tape->surface[wall], 1) > FAR_FROM_CONTACT * run->contact_speed))
+        !(value(w, tape->surface[wall], 1) > FAR_FROM_CONTACT * run->contact_speed) ||
+        !still_attract(trip, tape, t, trip->after))
         return GIVEN_BACK;
     if (columns) {
         for (int32_t i = 0; i < n; i++) {
