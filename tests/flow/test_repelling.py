@@ -101,3 +101,37 @@ def test_an_impact_makes_the_surface_repelling(after, is_refused):
         assert refused_at(flow, start, 1.01) == refused_at(flow, start, 5.0) == 1.0
     else:
         assert flow.propagate(start, 0.0, 1.5).state[0] == pytest.approx(held_at(1.5, 0.2), abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("equations", "start", "time"),
+    [
+        (["x'' = -cos(t)*sign(x' - b)"], [0.0, B], np.pi / 2),
+        (["x'' = -cos(t)*(sign(x' - b) + 0.3)"], [0.0, B], np.pi / 2),
+        (["x'' = -(1.5 - y)*sign(x' - b) + 0.1*y*(y - 1.5) + 0.1*(y - 1.5)", "y' = 1"], [0.0, 0.0, B], 1.5),
+        (["x'' = -cos(t)*sign(x' - b)", "y'' = -sign(y')"], [0.0, 0.0, B, 0.25], np.pi / 2),
+        (["x'' = -cos(t)*sign(x' - b)", "y' = abs(cos(t))"], [0.0, 0.0, B], np.pi / 2),
+    ],
+)
+def test_the_gain_vanishes_together_with_the_load(equations, start, time):
+    """The control of the held surface is constant or finite: only the gain shows that it repels from this time on."""
+    flow = flow_of(*equations)
+    assert flow.propagate(start, 0.0, time - 0.01).state[0] == pytest.approx(B * (time - 0.01), abs=1e-14)
+    for end in (time + 0.001, time + 0.1, time + 6.0):
+        assert refused_at(flow, start, end) == pytest.approx(time, abs=1e-8)
+
+
+@pytest.mark.parametrize("load", ["max(cos(t), 0)", "abs(cos(t))", "cos(t)**2", "(2 + cos(t))", "(2 + exp(-x'**2))"])
+def test_a_gain_that_does_not_become_negative_holds_on(load):
+    end = flow_of(f"x'' = -{load}*sign(x' - b)").propagate([0.0, B], 0.0, 20.0, tangents=False)
+    np.testing.assert_allclose(end.state, [10.0, B], atol=1e-12)
+
+
+def test_a_gain_that_vanishes_under_load_releases_before():
+    """x'' = F - cos(t) sign(x' - b), F = 0.3: released at cos(t) = F, then x'' = F - cos(t)."""
+    end = flow_of("x'' = 0.3 - cos(t)*sign(x' - b)").propagate([0.0, B], 0.0, 3.0, tangents=False)
+    left, force = np.arccos(0.3), 0.3
+    speed = B + force * (3.0 - left) - (np.sin(3.0) - np.sin(left))
+    place = B * 3.0 + force * (3.0 - left) ** 2 / 2 + np.cos(3.0) - np.cos(left) + np.sin(left) * (3.0 - left)
+    assert end.events[0].time == pytest.approx(left, abs=1e-14)
+    np.testing.assert_allclose(end.state, [place, speed], atol=1e-13)

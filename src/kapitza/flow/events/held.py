@@ -5,7 +5,7 @@ The rates are those of a system that is solved step by step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import sympy as sp
@@ -15,6 +15,10 @@ from kapitza.model import Expression, Step, derivative, symbol
 
 ABOVE_ZERO = sp.Float("1e-100")
 """heyoka loses the next root of an event function that is exactly zero at the start of a step: keep off zero."""
+
+
+MOST_TERMS = 300
+"""Operations of two expressions up to which their common polynomial factor is computed."""
 
 
 def offset(number: int) -> sp.Symbol:
@@ -90,6 +94,45 @@ def forces_alone_are_affine(system: System, modes: Sequence[sp.Symbol]) -> bool:
     forces = set(system.elimination.rest)
     touched = {name: e for name, e in system.smooth_steps if e.has(*modes)}
     return touched.keys() <= forces and all(is_affine(e, modes) for e in touched.values())
+
+
+def shared_factors(gain: Expression, load: Expression, moving: Set[sp.Basic]) -> list[sp.Expr]:
+    """Return moving factors that gain and load share.
+
+    They can change their sign; a load of zero has every factor.
+    """
+    if moving.isdisjoint(gain.free_symbols):
+        return []
+    over = [sp.fraction(sp.together(e))[0] for e in _exact(gain, load)]
+    try:
+        common = sp.gcd(*over) if sp.count_ops(over) <= MOST_TERMS else _by_factors(*over)
+    except sp.PolynomialError:
+        common = _by_factors(*over)
+    factors = [
+        f.base if isinstance(f, sp.Pow) else f
+        for f in sp.Mul.make_args(sp.factor_terms(common))
+        if not f.is_nonnegative
+    ]
+    return [f for f in factors if not moving.isdisjoint(f.free_symbols)]
+
+
+def _by_factors(gain: Expression, load: Expression) -> sp.Expr:
+    """Return the product of the factors written in both."""
+    own, other = (sp.Mul.make_args(sp.factor_terms(e)) for e in (gain, load))
+    return sp.factor_terms(gain) if load.is_zero else sp.Mul(*(f for f in own if f in other or -f in other))
+
+
+def cancelled(load: Expression, gain: Expression) -> Expression:
+    """Return load / gain without the factors they share."""
+    over, under = _exact(load, gain)
+    if sp.count_ops((over, under)) > MOST_TERMS:
+        return sp.factor_terms(over) / sp.factor_terms(under)
+    return sp.cancel(over / under)
+
+
+def _exact(*expressions: Expression) -> list[sp.Expr]:
+    """Return the expressions with rational numbers: rounding hides common factors."""
+    return [sp.nsimplify(e, rational=True) for e in expressions]
 
 
 def is_affine(expression: sp.Expr, modes: Sequence[sp.Symbol]) -> bool:

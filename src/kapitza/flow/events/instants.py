@@ -13,7 +13,7 @@ from kapitza.errors import EventError
 from kapitza.flow.engine import Edge, Regime
 from kapitza.flow.events.geometry import Gradients
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
-from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, Ending
+from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, REPEL, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
 from kapitza.flow.events.settle import CLEAR, FREE, HOLD, STICK, Answer, Question, complete, is_touched, motion, settle
 from kapitza.flow.events.slipping import settle_joint, take
@@ -66,12 +66,10 @@ def meet(journey: Journey, ending: Ending) -> None:
         held = motion(journey.geometry, journey.place, journey.modes, journey.regime)
         control = held.controls[journey.regime.stuck.index(i)]
         if np.isnan(control):
-            raise EventError(
-                f"At {journey.described()} the surface {journey.geometry.system.switches[i].function} = 0 is left, and "
-                "the rates on its two sides do not define to which one: another switch has changed them meanwhile. "
-                "Smooth one of the switches, or start elsewhere."
-            )
+            _refuse_both_sides(journey, i)
         decide(journey, {i: (int(np.sign(control)),)}, {})
+    elif ending.kind == REPEL:
+        _refuse_both_sides(journey, i)
     elif ending.kind == DETACH:
         decide(journey, {}, {i: (FREE,)})
     elif ending.kind == EDGE:
@@ -81,6 +79,19 @@ def meet(journey: Journey, ending: Ending) -> None:
             strike(journey)
         elif not _is_approached(journey, i):
             decide(journey, {}, {i: (HOLD, FREE)})
+
+
+def _refuse_both_sides(journey: Journey, switch: int) -> None:
+    """Refuse a surface that repels on both sides.
+
+    The motion was held on it until now.
+    """
+    function = journey.geometry.system.switches[switch].function
+    raise EventError(
+        f"At {journey.described()} the surface {function} = 0, on which the motion is held, does not attract it any "
+        "more, and the rates on its two sides do not define to which one it is left. "
+        "Smooth one of the switches, or start elsewhere."
+    )
 
 
 def _pass_edge(journey: Journey, edge: Edge) -> None:

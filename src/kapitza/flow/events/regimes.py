@@ -8,7 +8,9 @@ In free motion every mode is ±1 and a run-time parameter. Where switches slide 
 
 with z from ds/dt = 0 and dw/dt = 0 (equivalent controls λ = -z, contact forces z). The flow of a regime watches the
 surfaces that can end it: m s for a free switch, 1 - λ² for a stuck one, g for a free wall, the force of a contact, all
-falling through zero. In a linkage with friction at its joints one flow serves all regimes without contact.
+falling through zero. Where the gain s_x E can vanish together with its load, λ does not show that the surface repels
+the motion afterwards: the gain is watched too. In a linkage with friction at its joints one flow serves all regimes
+without contact.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.engine import Event, Regime, System
 from kapitza.flow.events.geometry import Geometry
-from kapitza.flow.events.held import ABOVE_ZERO, HeldSteps, offset, split_steps
+from kapitza.flow.events.held import ABOVE_ZERO, HeldSteps, cancelled, offset, shared_factors, split_steps
 from kapitza.flow.events.joints import joint_program
 from kapitza.model import Expression, Step, derivative, solve_named, to_heyoka
 
@@ -47,7 +49,7 @@ surface is left at zero speed, as after a release, and loses the next crossing."
 NEARLY_ZERO_SPEED = 1e-9
 """Nearest approaches are noted this much before the turning point: after a detachment the speed starts at zero."""
 
-CROSS, RELEASE, IMPACT, DETACH, EDGE = "cross", "release", "impact", "detach", "edge"
+CROSS, RELEASE, REPEL, IMPACT, DETACH, EDGE = "cross", "release", "repel", "impact", "detach", "edge"
 
 
 @dataclass(frozen=True)
@@ -142,13 +144,58 @@ def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Endin
     split = len(regime.stuck)
     endings += [Ending(RELEASE, i, 1 - z**2 + ABOVE_ZERO) for i, z in zip(regime.stuck, balance[:split], strict=True)]
     endings += [Ending(DETACH, j, z + ABOVE_ZERO) for j, z in zip(regime.contact, balance[split:], strict=True)]
-    moving = {*system.states, geometry.differentiate[geometry.size]}
-    for name, step in held.smooth_steps:
-        if not moving.isdisjoint(step.free_symbols):
-            moving.add(name)
+    endings += [Ending(REPEL, i, gain) for i, gain in hidden_gains(geometry, regime)]
+    moving = _moving(geometry, held.smooth_steps)
     # A control or force that never changes ends nothing.
     changing = tuple(e for e in endings if not moving.isdisjoint(e.expression.free_symbols))
     return held, changing
+
+
+def _moving(geometry: Geometry, steps: Sequence[Step]) -> set[sp.Basic]:
+    """Return the states, the time and the steps that follow them."""
+    moving: set[sp.Basic] = {*geometry.system.states, geometry.differentiate[geometry.size]}
+    for name, step in steps:
+        if not moving.isdisjoint(step.free_symbols):
+            moving.add(name)
+    return moving
+
+
+@lru_cache(maxsize=256)
+def hidden_gains(geometry: Geometry, regime: Regime) -> tuple[tuple[int, sp.Expr], ...]:
+    """Return the stuck switches whose gain can vanish unnoticed.
+
+    Each comes with its gain g = s_x E. The control λ = (s_x f0 + s_t) / g stays finite where g and the load vanish by
+    the same factor, as with friction N(t) sign(v) and no other force: nothing is released when N falls below zero.
+    Systems solved step by step have named gains, whose factors are not known.
+    """
+    if geometry.system.elimination is not None or not regime.stuck:
+        return ()
+    held, rows, directions, base, drift = _parts_of_balance(geometry, regime)
+    moving = _moving(geometry, held.steps)
+    found: list[tuple[int, sp.Expr]] = []
+    for i, row, direction, d in zip(regime.stuck, rows, directions, drift, strict=False):
+        gain, load = _dot(row, direction), _dot(row, base) + d
+        place = _bare_state(row, d)
+        if place is not None:
+            # A state that is held at a constant does not move its gain.
+            state = geometry.system.states[place]
+            constant = sp.expand(state - geometry.system.switches[i].function / row[place])
+            if moving.isdisjoint(constant.free_symbols):
+                gain, load = gain.xreplace({state: constant}), load.xreplace({state: constant})
+        factors = shared_factors(gain, load, moving)
+        if any(not _is_switched(geometry, gain, factor) for factor in factors):
+            found.append((i, gain))
+    return tuple(found)
+
+
+def _is_switched(geometry: Geometry, gain: Expression, factor: sp.Expr) -> bool:
+    """Return whether a switch changes the gain at the factor's zero.
+
+    The gain max(N, 0) or abs(N) is N times a function of the mode of N: the event of that switch decides.
+    """
+    return any(
+        gain.has(switch.mode) and sp.cancel(switch.function / factor).is_number for switch in geometry.system.switches
+    )
 
 
 def regime_balance(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Expr]]:
@@ -174,6 +221,9 @@ def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Exp
     elif len(rows) > 1:
         matrix = sp.Matrix(gain)
         balance = [name(z) for z in (matrix.adjugate() * sp.Matrix(lacking) / matrix.det()).flat()]
+    elif hidden_gains(geometry, regime):
+        # The common factor must cancel: a quotient of two zeros has no series.
+        balance = [cancelled(lacking[0], gain[0][0])]
     else:
         balance = [name(lacking[0] / gain[0][0])]
     rates = [b + _dot([c[k] for c in directions], balance) for k, b in enumerate(base)]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kapitza.errors import ModelError
 from kapitza.flow.engine import Regime, System
 from kapitza.flow.events.geometry import Geometry
-from kapitza.flow.events.regimes import regime_balance
+from kapitza.flow.events.regimes import hidden_gains, regime_balance
 from kapitza.model import Expression, derivative, time
 
 MOST_NODES = 4000
@@ -388,6 +388,8 @@ def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...],
     Its run-time values are the parameters of the system, then the modes.
     """
     system = geometry.system
+    if hidden_gains(geometry, regime):
+        raise NoTapeError("The stepper does not watch a gain that vanishes together with its load.")
     flow, balance = regime_balance(geometry, regime)
     writer = _Writer({})
     for i, p in enumerate((*system.parameters, *geometry.modes)):
