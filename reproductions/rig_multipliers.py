@@ -72,8 +72,8 @@ def main() -> str:
             markdown_table(header, rows),
             f"Coverage of nominal 90 % over {len(hits)} runs: {share:.0f} %; of the {int(sure.sum())} trusted ones "
             f"{of_trusted:.0f} %; target 87 to 93 %: {'met' if 87 <= of_trusted <= 93 else '**missed**'}.",
-            f"Seeds {FIRST} to {FIRST + RUNS - 1} were fixed before these runs, with unchanged settings. 26 other seeds had "
-            "given 93.1 % of 102 trusted ones (missed). Deviations are those of the jackknife, whose mean is never below "
-            "the variance (Efron and Stein), so that coverage errs to the safe side.",
+            f"Seeds {FIRST} to {FIRST + RUNS - 1} were fixed before these runs, with unchanged settings. 26 other "
+            "seeds had given 93.1 % of 102 trusted ones (missed). Deviations are those of the jackknife, whose mean is "
+            "never below the variance (Efron and Stein), so that coverage errs to the safe side.",
         ]
     )
