@@ -29,6 +29,7 @@ from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
 from kapitza.rig.corrector import in_deviations
 from kapitza.rig.experiment import Experiment, Residual, RigFamily, resized
 from kapitza.rig.orbits import OrbitSettings, patiently, variance_of_the_mean
+from kapitza.solve import singular_vectors
 
 Array = NDArray[Any]
 
@@ -128,7 +129,7 @@ def _along_weakest(family: RigFamily, z: Array, jacobian: Array, tau: Array) -> 
     """
     scale = family.scale
     scaled = jacobian * scale
-    v = np.linalg.svd(np.vstack([scaled, tau]))[2][-1]
+    v = singular_vectors(np.vstack([scaled, tau]))[2][-1]
     step = family.share / float(np.abs(v).max())
     ahead, behind = (family.residual(z + sign * step * v * scale).value for sign in (1.0, -1.0))
     change = (ahead - behind) / (2 * step) - scaled @ v
