@@ -115,17 +115,19 @@ def test_a_worker_ends_with_its_server(study):
         assert process.wait(60) in (0, -signal.SIGALRM)
 
 
-def test_a_refused_study_is_said_and_the_worker_goes_on(tmp_path):
+def test_a_stop_during_the_imports_is_immediate_and_a_refused_study_is_said(tmp_path):
+    """The first job is stopped before the worker has imported anything: the answer comes before "ready"."""
     (tmp_path / "bad.toml").write_text("titel = 1")
-    lines = [{"job": "identify", "arguments": {"study": str(tmp_path / "bad.toml")}}] * 2
+    job = {"job": "identify", "arguments": {"study": str(tmp_path / "bad.toml")}}
     command = [sys.executable, "-m", "kapitza.studio.worker"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(b"no json\n" + b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        texts = [json.dumps(line) for line in (job, {"stop": True})] + ["no json"] + [json.dumps(job)] * 2
+        process.stdin.write("".join(f"{text}\n" for text in texts).encode())
         process.stdin.flush()
-        answers = [json.loads(process.stdout.readline()) for _ in range(3)]
+        answers = [json.loads(process.stdout.readline()) for _ in range(4)]
         process.stdin.close()
         process.wait(60)
-    assert [answer["event"] for answer in answers] == ["ready", "failed", "failed"]
-    assert "titel" in answers[1]["message"]
+    assert [answer["event"] for answer in answers] == ["stopped", "ready", "failed", "failed"]
+    assert "titel" in answers[2]["message"]
