@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from harness import load, markdown_table
+from harness.kept import kept
 
 import kapitza as kz
 
@@ -141,12 +142,12 @@ def one(study: Path, who: str, delay: float, wanted: bytes) -> tuple[bool, bool,
     while time.monotonic() < deadline and any(map(alive, server.pids)):
         time.sleep(0.05)
     left = any(map(alive, server.pids))
-    kept = len(list(folder.glob(".run-results.part/fits/*.checks.nc"))) or (3 if results.exists() else 0)
+    fits = len(list(folder.glob(".run-results.part/fits/*.checks.nc"))) or (3 if results.exists() else 0)
     again = Server(study)
     state = again.until_end()
     again.close()
     same = state == "done" and (results / "parameters.csv").read_bytes() == wanted
-    return same, left, kept
+    return same, left, fits
 
 
 def write_study(folder: Path) -> Path:
@@ -178,11 +179,19 @@ def main() -> str:
         study = write_study(Path(name))
         wanted, whole = finished(study)
         for who in ("worker", "server", "both"):
-            found = [one(study, who, float(delay), wanted) for delay in rng.uniform(0, whole, MOMENTS)]
+            shares = rng.uniform(0, 1, MOMENTS)
+            found = [
+                kept(
+                    "studio_kills",
+                    f"{who} {number}",
+                    lambda who=who, share=share: one(study, who, share * whole, wanted),
+                )
+                for number, share in enumerate(shares)
+            ]
             same, left = sum(f[0] for f in found), sum(f[1] for f in found)
-            kept = ", ".join(f"{n}: {sum(f[2] == n for f in found)}" for n in range(4))
+            fits = ", ".join(f"{n}: {sum(f[2] == n for f in found)}" for n in range(4))
             right = same == MOMENTS and left == 0
-            rows.append([who, str(MOMENTS), f"{same}", f"{left}", kept, "met" if right else "**missed**"])
+            rows.append([who, str(MOMENTS), f"{same}", f"{left}", fits, "met" if right else "**missed**"])
     header = ["killed", "moments", "result as without the kill", f"with a process left {GONE:g} s later",
               "fits kept at the kill (number: times)", "verdict"]  # fmt: skip
     return (
