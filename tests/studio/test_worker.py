@@ -40,7 +40,10 @@ def test_progress_of_every_level_is_kept_however_fast_it_comes():
 def test_a_run_keeps_the_last_line_of_each_level_and_ends():
     run = Run("identify", {})
     for level, done in ((0, 1), (1, 5), (2, 7), (1, 6)):
-        run.hear({"event": "progress", "level": level, "done": done})
+        moved = {"k": float(max(level, 1)), "d": None} if level else {}
+        run.hear({"event": "progress", "level": level, "done": done, "estimates": moved})
+    # Estimates outlive their level; unknown ones and repetitions are left out.
+    assert run.estimates == [{"k": 1.0}, {"k": 2.0}, {"k": 1.0}]
     assert {level: line["done"] for level, line in run.levels.items()} == {0: 1, 1: 6}
     run.hear({"event": "point", "x": 1})
     run.hear({"event": "done", "result": {"folder": "x"}})
