@@ -1,9 +1,8 @@
 """Widths that plans promise beside those that fits of the planned runs reach.
 
 A weak first run is fitted, a run is planned from that fit, the run is made at the true values, and both runs are fitted
-together. The hardening spring was in view while `kz.plan` was written; on the two wells the windows of chaotic runs
-were checked, on a pendulum with dry friction `kz.tell_apart`. The others were listed here before the first run of this
-page, and nothing was tuned on them. Set KAPITZA_SEEDS for more, KAPITZA_KEEP to make it in pieces.
+together. The systems of `SEEN` were in view while the present search and its bands were made; those of `HELD_OUT` were
+listed before any of them was planned or fitted. Set KAPITZA_SEEDS for more, KAPITZA_KEEP to make it in pieces.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from harness import markdown_table
 import kapitza as kz
 from reproductions._cells import cells
 
-SEEDS = 16
+SEEDS = 10
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def _run(duration: float, step: float, channels: Mapping[str, float], **settings
 X = {"x": 0.01}
 PHI = {"phi": 0.005}
 DRIVEN: Mapping[str, Any] = {"period": "2*pi/w"}
-SYSTEMS = (
+SEEN = (
     Planned("hardening spring (built with)", ("x'' + c*x' + k*x + k3*x**3 = F*cos(w*t)",),
             {"c": 0.1, "k": 1.0, "k3": 1.0, "F": 0.05, "w": 0.8}, ("c", "k", "k3"), _run(30, 0.1, X, F=0.08, w=0.9),
             {"F": (0.02, 0.5), "w": (0.5, 2.0)}, _run(60, 0.1, X), {"abs(x)": 1.2}, DRIVEN),
@@ -88,6 +87,29 @@ SYSTEMS = (
             {"x": (-10.0, 10.0), "y": (-10.0, 10.0)},
             kz.Choice(start={"z": 25.0}, duration=5.0, step=0.01, channels={"x": 0.3}), {}, {}, chaotic=True),
 )  # fmt: skip
+HELD_OUT = (
+    Planned("cubic damping", ("x'' + c*x' + q*x'**3 + k*x = F*cos(w*t)",),
+            {"c": 0.08, "q": 0.15, "k": 1.0, "F": 0.1, "w": 0.8}, ("c", "q", "k"), _run(30, 0.1, X, F=0.1, w=0.8),
+            {"F": (0.02, 0.4), "w": (0.5, 1.6)}, _run(60, 0.1, X), {"abs(x)": 1.5}, DRIVEN),
+    Planned("two masses, cubic coupling", ("x'' + c*x' + k*x + a*(x - y) + b*(x - y)**3 = F*cos(w*t)",
+                                           "y'' + c*y' + k*y - a*(x - y) - b*(x - y)**3 = 0"),
+            {"c": 0.1, "k": 1.0, "a": 0.3, "b": 0.5, "F": 0.1, "w": 0.9}, ("c", "k", "a", "b"),
+            _run(30, 0.1, {"x": 0.01, "y": 0.01}, F=0.15, w=0.9),
+            {"F": (0.05, 0.4), "w": (0.5, 1.8)}, _run(60, 0.1, {"x": 0.01, "y": 0.01}), {"abs(x)": 1.2}, DRIVEN),
+    Planned("stiffness on one side", ("x'' + c*x' + k*x + b*max(x, 0) = F*cos(w*t)",),
+            {"c": 0.1, "k": 1.0, "b": 0.6, "F": 0.1, "w": 0.8}, ("c", "k", "b"), _run(20, 0.1, X, F=0.05, w=0.7),
+            {"F": (0.02, 0.3), "w": (0.5, 2.0)}, _run(40, 0.1, X), {"abs(x)": 1.0}, DRIVEN),
+    Planned("driven pendulum", ("phi'' + d*phi' + w2*sin(phi) = F*cos(w*t)",),
+            {"d": 0.5, "w2": 1.0, "F": 1.2, "w": 0.6667}, ("d", "w2"),
+            kz.Choice({"F": 0.3, "w": 0.6667}, duration=15.0, step=0.1, channels={"phi": 0.02}),
+            {"F": (1.1, 1.5), "phi": (-1.0, 1.0)}, _run(80, 0.1, {"phi": 0.02}, w=0.6667), {},
+            {"angles": ["phi"], **DRIVEN}, chaotic=True),
+    Planned("Rössler", ("x' = -y - z", "y' = x + a*y", "z' = b + z*(x - c)"), {"a": 0.2, "b": 0.2, "c": 5.7},
+            ("a", "b", "c"),
+            kz.Choice(start={"x": 4.0, "y": 0.0, "z": 0.1}, duration=12.0, step=0.1, channels={"x": 0.2, "z": 0.2}),
+            {"x": (-6.0, 6.0), "y": (-6.0, 6.0)}, _run(80, 0.1, {"x": 0.2}), {}, {}, chaotic=True),
+)  # fmt: skip
+SYSTEMS = (*SEEN, *HELD_OUT)
 BY_LABEL = {one.label: one for one in SYSTEMS}
 
 
