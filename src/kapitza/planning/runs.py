@@ -254,8 +254,10 @@ class Runner:
         count, finest = self._fine(choice, vectors, float(length.max())), 0
         while True:
             times = origin + np.linspace(0.0, 1.0, count) * length
-            enough = sampled is not None and sampled.shape[1] == count
-            states = sampled if enough else self._paths(begin, times, vectors)
+            if sampled is not None and sampled.shape[1] == count:
+                states = sampled
+            else:
+                states = self._paths(begin, times, vectors)
             good = np.isfinite(states).all(axis=(1, 2))
             if not (self._limited and good.any()) or finest == DOUBLINGS:
                 return times, states
