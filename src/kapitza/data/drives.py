@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from kapitza.base.units import dimension
-from kapitza.data import Record
+from kapitza.data.record import Record
 
 WORDS = frozenset(
-    ["force", "drive", "driver", "input", "excitation", "shaker", "base", "ground", "command", "torque", "voltage"]
+    "force drive driver input excitation shaker base ground command torque voltage effort".split()  # noqa: SIM905
 )
 """Words of a channel name that mean an input."""
 
