@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 import kapitza as kz
+from kapitza.data import recognised_drives
 from kapitza.errors import KapitzaError
 from kapitza.estimate import drive_effect, with_drive_noise
 from kapitza.study import drive_of, predicted_table, write_new_study
-from kapitza.study.recognised import clocks, rates, recognised_drives
+from kapitza.study.recognised import clocks, rates
 
 TIME = np.arange(800) * 0.02
 DRIVE = np.convolve(np.random.default_rng(1).normal(size=860), np.hanning(30) / 8, "same")[:800]

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from kapitza.base.cures import Do
-from kapitza.data import Record, read, replacing
+from kapitza.data import Record, read, recognised_drives, replacing
 from kapitza.errors import DataError
 from kapitza.library import model_named
 from kapitza.model import CONSTANTS, FUNCTIONS, Model, parse_equation, primed_names, read_model
-from kapitza.study.recognised import clocks, rates, recognised_drives
+from kapitza.study.recognised import clocks, rates
 
 RESERVED = ("t", "pi", "e")
 """Names that an equation has for something else."""
