@@ -155,6 +155,13 @@ def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) 
 
     The file where none is named.
     """
+    # "hold_back = [[3, 1]]: ..." names its key itself; a wrong unit is quoted beside its column.
+    stated = next((name for name in content if message.startswith(f"{name} = ")), "")
+    if stated:
+        return (*place, stated)
+    units = content.get("units")
+    if isinstance(units, dict) and any(f'the unit "{unit}"' in message for unit in units.values()):
+        return (*place, "units")
     for name in (
         "channels",
         "time",
@@ -266,7 +273,11 @@ def _cut(record: Record, content: Mapping[str, Any]) -> Record:
     It has every n-th sample of each segment.
     """
     if "from" in content or "to" in content:
-        record = record.between(content.get("from", -np.inf), content.get("to", np.inf))
+        stated = ", ".join(f"{key} = {content[key]:g}" for key in ("from", "to") if key in content)
+        try:
+            record = record.between(content.get("from", -np.inf), content.get("to", np.inf))
+        except DataError as error:
+            raise DataError(f"{stated}: {error}") from None
     every = int(content.get("every", 1))
     if every < 1:
         raise DataError(f"every = {every}: use every sample (1), every second (2), and so on.")
