@@ -156,10 +156,11 @@ class _Task:
     def tried(self, search: Search) -> Tried:
         """Return every experiment that the search tried."""
         log: list[Tried] = []
+        drawn = {count: self.knowledge.some(count) for count in (search.draws, search.shown)}
 
         def score(points: Array, count: int) -> Array:
             choices = [self.where.choice(point) for point in points]
-            runs = self.runner.run(choices, self.knowledge.some(count))
+            runs = self.runner.run(choices, drawn[count], self.limits.peaks)
             share = self.limits.share(runs, choices)
             after = self.knowledge.information + runs.information
             scores = np.where(share <= 1.0, self.sought.score(after, self.criterion), np.inf)
@@ -193,7 +194,7 @@ class _Task:
         """
         if not choices:
             return []
-        runs = self.runner.run(choices, draws)
+        runs = self.runner.run(choices, draws, self.limits.peaks)
         share = self.limits.share(runs, choices)
         scores = self.sought.score(self.knowledge.information + runs.information, self.criterion)
         now = self.sought.widths(self.knowledge.information)

@@ -368,7 +368,7 @@ class Plan(Shown):
         points[:, order.index(x)], points[:, order.index(y)] = np.tile(shares, size), np.repeat(shares, size)
         limits, choices = Limits(self.limits), [self.space.choice(point) for point in points]
         runner = Experiments(self.model, self.knowledge.names, limits.simulated, self.outputs, self.drives)
-        runs = runner.run(choices, self.knowledge.some(draws))
+        runs = runner.run(choices, self.knowledge.some(draws), limits.peaks)
         with np.errstate(divide="ignore", invalid="ignore"):
             log = np.log(self.wanted.widths(self.knowledge.information + runs.information) / self.wanted.scale).mean(
                 axis=2

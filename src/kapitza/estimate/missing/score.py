@@ -133,7 +133,7 @@ def _normal_equations(windows: Sequence[Window], filters: Array) -> Products:
     for window in windows:
         block, initial = _whitened(window, filters)
         # Lost samples are no degrees of freedom: counted as such, they would make the noise look too small.
-        known = len(block) - np.count_nonzero(window.lost[len(window.lost) - len(block) // window.lost.shape[1] :])
+        known = len(block) - int(np.count_nonzero(window.lost[len(window.lost) - len(block) // window.lost.shape[1] :]))
         # The window has no more rows than unknown initial states: it carries no information.
         if known <= initial.shape[1]:
             continue
