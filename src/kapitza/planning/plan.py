@@ -212,7 +212,8 @@ class _Task:
                 continue
             widths = self.sought.widths(self.knowledge.information + runs.information[i])
             after, low, high = _mean_and_band(widths, self._noise_error(choices[i]))
-            laws = None if beside is None else beside.widths(choices[i])
+            # A further unknown narrows nothing; the information before may differ by the rounding of a fit.
+            laws = None if beside is None else np.maximum(after, beside.widths(choices[i], draws))
             branches = _branches(runs.size[i], widths)
             # Probabilities of branches need more draws than widths.
             if len(branches) > 1 and len(draws) < CHANCES:
@@ -269,9 +270,11 @@ class _Beside:
         slopes = np.pad(sought.slopes, ((0, 0), (0, len(extra))))
         return cls(runner, before, values, replace(sought, slopes=slopes))
 
-    def widths(self, choice: Choice) -> Array:
-        told = self.runner.run([choice], self.values[None]).information[0, 0]
-        return self.sought.widths(self.information + told)
+    def widths(self, choice: Choice, draws: Array) -> Array:
+        """Return geometric mean widths (w,) over draws (D, k) of the parameters, the laws at their values."""
+        laws = np.tile(self.values[draws.shape[1] :], (len(draws), 1))
+        told = self.runner.run([choice], np.hstack([draws, laws])).information[0]
+        return _mean(self.sought.widths(self.information + told))
 
 
 def _mean(widths: Array) -> Array:
