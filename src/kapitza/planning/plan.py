@@ -104,13 +104,11 @@ def plan(
     with watch(monitor, "plan"):
         model = source.model if isinstance(source, Estimate) else source
         search = search or Search()
-        knowledge = known_from(source, None, None, search.seed)
+        knowledge, sought = known_and_wanted(source, want, aim, search.seed)
         done = done_by(source) if isinstance(source, Estimate) else ()
         template = _template(model, source, run, measure, done)
         driven = drives_of(model, drives)
         where = space(model, template, vary, knowledge.names, driven)
-        wants = [want] if isinstance(want, str) or callable(want) else want
-        sought = wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
         bounds = Limits(dict(limits or {}))
         outputs = outputs_of(source, template.channels)
         task = _Task(
@@ -142,6 +140,16 @@ def plan(
             driven,
         )
     raise Interrupted  # half a search has no ranking
+
+
+def known_and_wanted(
+    source: Estimate | Model, want: Sequence[Want] | Want | None, aim: float | None, seed: int
+) -> tuple[Knowledge, Wanted]:
+    """Return what is known, and what should become narrow."""
+    model = source.model if isinstance(source, Estimate) else source
+    knowledge = known_from(source, None, None, seed)
+    wants = [want] if isinstance(want, str) or callable(want) else want
+    return knowledge, wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
 
 
 @dataclass(frozen=True)
