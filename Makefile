@@ -40,7 +40,7 @@ test-sanitized: $(READY)
 	KAPITZA_KERNEL=$(abspath $(SANITIZED)) LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
 	    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 \
 	    tests/flow/test_kernel.py tests/flow/test_events_friction.py tests/flow/test_events_impacts.py \
-	    tests/flow/test_events_tangents.py tests/flow/test_nested.py tests/flow/test_sections.py
+	    tests/flow/test_events_tangents.py tests/flow/test_knots.py tests/flow/test_nested.py tests/flow/test_sections.py
 
 # With the lowest versions of all dependencies that pyproject.toml admits. Warnings of old libraries are no errors.
 LOWEST := build/lowest
