@@ -48,7 +48,7 @@ class HeldOut:
     def follow(self, experiment: Experiment) -> RigBranch:
         bounds = (min(self.begin, self.end) - 0.1, max(self.begin, self.end) + 0.1)
         return experiment.follow(
-            None, "omega", bounds, direction=self.direction, stepping=RigStepping(max_points=90), watch=self.is_past
+            None, "omega", bounds, direction=self.direction, stepping=RigStepping(max_points=130), watch=self.is_past
         )
 
     def is_past(self, point: RigPoint) -> bool:

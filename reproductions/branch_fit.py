@@ -214,8 +214,7 @@ def halves() -> list[Comparison]:
 def _noise_deviation(fit: kz.Estimate, name: str) -> float:
     """Of the noise alone, from its 90 % interval."""
     interval = fit.noise_interval(0.9)
-    place = list(fit.names).index(name)
-    return float(interval.high[place] - interval.low[place]) / (2 * 1.645)
+    return float(interval.high[name] - interval.low[name]) / (2 * 1.645)
 
 
 def judged(title: str, fitted: Callable[[int], Fit], trials: int = TRIALS) -> tuple[list[Comparison], list[tuple]]:

@@ -30,3 +30,13 @@ def test_a_column_of_trials_cuts_the_record(run, capsys):
     assert "2 segments" in out
     assert out.count("Sampling:") == 1
     assert "Noise of shot" not in out
+
+
+def test_a_driven_record_is_fitted_not_searched_for_orbits(tmp_path, capsys):
+    time = np.arange(600) * 0.01
+    table = np.column_stack([time, np.sin(20 * time), np.cos(3 * time**2)])
+    np.savetxt(tmp_path / "run.csv", table, delimiter=",", header="t [s],x [mm],Load [N]", comments="")
+    inspect_file(tmp_path / "run.csv")
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith('Next: "Load" drives the motion')
+    assert "kapitza new FILE" in last

@@ -8,6 +8,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.continuation.normal_forms import off_pole
+from kapitza.errors import KapitzaError
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +50,13 @@ def test_the_window_of_period_three(logistic):
 def test_a_cubic_map_breaks_its_symmetry():
     """X → ax - x³: ±√(a - 1) leave 0 at a = 1 and double at a = 2; 0 itself doubles at a = -1."""
     model = kz.Model.from_map(
-        {"x": "a*x - x**3"}, parameters={"a": 0.5}, symmetries=[{"map": {"x": "-x"}}], name="cubic"
+        {"x": "(a + b)*x - x**3"}, parameters={"a": 0.5, "b": 0.0}, symmetries=[{"map": {"x": "-x"}}], name="cubic"
     )
     branch = kz.follow(model, {"x": 0.0}, "a", (-1.5, 2.5))
     assert [b.kind.value for b in branch.bifurcations] == ["period doubling", "pitchfork"]
     assert branch.of("period doubling")[0].value == pytest.approx(-1.0, abs=1e-12)
+    with pytest.raises(KapitzaError, match="half map of symmetric orbits"):
+        kz.follow(branch.of("pitchfork")[0], ("a", "b"))  # b + a = -1, where 0 doubles, was followed instead
     for side in (1, -1):
         other = kz.switch_branch(branch.of("pitchfork")[0], (0.5, 2.5), side=side)
         np.testing.assert_allclose(other.points[:, 0] ** 2, other.values[:, 0] - 1, atol=1e-8)

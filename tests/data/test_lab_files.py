@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import importlib.util
+import shutil
 import struct
 import warnings
 import zipfile
@@ -340,3 +341,18 @@ def test_mdf_files_that_declare_other_sizes_than_they_hold_are_refused(tmp_path,
     path.write_bytes(head + rest.replace(old, new, 1))
     with pytest.raises(DataError, match=message):
         kz.read(path)
+
+
+def test_a_bag_of_ros_2_is_a_folder(tmp_path):
+    (tmp_path / "arm").mkdir()
+    bag(tmp_path / "arm" / "part_0.mcap")
+    (tmp_path / "arm" / "metadata.yaml").write_text("rosbag2_bagfile_information: {version: 9}\n")
+    whole, part = kz.read(tmp_path / "arm"), kz.read(tmp_path / "arm" / "part_0.mcap")
+    assert np.array_equal(whole.time, part.time)
+    assert np.array_equal(whole.values(), part.values())
+    shutil.copy(tmp_path / "arm" / "part_0.mcap", tmp_path / "arm" / "part_1.mcap")
+    with pytest.raises(DataError, match=r"holds part_0.mcap, part_1.mcap: name the file"):
+        kz.read(tmp_path / "arm")
+    (tmp_path / "arm" / "metadata.yaml").unlink()
+    with pytest.raises(DataError, match=r"is a folder with .*part_0.mcap, part_1.mcap: name one of these"):
+        kz.read(tmp_path / "arm")

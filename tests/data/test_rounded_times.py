@@ -64,3 +64,11 @@ def test_a_part_is_evened_like_its_record():
         assert part.source.sampling().regular
         assert np.array_equal(part.source.time, even.time)
         assert as_parts(part)[0].source is part.source
+
+
+def test_the_interval_of_rounded_stamps_is_that_of_the_clock():
+    stamps = np.round(np.arange(3000) / 300, 6)
+    sampling = kz.Record.from_arrays(stamps, {"x": np.sin(stamps)}).sampling()
+    assert sampling.regular
+    # The ends are rounded by half a microsecond each; the median step, 0.003333 s, is 1e-4 off.
+    assert abs(300 * sampling.interval - 1) < 1e-6 / stamps[-1]

@@ -12,7 +12,6 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -262,20 +261,20 @@ def deflated_zeros() -> bytes:
 
 @bomb
 def hdf5_inflated(size: int) -> Bomb:
-    """A chunk of four numbers whose packed content is 100 MB; packed once, or twice."""
+    """A chunk of 32 numbers whose packed content is 100 MB; packed once, or twice."""
 
     def fill(file: Any) -> None:
         import h5py
 
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_chunk((4,))
+        # HDF5 1 keeps three bytes of the packed size from 256 bytes a chunk on, and this content needs them.
+        plist.set_chunk((32,))
         plist.set_deflate(9)
         if size % 2:
             plist.set_deflate(8)
         content = zlib.compress(deflated_zeros()) if size % 2 else deflated_zeros()
-        made = h5py.h5d.create(file.id, b"x", h5py.h5t.NATIVE_DOUBLE, h5py.h5s.create_simple((4,)), plist)
-        with suppress(OSError):  # HDF5 below 2 refuses to write such a chunk: the file is harmless then
-            made.write_direct_chunk((0,), content)
+        shape = h5py.h5s.create_simple((4,), (h5py.h5s.UNLIMITED,))
+        h5py.h5d.create(file.id, b"x", h5py.h5t.NATIVE_DOUBLE, shape, plist).write_direct_chunk((0,), content)
 
     return hdf5(fill)
 

@@ -68,7 +68,7 @@ def follow_curve(
         raise KapitzaError(f"Bands are drawn on branches in one parameter: follow the branch with {Give('posterior')}.")
     if bifurcation.kind not in CURVES:
         raise KapitzaError(
-            f"Curves of {bifurcation.kind.value} points are not followed: "
+            f'Curves of points of the kind "{bifurcation.kind.value}" are not followed: '
             f"only of {', '.join(kind.value for kind in CURVES)} points."
         )
     names = two_names(parameters)
@@ -256,6 +256,12 @@ def curve_family(bifurcation: Bifurcation, names: tuple[str, ...], bounds: Anyth
     """
     for name in names:
         bifurcation.model.check(name)
+    if bifurcation.kind is Kind.PITCHFORK and not (bifurcation.half and bifurcation.critical.real < 0):
+        # Only -1 of a half map is a doubling of it; at +1 the equations of folds are singular.
+        raise KapitzaError(
+            "Curves of pitchforks are followed on the half map of symmetric orbits: find the point with "
+            "follow(..., half_map=True). Those of equilibria and of fixed points of maps are not followed."
+        )
     values = dict(zip(bifurcation.model.names, np.asarray(bifurcation.values).tolist(), strict=True))
     model = bifurcation.model.with_values(**values)
     ranges = curve_ranges(model, names, bounds, bifurcation.model)
@@ -289,10 +295,6 @@ def _orbit_inner(bifurcation: Bifurcation, model: Model, free: FreeParameter) ->
         if symmetry is None:
             raise KapitzaError("The symmetric orbit of this pitchfork was not recognised as symmetric.")
         closing, period, span = symmetry.matrix, period / 2, span / 2
-    elif bifurcation.kind is Kind.PITCHFORK:
-        raise KapitzaError(
-            "Curves of pitchforks are followed on the half map: find the point with follow(..., half_map=True)."
-        )
     sizes = sizes_at(model, bifurcation, rates, bifurcation.period)
     reference = np.stack([point, rates]) if repeats is None else None
     frame = orbit_frame(model, free, repeats, sizes, period)

@@ -112,6 +112,7 @@ def _read(
     decimal: str | None,
     group: str | None,
 ) -> Record:
+    path = bag_inside(path)
     suffix = path.suffix.lower()
     if group is not None and suffix not in LAB:
         raise DataError(f"group belongs to files of {', '.join(LAB)}; {path.name} has none: leave it out.")
@@ -136,7 +137,24 @@ def _read(
     return make_record(columns, asked, path.name)
 
 
+def bag_inside(path: Path) -> Path:
+    """Return the file of a ROS 2 bag, which is a folder.
+
+    Other paths are returned as they are.
+    """
+    if not (path.is_dir() and (path / "metadata.yaml").is_file()):
+        return path
+    files = sorted(each for each in path.iterdir() if each.suffix.lower() in (".db3", ".mcap"))
+    if len(files) != 1:
+        shown = ", ".join(each.name for each in files[:5]) or "no .db3 or .mcap file"
+        raise DataError(f"The bag {path.name} holds {shown}: name the file to read, one at a time.")
+    return files[0]
+
+
 def check_readable(path: Path, suffix: str) -> None:
+    if path.is_dir():
+        near = sorted(p.name for p in path.iterdir() if p.suffix.lower() in SUFFIXES)[:5]
+        raise DataError(f"{path} is a folder" + (f" with {', '.join(near)}: name one of these." if near else "."))
     if suffix not in SUFFIXES:
         advice = f" For such a file: {ADVICE[suffix]}." if suffix in ADVICE else ""
         raise DataError(f'{path.name}: the suffix "{suffix}" is not known; it is one of {", ".join(SUFFIXES)}.{advice}')

@@ -36,7 +36,8 @@ class Gap:
 class Sampling:
     """The sampling interval and its regularity.
 
-    interval [s] is the median step, deviation the largest deviation from it relative to it (without gaps).
+    interval [s] is the mean step, the median one where steps vary; deviation the largest deviation from the median
+    relative to it (without gaps).
 
     Steps between segments are not counted: a segment boundary is a known interruption.
     """
@@ -91,6 +92,9 @@ def inspect_sampling(
     is_gap = steps > gap * interval
     usual = steps[~is_gap]
     deviation = float(np.abs(usual / interval - 1).max())
+    if deviation <= tolerance:
+        # The median of rounded steps is itself rounded: 0.003333 s for a clock of 300 Hz.
+        interval = float(usual.mean())
     missing = np.maximum(1, np.rint(steps[is_gap] / interval).astype(int) - 1)
     gaps = [Gap(int(i), float(time[i]), int(n)) for i, n in zip(after[is_gap].tolist(), missing.tolist(), strict=True)]
     return Sampling(interval, deviation, tuple(gaps), time.size, tolerance)

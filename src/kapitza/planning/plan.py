@@ -104,13 +104,11 @@ def plan(
     with watch(monitor, "plan"):
         model = source.model if isinstance(source, Estimate) else source
         search = search or Search()
-        knowledge = known_from(source, None, None, search.seed)
+        knowledge, sought = known_and_wanted(source, want, aim, search.seed)
         done = done_by(source) if isinstance(source, Estimate) else ()
         template = _template(model, source, run, measure, done)
         driven = drives_of(model, drives)
         where = space(model, template, vary, knowledge.names, driven)
-        wants = [want] if isinstance(want, str) or callable(want) else want
-        sought = wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
         bounds = Limits(dict(limits or {}))
         outputs = outputs_of(source, template.channels)
         task = _Task(
@@ -144,6 +142,16 @@ def plan(
     raise Interrupted  # half a search has no ranking
 
 
+def known_and_wanted(
+    source: Estimate | Model, want: Sequence[Want] | Want | None, aim: float | None, seed: int
+) -> tuple[Knowledge, Wanted]:
+    """Return what is known, and what should become narrow."""
+    model = source.model if isinstance(source, Estimate) else source
+    knowledge = known_from(source, None, None, seed)
+    wants = [want] if isinstance(want, str) or callable(want) else want
+    return knowledge, wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
+
+
 @dataclass(frozen=True)
 class _Task:
     where: Space
@@ -156,10 +164,11 @@ class _Task:
     def tried(self, search: Search) -> Tried:
         """Return every experiment that the search tried."""
         log: list[Tried] = []
+        drawn = {count: self.knowledge.some(count) for count in (search.draws, search.shown)}
 
         def score(points: Array, count: int) -> Array:
             choices = [self.where.choice(point) for point in points]
-            runs = self.runner.run(choices, self.knowledge.some(count))
+            runs = self.runner.run(choices, drawn[count], self.limits.peaks)
             share = self.limits.share(runs, choices)
             after = self.knowledge.information + runs.information
             scores = np.where(share <= 1.0, self.sought.score(after, self.criterion), np.inf)
@@ -193,7 +202,7 @@ class _Task:
         """
         if not choices:
             return []
-        runs = self.runner.run(choices, draws)
+        runs = self.runner.run(choices, draws, self.limits.peaks)
         share = self.limits.share(runs, choices)
         scores = self.sought.score(self.knowledge.information + runs.information, self.criterion)
         now = self.sought.widths(self.knowledge.information)

@@ -25,10 +25,9 @@ from kapitza.rig.corrector import (
     TooFewModesError,
     in_deviations,
     made_point,
-    resized,
     solved,
 )
-from kapitza.rig.experiment import Experiment, RigFamily
+from kapitza.rig.experiment import Experiment, RigFamily, resized
 from kapitza.rig.folds import folds_of
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
@@ -173,10 +172,7 @@ class _Walk:
         # Too few modes converge without a sign of it: two or three put the fold of HYBRID 8-9 % low.
         if not self.add_modes or experiment.modes >= experiment.most_modes:
             raise TooFewModesError(text + f" Take more modes (most_modes is {experiment.most_modes}).")
-        before = experiment.modes
-        experiment.modes = min(before + 2, experiment.most_modes)
-        # Variances are stored per coefficient, whose number has changed.
-        experiment.noise.variance = None
+        before = experiment.add_modes()
         self.jacobian = self.family.extended(self.fitted(self.points[-1].z), self.jacobian, before)
         self.failures = 0
         experiment.journal.add("modes", {"modes": experiment.modes, "reason": text})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import RigError, Status
 from kapitza.rig.branch import RigPoint
-from kapitza.rig.experiment import Experiment, Residual, RigFamily, RigUnsettledError
+from kapitza.rig.experiment import Residual, RigFamily, RigUnsettledError
 from kapitza.rig.limits import RigBeyondError
 from kapitza.solve import DenseLinearised, DenseSolver, MeasuredBordered, NewtonSettings, newton
 
@@ -174,20 +174,3 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
         correction=correction,
         across=across,
     )
-
-
-def resized(z: Array, experiment: Experiment) -> Array:
-    """Return unknowns in the present number of modes.
-
-    The vector holds the coefficients and the parameter; it is padded with zeros or cut to the experiment's modes.
-    """
-    blocks, wanted = len(experiment.inputs), 2 * experiment.modes + 1
-    count = (z.size - 1) // blocks
-    if count == wanted:
-        return z
-    result = np.zeros(blocks * wanted + 1)
-    kept = min(count, wanted)
-    for k in range(blocks):
-        result[k * wanted : k * wanted + kept] = z[k * count : k * count + kept]
-    result[-1] = z[-1]
-    return result

@@ -14,9 +14,9 @@ import pandas as pd
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
 from kapitza.rig.continuation import walk_on
-from kapitza.rig.corrector import RigStepping, made_point, resized, solved
+from kapitza.rig.corrector import RigStepping, made_point, solved
 from kapitza.rig.doubling import doubling_at_amplitude
-from kapitza.rig.experiment import Experiment, RigFamily
+from kapitza.rig.experiment import Experiment, RigFamily, resized
 from kapitza.rig.folds import folds_of
 from kapitza.rig.fourier import FourierSeries
 

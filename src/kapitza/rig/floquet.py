@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from kapitza.base.arrays import Array
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigPoint
-from kapitza.rig.corrector import resized
-from kapitza.rig.experiment import Experiment
+from kapitza.rig.experiment import Experiment, resized
 from kapitza.rig.floquet_fit import Trial, Turns, bump, jackknife, weak_rows
 from kapitza.rig.fourier import FourierSeries, columns, project
 from kapitza.rig.protocol import sound_samples

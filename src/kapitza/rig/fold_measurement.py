@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
-from kapitza.rig.corrector import in_deviations, resized
-from kapitza.rig.experiment import Experiment, Residual, RigFamily
+from kapitza.rig.corrector import in_deviations
+from kapitza.rig.experiment import Experiment, Residual, RigFamily, resized
 from kapitza.rig.orbits import OrbitSettings, patiently, variance_of_the_mean
+from kapitza.solve import singular_vectors
 
 Array = NDArray[Any]
 
@@ -37,6 +38,9 @@ REACH, DEGREE = 0.6, 4
 
 MODEL = 0.1
 """Share of its height above the fold by which the polynomial may miss a point."""
+
+PRIOR = 4.0
+"""Degrees of freedom that the deviations of the points count for, against their scatter about the polynomial."""
 
 LEAST, MOST = 0.08, 0.2
 """Distance of the places from each other, in scaled unknowns."""
@@ -62,7 +66,7 @@ def measure_fold(
 ) -> RigBifurcation:
     """Measure a fold of a measured branch.
 
-    About 20 measurements are made at the fold for 5 modes.
+    About 30 measurements are made at the fold for 5 modes; modes are added where those beyond the unknowns matter.
 
     Parameters
     ----------
@@ -77,7 +81,8 @@ def measure_fold(
     if not 0 <= fold < len(branch.folds):
         raise RigError(f"The branch has {len(branch.folds)} folds; there is no number {fold} (counted from 0).")
     known = branch.folds[fold]
-    family = RigFamily(experiment, branch.parameter, abs(known.value) or 1.0)
+    settings = settings or FoldSettings()
+    family = RigFamily(experiment, branch.parameter, abs(known.value) or 1.0, settings.difference)
     with experiment.rig:
         return fold_at(family, branch.points, known.position, settings)[0]
 
@@ -113,6 +118,22 @@ def fold_at(
         measurements=family.experiment.measurements - began,
     )
     return found, fold.jacobian
+
+
+def _along_weakest(family: RigFamily, z: Array, jacobian: Array, tau: Array) -> Array:
+    """Measure the Jacobian again in its weakest direction.
+
+    The inverse of B = (J; τ) multiplies errors of J most where B v is smallest. There one-sided differences were wrong
+    by as much as B v itself (a pendulum at its tip: corrections grew by 1.4 each). J v is measured by a central
+    difference, and J changed by the rank one that it asks for.
+    """
+    scale = family.scale
+    scaled = jacobian * scale
+    v = singular_vectors(np.vstack([scaled, tau]))[2][-1]
+    step = family.share / float(np.abs(v).max())
+    ahead, behind = (family.residual(z + sign * step * v * scale).value for sign in (1.0, -1.0))
+    change = (ahead - behind) / (2 * step) - scaled @ v
+    return (scaled + np.outer(change, v)) / scale
 
 
 @dataclass(frozen=True)
@@ -168,13 +189,18 @@ class _Fold:
         shape = polynomial.polyfit(t, z[inner], 2)
         turn = -shape[1, -1] / (2 * shape[2, -1]) if shape[2, -1] else 0.0
         start = polynomial.polyval(float(np.clip(turn, t.min(), t.max())), shape)
-        jacobian = family.jacobian(start * scale)
+        unknowns, jacobian = family.resolved(start * scale)
+        scale = family.scale
+        tau = resized(tau, experiment)
+        jacobian = _along_weakest(family, unknowns, jacobian, tau)
         inverse = np.linalg.inv(np.vstack([jacobian * scale, tau]))
         walked = []
-        for point, place in zip(chosen, z, strict=True):
+        for point in chosen:
             demands = {n: s.with_modes(experiment.modes) for n, s in point.measurement.demands.items()}
-            walked.append((place, experiment.residual(point.measurement, demands, family.values(point.z))))
-        return cls(family, settings, tau, start, jacobian, inverse, walked)
+            measurement = point.measurement.with_modes(experiment.modes + experiment.extra)
+            found = experiment.residual(measurement, demands, family.values(point.z))
+            walked.append((resized(point.z, experiment) / scale, found))
+        return cls(family, settings, tau, unknowns / scale, jacobian, inverse, walked)
 
     def measure(self, t: float) -> None:
         """Measure at one place along the branch.
@@ -222,8 +248,8 @@ class _Fold:
     def _fitted(self) -> tuple[Array, Array]:
         """Fit the polynomial p(t).
 
-        It returns coefficients and covariance; the covariance is widened where the points scatter more than their
-        noise.
+        It returns coefficients and covariance. The covariance takes the scatter of the points about the polynomial,
+        pooled with their own deviations as if those were `PRIOR` degrees of freedom.
         """
         t, p, deviation = self._walk()
         own = np.array([(m.t, m.p, m.deviation) for m in self.places])
@@ -233,8 +259,7 @@ class _Fold:
         columns = np.vander(t, 1 + min(DEGREE, len(t) - 2), increasing=True) / deviation[:, None]
         shape, *_ = np.linalg.lstsq(columns, p / deviation, rcond=None)
         left = columns @ shape - p / deviation
-        # Scatter beyond the noise widens the covariance, less scatter does not narrow it.
-        excess = max(1.0, float(left @ left) / (len(t) - len(shape)))
+        excess = (PRIOR + float(left @ left)) / (PRIOR + len(t) - len(shape))
         return shape, excess * np.linalg.inv(columns.T @ columns)
 
     def extremum(self) -> tuple[float, float, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,19 @@ class Measurement:
         if output not in self.outputs:
             raise RigError(no_such("The measurement", "output", output, self.outputs))
         return FourierSeries(self.frequency, self.coefficients[self.outputs.index(output)])
+
+    def with_modes(self, modes: Index) -> Measurement:
+        """Return the measurement with other modes.
+
+        Further modes are zero; modes above `modes` are cut off.
+        """
+        if (size := 2 * modes + 1) == self.coefficients.shape[1]:
+            return self
+        tables = [np.zeros((len(self.outputs), size)) for _ in range(2)]
+        kept = min(size, self.coefficients.shape[1])
+        for table, values in zip(tables, (self.coefficients, self.deviations), strict=True):
+            table[:, :kept] = values[:, :kept]
+        return replace(self, coefficients=tables[0], deviations=tables[1])
 
     @property
     def covariance(self) -> Array:

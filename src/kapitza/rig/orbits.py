@@ -19,8 +19,7 @@ import numpy as np
 from kapitza.base.arrays import Array
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigPoint
-from kapitza.rig.corrector import resized
-from kapitza.rig.experiment import Experiment, Residual, RigFamily
+from kapitza.rig.experiment import Experiment, Residual, RigFamily, resized
 
 LARGEST_CORRECTION = 0.1
 """Share of its coefficients by which an orbit of a branch may be corrected; near a fold a step is unreliable."""
@@ -76,8 +75,8 @@ def measure_orbit(
     z = resized(point.z, experiment).copy()
     began = experiment.measurements
     with experiment.rig, patiently(experiment, settings):
+        z, jacobian = family.resolved(z)
         found = family.residual(z)
-        jacobian = family.jacobian(z)
         matrix = jacobian[:, :-1]
         for _ in range(settings.corrections):
             if np.sqrt(np.mean((found.value / found.deviation) ** 2)) <= 1.5:
@@ -94,12 +93,13 @@ def measure_orbit(
         while len(means) < settings.repeats:
             experiment.forget()
             means.append(family.residual(z))
-    return _refined(family, point, z, jacobian, means, settings, experiment.measurements - began)
+        return _refined(family, point, z, jacobian, means, settings, experiment.measurements - began)
 
 
 @contextmanager
 def patiently(experiment: Experiment, settings: OrbitSettings) -> Iterator[None]:
-    before = experiment.resolution, experiment.average, experiment.patience
+    """Measure with longer means; settings and modes are restored after."""
+    before, modes = (experiment.resolution, experiment.average, experiment.patience), experiment.modes
     experiment.resolution, experiment.average, experiment.patience = (
         0.1 * before[0],
         settings.average,
@@ -109,6 +109,8 @@ def patiently(experiment: Experiment, settings: OrbitSettings) -> Iterator[None]
         yield
     finally:
         experiment.resolution, experiment.average, experiment.patience = before
+        if experiment.modes != modes:
+            experiment.modes, experiment.noise.variance = modes, None
 
 
 def _refined(

@@ -19,7 +19,7 @@ from kapitza.base.argument_checks import Anything
 from kapitza.base.cures import FIND_ORBITS, IDENTIFY, RECORD, RESAMPLE, Fit, Give, Message, keep_cures, marked
 from kapitza.base.display import Shown, drawn
 from kapitza.base.monitor import Monitor, watch
-from kapitza.data import Record, StoredRecord, one_record
+from kapitza.data import Record, StoredRecord, one_record, recognised_drives
 from kapitza.errors import DataError, Status
 from kapitza.orbits.in_records.character import Character
 from kapitza.orbits.in_records.embedded import CutSettings, best_cut
@@ -221,7 +221,11 @@ def inspect(
         lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension))
         task.advance(1, "Lyapunov exponent")
     suggestion = suggest(character, lyapunov, dimension)
-    if decays:
+    drives = recognised_drives(record) if record.period is None else ()
+    if drives:
+        # Orbits of a record need a motion without input, or a period of the input.
+        suggestion = f'"{drives[0]}" drives the motion: write the equation of motion with it, {IDENTIFY}.'
+    elif decays:
         suggestion = f"a free decay: fit a model to the series itself, {IDENTIFY}."
     if task.interrupted:
         suggestion = "the inspection was stopped: run it again for the parts that are missing."
@@ -396,7 +400,9 @@ def suggest(character: Character | None, lyapunov: Lyapunov | None, dimension: D
     if kind in ("quasi-periodic", "decay"):
         return f"fit a model to the series itself: {IDENTIFY} with {Give(method=Fit('shooting'))}."
     if kind == "short" or character is None:
-        return "record longer: orbits need at least some thousand oscillations."
+        return (
+            f"fit a model to the series itself: {IDENTIFY}; periodic orbits need at least some thousand oscillations."
+        )
     if dimension is not None and dimension.false_share[-1] > 0.01:
         return (
             f"{dimension.dimensions[-1]} delays do not hold the state: the system has an input or states that were not "

@@ -1,0 +1,32 @@
+"""Recognise driving channels by names and units."""
+
+from __future__ import annotations
+
+import re
+
+from kapitza.base.units import dimension
+from kapitza.data.record import Record
+
+WORDS = frozenset(
+    "force drive driver input excitation shaker base ground command torque voltage effort".split()  # noqa: SIM905
+)
+"""Words of a channel name that mean an input."""
+
+INPUT_UNITS = ("N", "N m", "V", "A")
+"""Units of what drives: forces, torques, voltages, currents."""
+
+
+def recognised_drives(record: Record) -> tuple[str, ...]:
+    """Return the channels that drive.
+
+    They are at most all but one.
+    A channel drives whose name has one of the words, or whose unit is that of a force, torque, voltage or current
+    while another channel has a unit of motion. A voltage beside voltages is a sensor.
+    """
+    channels = record.channels
+    named = [c for c in channels if WORDS & set(re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", c).lower()))]
+    inputs = [dimension(u) for u in INPUT_UNITS]
+    by_unit = [c for c in channels if record.units.get(c) and dimension(record.units[c]) in inputs]
+    moving = [c for c in channels if record.units.get(c) and c not in by_unit]
+    found = [c for c in channels if c in named or (c in by_unit and moving)]
+    return tuple(found) if len(found) < len(channels) else ()
