@@ -13,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 from harness import load, markdown_table
+from harness.kept import kept
 
 import kapitza as kz
 
 MOMENTS = 20
+FITS = 3
 SEED = 3
 GONE = 5.0
 """Seconds after which no process may be left."""
@@ -48,7 +50,8 @@ async def main():
     runs = Runs()
     def heard(run):
         pids = [worker.process.pid for worker in runs._busy.values()]
-        print(json.dumps({"state": run.state, "levels": len(run.levels), "pids": sorted(runs.pids), "busy": pids,
+        fits = run.levels.get(0, {}).get("done", -1)
+        print(json.dumps({"state": run.state, "fits": fits, "pids": sorted(runs.pids), "busy": pids,
                           "message": run.message}), flush=True)
     run = await runs.start("identify", {"study": sys.argv[1], "resume": True}, heard)
     while run.active:
@@ -68,12 +71,13 @@ class Server:
         self.pids: set[int] = {self.process.pid}
         self.states: list[dict[str, object]] = []
 
-    def until_begun(self) -> None:
-        """Wait for the first progress of the fit."""
+    def until_fitted(self, number: int) -> None:
+        """Wait until so many fits are finished and the next one runs."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._take(line)
-            if self.states[-1]["levels"]:
+            fits = self.states[-1]["fits"]
+            if isinstance(fits, int | float) and fits >= number:
                 return
 
     def until_end(self) -> str:
@@ -119,8 +123,13 @@ def kill(pid: int) -> None:
         return
 
 
-def one(study: Path, who: str, delay: float, wanted: bytes) -> tuple[bool, bool, int]:
-    """Return whether the result is as without the kill, whether a process was left, and the fits kept by then."""
+def one(study: Path, who: str, share: float, durations: list[float], wanted: bytes) -> tuple[bool, bool, int, bool]:
+    """Kill at a share of the run; return what became of it.
+
+    Whether the result is as without the kill, whether a process was left, the fits kept at the kill, and whether the
+    run was over before it. The share chooses a fit and a delay in it: by the clock alone a run that is faster than the
+    one measured would be over.
+    """
     folder = study.parent
     for path in folder.glob(".*part"):
         subprocess.run(["rm", "-rf", str(path)], check=True)
@@ -128,8 +137,10 @@ def one(study: Path, who: str, delay: float, wanted: bytes) -> tuple[bool, bool,
     if results.exists():
         subprocess.run(["rm", "-rf", str(results)], check=True)
     server = Server(study)
-    server.until_begun()
-    time.sleep(delay)
+    number = int(share * len(durations))
+    server.until_fitted(number)
+    time.sleep((share * len(durations) - number) * durations[number])
+    over = results.exists()
     if who in ("worker", "both"):
         kill(server.worker)
     if who in ("server", "both"):
@@ -141,34 +152,36 @@ def one(study: Path, who: str, delay: float, wanted: bytes) -> tuple[bool, bool,
     while time.monotonic() < deadline and any(map(alive, server.pids)):
         time.sleep(0.05)
     left = any(map(alive, server.pids))
-    kept = len(list(folder.glob(".run-results.part/fits/*.checks.nc"))) or (3 if results.exists() else 0)
+    fits = len(list(folder.glob(".run-results.part/fits/*.checks.nc"))) or (FITS if over else 0)
     again = Server(study)
     state = again.until_end()
     again.close()
     same = state == "done" and (results / "parameters.csv").read_bytes() == wanted
-    return same, left, kept
+    return same, left, fits, over
 
 
 def write_study(folder: Path) -> Path:
     """Write the recording and the study into a folder."""
-    motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(1500) * 0.01)
+    motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(6000) * 0.01)
     kz.write(kz.measure(motion, noise=0.1, seed=1), folder / "run.csv")
     study = folder / "run.toml"
     study.write_text(STUDY)
     return study
 
 
-def finished(study: Path) -> tuple[bytes, float]:
-    """Run the study without a kill; return its parameters.csv and the seconds from its first progress on."""
+def finished(study: Path) -> tuple[bytes, list[float]]:
+    """Run the study without a kill; return its parameters.csv and the seconds of each fit."""
     reference = Server(study)
-    reference.until_begun()
-    first = time.monotonic()
+    marks = []
+    for number in range(FITS):
+        reference.until_fitted(number)
+        marks.append(time.monotonic())
     ended = reference.until_end()
+    marks.append(time.monotonic())
     if ended != "done":
         raise SystemExit(f"The study does not run: {ended}")
-    whole = time.monotonic() - first
     reference.close()
-    return (study.parent / "run-results" / "parameters.csv").read_bytes(), whole
+    return (study.parent / "run-results" / "parameters.csv").read_bytes(), np.diff(marks).tolist()
 
 
 def main() -> str:
@@ -176,18 +189,27 @@ def main() -> str:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         study = write_study(Path(name))
-        wanted, whole = finished(study)
+        wanted, durations = finished(study)
         for who in ("worker", "server", "both"):
-            found = [one(study, who, float(delay), wanted) for delay in rng.uniform(0, whole, MOMENTS)]
+            shares = rng.uniform(0, 1, MOMENTS)
+            found = [
+                kept(
+                    "studio_kills",
+                    f"{who} {number}",
+                    lambda who=who, share=share: one(study, who, share, durations, wanted),
+                )
+                for number, share in enumerate(shares)
+            ]
             same, left = sum(f[0] for f in found), sum(f[1] for f in found)
-            kept = ", ".join(f"{n}: {sum(f[2] == n for f in found)}" for n in range(4))
+            fits = ", ".join(f"{n}: {sum(f[2] == n for f in found)}" for n in range(FITS + 1))
+            over = sum(f[3] for f in found)
             right = same == MOMENTS and left == 0
-            rows.append([who, str(MOMENTS), f"{same}", f"{left}", kept, "met" if right else "**missed**"])
+            rows.append([who, str(MOMENTS), f"{same}", f"{left}", fits, f"{over}", "met" if right else "**missed**"])
     header = ["killed", "moments", "result as without the kill", f"with a process left {GONE:g} s later",
-              "fits kept at the kill (number: times)", "verdict"]  # fmt: skip
+              "fits kept at the kill (number: times)", "run over before the kill", "verdict"]  # fmt: skip
     return (
         "# The studio killed\n\nA study of three fits runs in a worker of the studio (`kapitza.studio.runs`, without "
-        f"the page); worker, server or both are killed (SIGKILL) at {MOMENTS} moments of its {whole:.1f} s "
+        f"the page); worker, server or both are killed (SIGKILL) at {MOMENTS} moments of its {sum(durations):.1f} s "
         f"(seed {SEED}), then it is started again and goes on. The result is compared by bytes of `parameters.csv`. "
         f"Load of the machine: {load()}.\n\n{markdown_table(header, rows)}"
     )

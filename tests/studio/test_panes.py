@@ -73,10 +73,9 @@ def test_progress_shows_share_stage_and_estimates_with_their_start():
         0: {"title": "study", "done": 1, "total": 4, "text": "auto"},
         2: {"title": "fitting", "stage": "rigid links", "text": "iteration 3", "estimates": {"k": 2.0, "d": None}},
     }
-    share, words, estimates = progress_of(levels)
+    share, words = progress_of(levels)
     assert share == 0.25
     assert words == ["study: auto", "fitting: rigid links: iteration 3"]
-    assert estimates == {"k": 2.0}
     figure = moving_figure([{"k": 2.0}, {"k": 3.0}], {"k": 4.0}).to_dict()["data"]
     assert figure[0]["y"] == [0.5, 0.75]
     assert (figure[1]["x"], figure[1]["y"]) == ([0], [1.0])

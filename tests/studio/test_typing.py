@@ -1,5 +1,7 @@
 """The studio in a real browser: equations and numbers while they are typed, sliders."""
 
+import tomllib
+
 import pytest
 
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
@@ -45,8 +47,68 @@ def test_equations_are_checked_while_typed_and_a_slider_moves_the_motion(windows
         ("Start of d", "1,5,2", "is not a number"),
     ):
         before = study.read_text()
-        page.fill(f"[aria-label='{label}']", wrong)
-        field = page.locator(".q-field", has=page.locator(f"[aria-label='{label}']"))
-        field.locator(f"text={message}").wait_for()
+        filled(page, label, wrong, message)
         assert study.read_text() == before
+    # Those that only a check of the whole study finds; a right value takes the message away.
+    filled(page, "Unit of k", "furlongz", "is not known")
+    until_written(page, study, lambda s: s["model"]["parameters"]["k"]["unit"] == "furlongz")
+    filled(page, "Unit of k", "1/s^2", "")
+    page.wait_for_selector("text=ready to run")
+    # The start that is typed afterwards leaves the unit where it is.
+    filled(page, "Start of k", "35", "")
+    until_written(page, study, lambda s: s["model"]["parameters"]["k"] == {"value": 35.0, "unit": "1/s^2"})
+    for tab, label, wrong, right, message in (
+        ("Fit", "share held back", "2", "0.2", "is not a share"),
+        ("Orbits", "longest period", "0", "", "at least 1 period"),
+    ):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        filled(page, label, wrong, message)
+        page.wait_for_selector("text=1 to mend")
+        filled(page, label, right, "")
+        page.wait_for_selector("text=ready to run")
+    for tab, label, wrong, message in (
+        ("Diagram", "to", "0.1", "is not above"),
+        ("Rig", "start at", "99", "is not between"),
+        ("Rig", "noise of the sensor", "-1", "is negative"),
+    ):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        field(page, label).locator("input").fill(wrong)
+        page.get_by_role("button", name="Follow").click()
+        field(page, label).get_by_text(message).wait_for()
     assert [line for line in study.read_text().splitlines() if line.startswith("#")] == comments
+
+
+def field(page, label):
+    """Return the field of a label, with the room for its message."""
+    named = f".q-field:has([aria-label='{label}'])", f".q-field:has(.q-field__label:text-is('{label}'))"
+    return page.locator(", ".join(named)).locator("visible=true")
+
+
+def filled(page, label, text, message):
+    """Fill a field and wait for the message beside it; "" waits until there is none."""
+    field(page, label).locator("input").fill(text)
+    if message:
+        field(page, label).get_by_text(message).wait_for()
+    else:
+        field(page, label).locator(".q-field__messages:not(:empty)").wait_for(state="detached")
+
+
+def test_an_equation_of_the_menu_is_shown_in_its_field_and_undone(windows, serve, tmp_path):
+    link, _ = serve(copy_recording("pendulum", tmp_path))
+    study = tmp_path / "pendulum.toml"
+    page = windows().open(link)
+    settled(page)
+    before = study.read_text()
+    page.get_by_role("tab", name="Model").click()
+    page.get_by_label("Equation to begin with").click()
+    page.get_by_role("option", name="pendulum with dry friction").click()
+    page.wait_for_function("s => document.querySelector(s).value.includes('sin(phi)')", arg=EQUATIONS)
+    page.wait_for_selector("text=ready to run")
+    found = tomllib.loads(study.read_text())
+    assert found["model"]["equations"] == ["phi'' + c*phi' + d*sign(phi') + k*sin(phi) = 0"]
+    # What was known of c and k stays, d is new.
+    assert found["model"]["parameters"]["k"] == tomllib.loads(before)["model"]["parameters"]["k"]
+    assert (found["model"]["parameters"]["d"], found["fit"]["free"]) == (1.0, ["c", "d", "k"])
+    page.get_by_role("button", name="Undo").click()
+    until_written(page, study, lambda s: s == tomllib.loads(before))
+    assert study.read_text() == before

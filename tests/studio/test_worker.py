@@ -40,7 +40,10 @@ def test_progress_of_every_level_is_kept_however_fast_it_comes():
 def test_a_run_keeps_the_last_line_of_each_level_and_ends():
     run = Run("identify", {})
     for level, done in ((0, 1), (1, 5), (2, 7), (1, 6)):
-        run.hear({"event": "progress", "level": level, "done": done})
+        moved = {"k": float(max(level, 1)), "d": None} if level else {}
+        run.hear({"event": "progress", "level": level, "done": done, "estimates": moved})
+    # Estimates outlive their level; unknown ones and repetitions are left out.
+    assert run.estimates == [{"k": 1.0}, {"k": 2.0}, {"k": 1.0}]
     assert {level: line["done"] for level, line in run.levels.items()} == {0: 1, 1: 6}
     run.hear({"event": "point", "x": 1})
     run.hear({"event": "done", "result": {"folder": "x"}})
@@ -115,17 +118,19 @@ def test_a_worker_ends_with_its_server(study):
         assert process.wait(60) in (0, -signal.SIGALRM)
 
 
-def test_a_refused_study_is_said_and_the_worker_goes_on(tmp_path):
+def test_a_stop_during_the_imports_is_immediate_and_a_refused_study_is_said(tmp_path):
+    """The first job is stopped before the worker has imported anything: the answer comes before "ready"."""
     (tmp_path / "bad.toml").write_text("titel = 1")
-    lines = [{"job": "identify", "arguments": {"study": str(tmp_path / "bad.toml")}}] * 2
+    job = {"job": "identify", "arguments": {"study": str(tmp_path / "bad.toml")}}
     command = [sys.executable, "-m", "kapitza.studio.worker"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(b"no json\n" + b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        texts = [json.dumps(line) for line in (job, {"stop": True})] + ["no json"] + [json.dumps(job)] * 2
+        process.stdin.write("".join(f"{text}\n" for text in texts).encode())
         process.stdin.flush()
-        answers = [json.loads(process.stdout.readline()) for _ in range(3)]
+        answers = [json.loads(process.stdout.readline()) for _ in range(4)]
         process.stdin.close()
         process.wait(60)
-    assert [answer["event"] for answer in answers] == ["ready", "failed", "failed"]
-    assert "titel" in answers[1]["message"]
+    assert [answer["event"] for answer in answers] == ["stopped", "ready", "failed", "failed"]
+    assert "titel" in answers[2]["message"]

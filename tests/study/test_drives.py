@@ -11,6 +11,7 @@ from kapitza.data import recognised_drives
 from kapitza.errors import KapitzaError
 from kapitza.estimate import drive_effect, with_drive_noise
 from kapitza.study import drive_of, predicted_table, write_new_study
+from kapitza.study.recognised import clocks, rates
 
 TIME = np.arange(800) * 0.02
 DRIVE = np.convolve(np.random.default_rng(1).normal(size=860), np.hanning(30) / 8, "same")[:800]
@@ -220,3 +221,25 @@ def test_combinations_can_be_free_in_a_study(tmp_path):
     (tmp_path / "run.toml").write_text(text.replace("c/m", "c/q"))
     with pytest.raises(KapitzaError, match="q"):
         kz.read_study(tmp_path / "run.toml")
+
+
+def test_clocks_and_rates_are_recognised(tmp_path):
+    """x = exp(-t/9) cos(5 t) + 3 has the rate v; u is v with 5 % more gain, s a second clock, y a quarter turn late."""
+    t = np.arange(2000) * 0.005
+    decay = np.exp(-t / 9)
+    v = -decay * (np.cos(5 * t) / 9 + 5 * np.sin(5 * t))
+    columns = {"s": 100 + 2 * t, "x": decay * np.cos(5 * t) + 3, "v": v, "u": 1.05 * v, "y": decay * np.sin(5 * t)}
+    record = kz.Record.from_arrays(t, columns)
+    assert clocks(record) == ("s",)
+    assert rates(record, ("x", "v", "u", "y")) == {"v": "x"}
+    # Units that contradict are not a rate; those that agree are one.
+    for unit, found in (("m", {}), ("m/s", {"v": "x"})):
+        stated = kz.Record.from_arrays(t, {"x": columns["x"], "v": v}, units={"x": "m", "v": unit})
+        assert rates(stated, ("x", "v")) == found
+    kz.write(kz.Record.from_arrays(t, {name: columns[name] for name in ("s", "x", "v")}), tmp_path / "run.csv")
+    study = kz.read_study(write_new_study(tmp_path / "run.csv"))
+    assert study.fitted[0].record.channels == ("x", "x'")
+    assert study.candidates[0].model.values["rest"] == pytest.approx(3, abs=0.1)
+    # A state of the equations keeps its name.
+    named = write_new_study(tmp_path / "run.csv", equations=["x' = v", "v' = -k*(x - 3)"], force=True)
+    assert kz.read_study(named).fitted[0].record.channels == ("x", "v")

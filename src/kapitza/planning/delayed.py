@@ -38,10 +38,11 @@ class DelayedRunner:
         if any(drifts):
             raise DataError("drift(...) is not a limit of models with delays: limit abs(...) of the expression.")
 
-    def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
+    def run(self, choices: Sequence[Choice], draws: Array, most: Array | None = None) -> Runs:
         """Follow every choice at every draw.
 
-        draws: (D, k) of the free parameters.
+        draws: (D, k) of the free parameters. most: (l,) values of the limits; a choice that exceeds one gets no
+        information (NaN) at that draw.
         """
         shape, k = (len(choices), len(draws)), len(self.free)
         told = np.full((*shape, k, k), np.nan)
@@ -55,7 +56,7 @@ class DelayedRunner:
             for j, vector in enumerate(rows):
                 checkpoint()
                 try:
-                    told[i, j], peaks[i, j], size[i, j] = self._one(choice, vector)
+                    told[i, j], peaks[i, j], size[i, j] = self._one(choice, vector, most)
                 except FlowError:
                     continue  # the motion leaves every bound: NaN, as documented
         return Runs(told, peaks, size, np.zeros(shape))
@@ -88,7 +89,7 @@ class DelayedRunner:
         observation = observe_channels(self.model, channels, [False] * len(channels), used, self.free)
         return observation.value(self.flow.trajectory(start, times, vector), times, np.tile(vector, (times.size, 1)))
 
-    def _one(self, choice: Choice, vector: Array) -> tuple[Array, Array, float]:
+    def _one(self, choice: Choice, vector: Array, most: Array | None) -> tuple[Array, Array, float]:
         """Return information, peaks and size of one run.
 
         It returns the information (k, k), peaks (l,) of the limits, and the standard deviation of the first channel.
@@ -96,6 +97,10 @@ class DelayedRunner:
         times, settled = self._times(choice)
         start = self.model.state(choice.start)
         states = self.flow.trajectory(start, times, vector)
+        peaks = self._peaks(states, times, vector)
+        first = self._read(choice, start, times, vector)[settled:, 0]
+        if most is not None and (peaks > most).any():
+            return np.full((len(self.free), len(self.free)), np.nan), peaks, float(first.std())
         places = [self.model.names.index(name) for name in self.free]
         columns = []
         for i in range(start.size + len(places)):
@@ -112,8 +117,7 @@ class DelayedRunner:
             columns.append((ends[0] - ends[1]) / (2 * step))
         noise = np.array(list(choice.channels.values()))
         table = (np.stack(columns, axis=2) / noise[:, None]).reshape(1, -1, len(columns))
-        first = self._read(choice, start, times, vector)[settled:, 0]
-        return eliminated(table, start.size)[0], self._peaks(states, times, vector), float(first.std())
+        return eliminated(table, start.size)[0], peaks, float(first.std())
 
     def _peaks(self, states: Array, times: Array, vector: Array) -> Array:
         if not self._limited:

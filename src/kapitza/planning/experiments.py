@@ -65,20 +65,21 @@ class Experiments:
         self._runners: dict[str, Runner | DelayedRunner] = {}
         self._under("")  # refuse a model that cannot be followed at once
 
-    def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
+    def run(self, choices: Sequence[Choice], draws: Array, most: Array | None = None) -> Runs:
         """Follow every choice at every draw.
 
-        draws: (D, k) of the free parameters.
+        draws: (D, k) of the free parameters. most: (l,) values of the limits beyond which a choice needs no
+        information.
         """
         labels = list(dict.fromkeys(choice.drive for choice in choices))
         if len(labels) == 1:
-            return self._under(labels[0]).run(choices, draws)
+            return self._under(labels[0]).run(choices, draws, most)
         k, shape = len(self.free), (len(choices), len(draws))
         told, peaks = np.full((*shape, k, k), np.nan), np.full((*shape, len(self.limits)), np.nan)
         size, growth = np.full(shape, np.nan), np.full(shape, np.nan)
         for label in labels:
             here = [i for i, choice in enumerate(choices) if choice.drive == label]
-            done = self._under(label).run([choices[i] for i in here], draws)
+            done = self._under(label).run([choices[i] for i in here], draws, most)
             told[here], peaks[here], size[here], growth[here] = done.information, done.peaks, done.size, done.growth
         return Runs(told, peaks, size, growth)
 

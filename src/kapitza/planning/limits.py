@@ -47,14 +47,18 @@ class Limits:
         """Return limits that a rig can test sample by sample."""
         return {text: bound for text, bound in self.bounds.items() if text != TIME and not drift_of(text)[1]}
 
+    @property
+    def peaks(self) -> Array:
+        """Return the largest peaks (l,) that planned runs may have."""
+        return np.array([self.bounds[text] for text in self.simulated]) / MARGIN
+
     def share(self, runs: Runs, choices: Sequence[Choice]) -> Array:
         """Return the used share (C,) of the tightest limit.
 
         It is the largest of all draws; infinite where a motion diverges.
         """
-        bounds = np.array([self.bounds[text] for text in self.simulated])
-        if bounds.size:
-            share = (MARGIN * runs.peaks / bounds).max(axis=2)
+        if self.peaks.size:
+            share = (runs.peaks / self.peaks).max(axis=2)
             # A draw whose motion diverges has no peak and breaks every limit.
             share = np.where(np.isfinite(share), share, np.inf).max(axis=1)
         else:

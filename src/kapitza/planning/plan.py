@@ -104,13 +104,11 @@ def plan(
     with watch(monitor, "plan"):
         model = source.model if isinstance(source, Estimate) else source
         search = search or Search()
-        knowledge = known_from(source, None, None, search.seed)
+        knowledge, sought = known_and_wanted(source, want, aim, search.seed)
         done = done_by(source) if isinstance(source, Estimate) else ()
         template = _template(model, source, run, measure, done)
         driven = drives_of(model, drives)
         where = space(model, template, vary, knowledge.names, driven)
-        wants = [want] if isinstance(want, str) or callable(want) else want
-        sought = wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
         bounds = Limits(dict(limits or {}))
         outputs = outputs_of(source, template.channels)
         task = _Task(
@@ -144,6 +142,16 @@ def plan(
     raise Interrupted  # half a search has no ranking
 
 
+def known_and_wanted(
+    source: Estimate | Model, want: Sequence[Want] | Want | None, aim: float | None, seed: int
+) -> tuple[Knowledge, Wanted]:
+    """Return what is known, and what should become narrow."""
+    model = source.model if isinstance(source, Estimate) else source
+    knowledge = known_from(source, None, None, seed)
+    wants = [want] if isinstance(want, str) or callable(want) else want
+    return knowledge, wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
+
+
 @dataclass(frozen=True)
 class _Task:
     where: Space
@@ -156,10 +164,11 @@ class _Task:
     def tried(self, search: Search) -> Tried:
         """Return every experiment that the search tried."""
         log: list[Tried] = []
+        drawn = {count: self.knowledge.some(count) for count in (search.draws, search.shown)}
 
         def score(points: Array, count: int) -> Array:
             choices = [self.where.choice(point) for point in points]
-            runs = self.runner.run(choices, self.knowledge.some(count))
+            runs = self.runner.run(choices, drawn[count], self.limits.peaks)
             share = self.limits.share(runs, choices)
             after = self.knowledge.information + runs.information
             scores = np.where(share <= 1.0, self.sought.score(after, self.criterion), np.inf)
@@ -193,7 +202,7 @@ class _Task:
         """
         if not choices:
             return []
-        runs = self.runner.run(choices, draws)
+        runs = self.runner.run(choices, draws, self.limits.peaks)
         share = self.limits.share(runs, choices)
         scores = self.sought.score(self.knowledge.information + runs.information, self.criterion)
         now = self.sought.widths(self.knowledge.information)
@@ -203,7 +212,8 @@ class _Task:
                 continue
             widths = self.sought.widths(self.knowledge.information + runs.information[i])
             after, low, high = _mean_and_band(widths, self._noise_error(choices[i]))
-            laws = None if beside is None else beside.widths(choices[i])
+            # A further unknown narrows nothing; the information before may differ by the rounding of a fit.
+            laws = None if beside is None else np.maximum(after, beside.widths(choices[i], draws))
             branches = _branches(runs.size[i], widths)
             # Probabilities of branches need more draws than widths.
             if len(branches) > 1 and len(draws) < CHANCES:
@@ -260,9 +270,11 @@ class _Beside:
         slopes = np.pad(sought.slopes, ((0, 0), (0, len(extra))))
         return cls(runner, before, values, replace(sought, slopes=slopes))
 
-    def widths(self, choice: Choice) -> Array:
-        told = self.runner.run([choice], self.values[None]).information[0, 0]
-        return self.sought.widths(self.information + told)
+    def widths(self, choice: Choice, draws: Array) -> Array:
+        """Return geometric mean widths (w,) over draws (D, k) of the parameters, the laws at their values."""
+        laws = np.tile(self.values[draws.shape[1] :], (len(draws), 1))
+        told = self.runner.run([choice], np.hstack([draws, laws])).information[0]
+        return _mean(self.sought.widths(self.information + told))
 
 
 def _mean(widths: Array) -> Array:

@@ -171,9 +171,7 @@ class Plan(Shown):
     @property
     def reached(self) -> bool:
         """Whether every aim is met without a further experiment."""
-        return bool(
-            (self.wanted.aims > 0).all() and (self.wanted.widths(self.knowledge.information) <= self.wanted.aims).all()
-        )
+        return self.wanted.reached(self.knowledge.information)
 
     def table(self) -> pd.DataFrame:
         """Return a table with one row per experiment.
@@ -368,7 +366,7 @@ class Plan(Shown):
         points[:, order.index(x)], points[:, order.index(y)] = np.tile(shares, size), np.repeat(shares, size)
         limits, choices = Limits(self.limits), [self.space.choice(point) for point in points]
         runner = Experiments(self.model, self.knowledge.names, limits.simulated, self.outputs, self.drives)
-        runs = runner.run(choices, self.knowledge.some(draws))
+        runs = runner.run(choices, self.knowledge.some(draws), limits.peaks)
         with np.errstate(divide="ignore", invalid="ignore"):
             log = np.log(self.wanted.widths(self.knowledge.information + runs.information) / self.wanted.scale).mean(
                 axis=2

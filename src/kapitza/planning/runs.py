@@ -91,10 +91,11 @@ class Runner:
         # Not model.period: settings may have no value in the model itself.
         self._lasting = model.excitation is None or model.excitation.period is None
 
-    def run(self, choices: Sequence[Choice], draws: Array) -> Runs:
+    def run(self, choices: Sequence[Choice], draws: Array, most: Array | None = None) -> Runs:
         """Follow every choice at every draw.
 
-        draws: (D, k) of the free parameters.
+        draws: (D, k) of the free parameters. most: (l,) largest values of the limited expressions; a choice that
+        exceeds one at any draw gets no information (NaN), which saves its tangents.
         """
         count, k = len(choices), len(self.free)
         shape = (count, len(draws))
@@ -110,7 +111,7 @@ class Runner:
             for first in range(0, len(group), per):
                 checkpoint()
                 part = group[first : first + per]
-                done = self._together([choices[i] for i in part], draws)
+                done = self._together([choices[i] for i in part], draws, most)
                 for of, to in (
                     (done.information, result.information),
                     (done.peaks, result.peaks),
@@ -138,7 +139,7 @@ class Runner:
             raise DataError(f"The motion of {choice} leaves every bound.")
         return times[0], self._read(self._observation(choice), states, times, vectors)[0]
 
-    def _together(self, choices: Sequence[Choice], draws: Array) -> Runs:
+    def _together(self, choices: Sequence[Choice], draws: Array, most: Array | None) -> Runs:
         """Run choices that differ in numbers alone.
 
         They are members of one batch; members lead.
@@ -150,11 +151,15 @@ class Runner:
         begin, clock, peaks = self._settled(one, starts, levels, vectors)
         times = clock[:, None] + np.arange(one.samples) * one.step
         states = self._paths(begin, times, vectors)
-        peaks = np.fmax(peaks, self._peaks(begin, times, vectors, one))
+        peaks = np.fmax(peaks, self._peaks(states, times, vectors, one))
         lost = np.asarray(~np.isfinite(states).all(axis=(1, 2)))
+        followed = ~lost
+        if most is not None:
+            within = ~lost & np.asarray((peaks <= most).all(axis=1))
+            followed = np.repeat(within.reshape(len(choices), -1).all(axis=1), len(draws))
         observation = self._observation(one)
         deviation = np.array([one.channels[name] for name in observation.channels])
-        information, growth = self._information(observation, deviation, states, times, vectors, ~lost)
+        information, growth = self._information(observation, deviation, states, times, vectors, followed)
         read = self._read(observation, states, times, vectors)[..., 0]
         size = read.std(axis=1)
         size[lost], peaks[lost] = np.nan, np.nan
@@ -208,7 +213,8 @@ class Runner:
                 step,
                 min(float(self.flow.period(v) or np.inf) for v in vectors[:: max(1, len(vectors) // 8)]) / PER_PERIOD,
             )
-        return int(np.ceil(length / step)) + 1
+        # The length of a recording is its number of steps up to rounding.
+        return int(np.ceil(length / step - 1e-9)) + 1
 
     def _paths(self, starts: Array, times: Array, vectors: Array) -> Array:
         """Return states (B, m, n) along the runs.
@@ -221,25 +227,37 @@ class Runner:
             states[good] = self.flow.paths(starts[good], times[good], vectors[good], refuse=False)
         return states
 
-    def _peaks(self, begin: Array, times: Array, vectors: Array, choice: Choice) -> Array:
+    def _peaks(self, states: Array, times: Array, vectors: Array, choice: Choice) -> Array:
+        """Return the largest values (B, l) of limited expressions during the recordings."""
         if not self._limited:
-            return np.empty((len(begin), 0))
-        fine, states = self._finely(begin, times[:, :1], times[:, -1:] - times[:, :1], vectors, choice)
-        return self._limits(states, fine, vectors)
+            return np.empty((len(states), 0))
+        length = times[:, -1:] - times[:, :1]
+        fine, passed = self._finely(states[:, 0], times[:, :1], length, vectors, choice, states)
+        return self._limits(passed, fine, vectors)
 
     def _finely(
-        self, begin: Array, origin: Array, length: Array, vectors: Array, choice: Choice
+        self,
+        begin: Array,
+        origin: Array,
+        length: Array,
+        vectors: Array,
+        choice: Choice,
+        sampled: Array | None = None,
     ) -> tuple[Array, Array]:
         """Return times and states dense enough for peaks.
 
         Times (B, m) and states (B, m, n): no peak of a limited expression is between two of them.
         Of x = a sin ωt, std(x')/std(x) = ω: where that requires more than `PER_PERIOD` samples, they are doubled. A
-        recording that samples a fast motion once per period shows no motion and a large rate.
+        recording that samples a fast motion once per period shows no motion and a large rate. sampled: states at evenly
+        spaced times of the same run; they are not followed again where there are enough of them.
         """
         count, finest = self._fine(choice, vectors, float(length.max())), 0
         while True:
             times = origin + np.linspace(0.0, 1.0, count) * length
-            states = self._paths(begin, times, vectors)
+            if sampled is not None and sampled.shape[1] == count:
+                states = sampled
+            else:
+                states = self._paths(begin, times, vectors)
             good = np.isfinite(states).all(axis=(1, 2))
             if not (self._limited and good.any()) or finest == DOUBLINGS:
                 return times, states

@@ -38,23 +38,31 @@ def bind(
     place: Place,
     to_study: Callable[[Any], Any] = lambda value: value,
     from_study: Callable[[Any], Any] = lambda value: value,
-    problems: Sequence[Place] = (),
+    problems: Sequence[Place] | None = None,
     quiet: bool = False,
 ) -> None:
     """Bind an element to a key of the study.
 
     Typed values go into the study after a pause; other changes are shown in the element.
-    problems: further places whose problems stand at this field; quiet: only the frame shows that there is one, the pane
-    lists them itself.
+    problems: places whose problems stand at this field, by default its own; quiet: only the frame shows that there is
+    one, the pane lists them itself.
     """
-    own, places = window(), (place, *problems)
-    state: dict[str, Any] = {"task": None, "setting": False, "edited": -math.inf, "refused": "", "shown": ""}
+    own, places = window(), (place,) if problems is None else tuple(problems)
+    state: dict[str, Any] = {
+        "task": None,
+        "setting": False,
+        "written": None,
+        "edited": -math.inf,
+        "refused": "",
+        "shown": "",
+    }
 
     def show_problems() -> None:
-        messages = [text for one in places for text in session.problems_at(*one)]
+        found = [p for p in session.problems if any(p.place[: len(one)] == one for one in places)]
+        messages = [p.message.removeprefix(f"{shown(p.place)}: ") for p in found]
         if state["refused"]:
             messages = [state["refused"]]
-        text = " ".join(dict.fromkeys(text.removeprefix(f"{shown(place)}: ") for text in messages))
+        text = " ".join(dict.fromkeys(messages))
         if state["shown"] != text:
             state["shown"] = text
             element.props["error"] = bool(text)
@@ -66,6 +74,8 @@ def bind(
         try:
             value = to_study(element.value)
             if value != session.document.get(*place):
+                # Known before the change is announced.
+                state["written"] = value
                 session.set(place, value, own)
         except (Refused, KapitzaError, OSError) as problem:
             state["refused"] = str(problem)
@@ -85,15 +95,19 @@ def bind(
 
     def changed(change: Change) -> None:
         # What is being typed is not overwritten: it goes into the study after its pause, and the later one wins.
-        if not change.touches(*place) or change.by == own or state["task"] is not None:
+        if not change.touches(*place) or state["task"] is not None:
             return
-        value = from_study(session.document.get(*place))
+        now = session.document.get(*place)
+        # What this field has written itself would come back in another spelling, under the cursor.
+        if change.by == own and now == state["written"]:
+            return
+        value = from_study(now)
         if value == element.value:
             return
         state["setting"] = True
         element.value = value
         state["setting"], state["refused"] = False, ""
-        if time.monotonic() - state["edited"] < RECENT:
+        if change.by != own and time.monotonic() - state["edited"] < RECENT:
             where = "in another window" if change.by else "in the file"
             ui.notify(f"{shown(place)} was changed {where}: {value}", position="bottom-right")
 
@@ -117,6 +131,17 @@ def number_or_none(text: Any) -> float | None:
         raise Refused(f'"{written}" is not a number: write 0.5, 1e-3 or inf.') from None
 
 
+def whole_or_none(text: Any) -> int | None:
+    """Return the whole number in a text.
+
+    It is None for an empty one; 5.0 would not be a whole number in the study.
+    """
+    value = number_or_none(text)
+    if value is not None and (not math.isfinite(value) or value != int(value)):
+        raise Refused(f"{value:g} is not a whole number.")
+    return None if value is None else int(value)
+
+
 def as_text(value: Any) -> str:
     """Return a study's value as a field shows it."""
     if value is None:
@@ -131,13 +156,13 @@ def text_field(session: Session, place: Place, label: str, **props: Any) -> ui.i
     return field
 
 
-def number_field(session: Session, place: Place, label: str, **props: Any) -> ui.input:
+def number_field(session: Session, place: Place, label: str, whole: bool = False, **props: Any) -> ui.input:
     """Add a field for a number.
 
-    An empty one removes the key.
+    An empty one removes the key; whole: 1, 2, 3 ...
     """
     field = plain_input(label, as_text(session.document.get(*place)), **props)
-    bind(field, session, place, number_or_none, as_text)
+    bind(field, session, place, whole_or_none if whole else number_or_none, as_text)
     return field
 
 

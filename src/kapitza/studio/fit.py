@@ -96,10 +96,10 @@ def evidence(result: StudyResult) -> list[Part]:
     return [part for part in study_parts(result, {}) if part.title not in ("Equations", "How it was made", "Data")]
 
 
-def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, list[str], dict[str, float]]:
+def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, list[str]]:
     """Return the progress of a fit.
 
-    The share that is done, a sentence for each level, and the estimates so far.
+    The share that is done, and a sentence for each level.
     """
     outer = levels[min(levels)] if levels else {}
     total = outer.get("total")
@@ -108,10 +108,7 @@ def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, 
         ": ".join(str(one[key]) for key in ("title", "stage", "text") if one.get(key))
         for _, one in sorted(levels.items())
     ]
-    estimates: dict[str, float] = {}
-    for _, one in sorted(levels.items()):
-        estimates |= {name: value for name, value in (one.get("estimates") or {}).items() if value is not None}
-    return share, words, estimates
+    return share, words
 
 
 class FitPane:
@@ -122,7 +119,7 @@ class FitPane:
 
     def __init__(self, session: Session):
         self.session, self.own = session, window()
-        self.history: list[dict[str, float]] = []
+        self.moved: Any = None
         self.shown: Any = None
         with ui.row().classes("items-start gap-3 w-full"):
             self.start_button = ui.button("Fit", icon="play_arrow", on_click=lambda: self.start(False))
@@ -137,7 +134,7 @@ class FitPane:
         with ui.card().classes("kz-card w-full") as self.progress:
             self.bar = ui.linear_progress(0.0, show_value=False, size="6px")
             self.words = ui.label().classes("kz-note pre")
-            with ui.row().classes("kz-columns w-full"):
+            with ui.row().classes("kz-columns w-full") as self.movement:
                 with ui.column().classes("kz-half"):
                     self.estimates = LinkedTable(("parameter", "start", "now"), height=260)
                 with ui.column().classes("kz-half"):
@@ -154,7 +151,6 @@ class FitPane:
         ui.timer(0.05, self.load, once=True)
 
     async def start(self, resume: bool) -> None:
-        self.history = []
         await self.session.start("fit", "identify", {"study": str(self.session.path), "resume": resume})
 
     def buttons(self) -> None:
@@ -192,15 +188,17 @@ class FitPane:
         work = self.session.runs.get("fit")
         if work is None or not work.active or not work.levels:
             return
-        share, words, estimates = progress_of(work.levels)
+        share, words = progress_of(work.levels)
         self.bar.props["indeterminate"] = share is None
         self.bar.value = share or 0.0
         self.words.text = "\n".join(words) or "starting"
-        if estimates and (not self.history or estimates != self.history[-1]):
-            self.history.append(estimates)
+        history = work.estimates
+        self.movement.set_visibility(bool(history))
+        if history and history[-1] is not self.moved:
+            self.moved = history[-1]
             start = self.starts()
-            self.estimates.fill([{"parameter": n, "start": start.get(n), "now": v} for n, v in estimates.items()])
-            self.moving.update_figure(dressed(moving_figure(self.history, start), 260))
+            self.estimates.fill([{"parameter": n, "start": start.get(n), "now": v} for n, v in history[-1].items()])
+            self.moving.update_figure(dressed(moving_figure(history, start), 260))
 
     def starts(self) -> dict[str, float]:
         """Return the values that the fit starts from."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 
 import sympy as sp
 
@@ -26,7 +27,7 @@ def formula(model: Model) -> str:
     for coordinate, equation in zip(model.coordinates, model.equations, strict=True):
         if not all(PLAIN.fullmatch(str(symbol)) for symbol in sp.sympify(equation).free_symbols):
             return ""
-        written = sp.mathml(equation, printer="presentation")
+        written = "".join(_terms(sp.sympify(equation), model.is_map))
         left, right = ("", "<mo>=</mo><mn>0</mn>")
         if model.is_map:
             left, right = f"<mi>{html.escape(coordinate.name)}</mi><mo>→</mo>", ""
@@ -35,6 +36,20 @@ def formula(model: Model) -> str:
     # Dots over a letter would make every bracket around it grow.
     text = re.sub(r"<mo>([()])</mo>", r'<mo stretchy="false">\1</mo>', text)
     return text if len(text) < LONGEST_FORMULA * 5 else ""
+
+
+def _terms(equation: sp.Expr, as_it_is: bool) -> Iterator[str]:
+    """Yield the terms of a sum as MathML, highest derivative first.
+
+    SymPy would begin with the parameters: cφ̇ + kφ + φ̈.
+    """
+    terms = sp.Add.make_args(equation) if not as_it_is else (equation,)
+    order = {term: -max((str(s).count("'") for s in term.free_symbols), default=0) for term in terms}
+    for place, term in enumerate(sorted(terms, key=lambda term: (order[term], str(term)))):
+        minus = place > 0 and term.could_extract_minus_sign()
+        if place:
+            yield f"<mo>{'−' if minus else '+'}</mo>"
+        yield sp.mathml(-term if minus else term, printer="presentation")
 
 
 def _dotted(match: re.Match[str]) -> str:

@@ -12,26 +12,18 @@ from typing import Any
 from nicegui import run, ui
 
 from kapitza.errors import KapitzaError
-from kapitza.library import SYSTEMS, model_named
-from kapitza.model import CONSTANTS, FUNCTIONS, LAWS, Model
+from kapitza.model import CONSTANTS, FUNCTIONS
 from kapitza.studio.columns import roles
-from kapitza.studio.document import Change
 from kapitza.studio.fields import bind, text_field
 from kapitza.studio.formulas import formula
 from kapitza.studio.loading import Shown
 from kapitza.studio.motion import missed, simulated
-from kapitza.studio.parameters import parameter_table
+from kapitza.studio.parameters import free_place, parameter_table
 from kapitza.studio.recording import View
 from kapitza.studio.session import Session, hear, window
+from kapitza.studio.templates import FIRST_EQUATIONS, coordinate, starting_points
 
 SOURCES = ("equations", "library", "file", "map")
-
-SHORT_TERMS = {
-    "viscous": "viscous friction", "coulomb": "dry friction", "quadratic": "quadratic drag",
-    "cubic_damping": "cubic damping", "stribeck": "Stribeck friction", "linear": "linear spring",
-    "cubic": "cubic spring", "quintic": "quintic spring", "bilinear": "one-sided spring", "gap": "spring beyond a gap",
-}  # fmt: skip
-"""What the laws are called in menus."""
 
 
 def build(session: Session) -> None:
@@ -52,17 +44,6 @@ def build(session: Session) -> None:
 
     hear(session.changed, refresh)
     refresh()
-
-
-def model_of(session: Session, number: int) -> Model | None:
-    """Return the last valid model of a candidate.
-
-    It is the one that was last read without problems.
-    """
-    study = session.study
-    if study is None or number >= len(study.candidates):
-        return None
-    return study.candidates[number].model
 
 
 def _candidates(session: Session, state: dict[str, Any], refresh: Any) -> None:
@@ -105,11 +86,11 @@ def _candidate(session: Session, number: int) -> None:
         with ui.card().classes("kz-card kz-wide"):
             _equations(session, number)
         with ui.card().classes("kz-card kz-narrow"):
-            _library(session, number)
+            starting_points(session, number)
     redraw = _Redraw(session, number)
     with ui.card().classes("kz-card w-full"):
         ui.label("Parameters").classes("kz-title")
-        parameter_table(session, number, lambda: model_of(session, number), redraw.with_values)
+        parameter_table(session, number, lambda: session.model(number), redraw.with_values)
     with ui.card().classes("kz-card w-full"):
         redraw.build()
 
@@ -134,7 +115,8 @@ def _equations(session: Session, number: int) -> None:
         field.props["spellcheck"] = "false"
         field.props["hide-bottom-space"] = True
         bind(field, session, place, _equation_list, _lines, quiet=True)
-        ui.label("One per line. Primes are time derivatives: m*x'' + c*x' + k*x + k3*x**3 = F").classes(
+        moving = coordinate(session)
+        ui.label(f"One per line, primes are time derivatives: {FIRST_EQUATIONS['pendulum'].format(x=moving)}").classes(
             "kz-note kz-mono"
         )
     elif given in ("library", "file"):
@@ -157,7 +139,9 @@ def _equations(session: Session, number: int) -> None:
             for problem in session.problems:
                 if problem.place == ("model", number):
                     ui.label(problem.message).classes("kz-problem")
-        found = model_of(session, number)
+            for text in (text for candidate, text in session.warnings if candidate == number):
+                ui.label(text).classes("kz-warning")
+        found = session.model(number)
         wrong = bool(session.problems_at("model", number, given))
         drawn.content = formula(found) if found is not None else ""
         drawn.classes("kz-stale") if wrong else drawn.classes(remove="kz-stale")
@@ -207,110 +191,22 @@ def _offers(session: Session, number: int, names: list[str]) -> None:
     if not names:
         return
 
-    def add(wanted: list[str]) -> None:
-        values: dict[Any, Any] = {("model", number, "parameters", name): 1.0 for name in wanted}
-        place = (
-            ("model", number, "free") if session.document.get("model", number, "free") is not None else ("fit", "free")
-        )
-        free = session.document.get(*place, default=[]) or []
-        values[place] = [*free, *(name for name in wanted if name not in free)]
-        session.set_all(values, own)
-
     ui.label("New here:").classes("kz-note")
     ui.button(f"make {', '.join(names)} {'a parameter' if len(names) == 1 else 'parameters'}", icon="add",
-              on_click=lambda: add(names)).props("dense no-caps outline")  # fmt: skip
+              on_click=lambda: _make_parameters(session, number, names, own)
+              ).props("dense no-caps outline")  # fmt: skip
 
 
-def _library(session: Session, number: int) -> None:
-    """Offer models of the library, and laws to add."""
-    own = window()
-    ui.label("One click away").classes("kz-title")
+def _make_parameters(session: Session, number: int, names: list[str], own: str) -> None:
+    """Make names of the equations parameters to find.
 
-    def use(name: str | None) -> None:
-        if not name:
-            return
-        kept = session.document.get("model", number, "name")
-        made = model_named(name)
-        table = {**({"name": kept} if kept else {}), "library": name}
-        values = {n: float(made.values[n]) for n in made.names if made.values[n] == made.values[n]}
-        table["values"] = values
-        free = session.document.get("fit", "free", default=[]) or []
-        known = [n for n in free if n in made.names] or list(made.names)[:1]
-        session.set_all({("model", number): table, ("fit", "free"): known}, own)
-
-    def write_out() -> None:
-        found = model_of(session, number)
-        if found is None:
-            return
-        parameters = {p.name: float(p.value) for p in found.parameters}
-        table: dict[str, Any] = {"equations": [f"{e} = 0" for e in found.equations], "parameters": parameters}
-        kept = session.document.get("model", number, "name")
-        session.set(("model", number), {**({"name": kept} if kept else {}), **table}, own)
-
-    names = [system.__name__ for system in SYSTEMS]
-    ui.select(names, label="Model of the library", with_input=True, on_change=lambda e: use(e.value)).props(
-        "dense outlined options-dense"
-    ).classes("w-full")
-    if session.document.get("model", number, "library"):
-        ui.button("Write out its equations", icon="edit", on_click=write_out).props("dense no-caps flat")
-    laws = ui.column().classes("gap-1 w-full")
-
-    def put(wanted: list[str]) -> None:
-        try:
-            place = (
-                ("model", number, "free")
-                if session.document.get("model", number, "free") is not None
-                else ("fit", "free")
-            )
-            free = list(session.document.get(*place, default=[]) or [])
-            before = session.document.get("model", number, "laws", default=[]) or []
-            gone = {n for law in before if law not in wanted for n in _law_names(law)}
-            new = [n for law in wanted if law not in before for n in _law_names(law)]
-            session.set_all(
-                {("model", number, "laws"): wanted or None, place: [n for n in free if n not in gone] + new}, own
-            )
-        except (KapitzaError, OSError) as problem:
-            ui.notify(str(problem), type="negative", multi_line=True)
-
-    def show() -> None:
-        laws.clear()
-        given = session.document.get("model", number, "laws", default=[]) or []
-        found = model_of(session, number)
-        coordinates = [c.name for c in found.coordinates] if found is not None else []
-        with laws:
-            for law in given:
-                ui.chip(law, removable=True, icon="add").props("outline dense").on(
-                    "remove", lambda law=law: put([one for one in given if one != law])
-                )
-            options = {f"{law} {c}": f"{SHORT_TERMS.get(law, law)} of {c}: {LAWS[law].meaning}"
-                       for c in coordinates for law in LAWS if f"{law} {c}" not in given}  # fmt: skip
-            ui.select(options, label="Add a force", on_change=lambda e: e.value and put([*given, e.value])).props(
-                "dense outlined options-dense"
-            ).classes("w-full")
-
-    def changed(change: Change) -> None:
-        if change.touches("model", number, "laws"):
-            show()
-
-    hear(session.changed, changed)
-    once = {"seen": model_of(session, number) is not None}
-
-    def checked() -> None:
-        if not once["seen"] and model_of(session, number) is not None:
-            once["seen"] = True
-            show()
-
-    hear(session.checked, checked)
-    show()
-
-
-def _law_names(law: str) -> list[str]:
-    """Return the parameters that a law brings.
-
-    "coulomb x" has coulomb_x_c.
+    They start at 1.
     """
-    name, _, coordinate = law.strip().partition(" ")
-    return [f"{name}_{coordinate.strip()}_{p[0]}" for p in LAWS[name].parameters] if name in LAWS else []
+    values: dict[Any, Any] = {("model", number, "parameters", name): 1.0 for name in names}
+    place = free_place(session, number)
+    free = session.document.get(*place, default=[]) or []
+    values[place] = [*free, *(name for name in names if name not in free)]
+    session.set_all(values, own)
 
 
 class _Redraw:

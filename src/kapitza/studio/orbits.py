@@ -77,7 +77,7 @@ class OrbitsPane:
         self.state: tuple[int, ...] = (-1,)
         with ui.row().classes("items-center gap-3 w-full"):
             self.button = ui.button("Find orbits", icon="search", on_click=self.start).props("no-caps unelevated")
-            number_field(session, ("fit", "max_period"), "longest period").classes("kz-short")
+            number_field(session, ("fit", "max_period"), "longest period", whole=True).classes("kz-short")
             self.said = ui.label().classes("kz-note")
         with ui.row().classes("kz-columns w-full") as self.body:
             with ui.card().classes("kz-card"):

@@ -125,7 +125,7 @@ def _problem_button(session: Session) -> None:
         with listing:
             for problem in session.problems:
                 ui.label(str(problem)).classes("kz-problem")
-            for text in session.warnings:
+            for _, text in session.warnings:
                 ui.label(text).classes("kz-warning")
             if not session.problems:
                 ui.label("Nothing: `kapitza check` finds no problem.")

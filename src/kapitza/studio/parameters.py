@@ -107,9 +107,14 @@ def _problems(session: Session, number: int) -> None:
     def show() -> None:
         listing.clear()
         with listing:
-            for place in (("fit", "free"), ("model", number, "free"), ("model", number, "parameters")):
-                for text in session.problems_at(*place):
-                    ui.label(text.partition(": ")[2] or text).classes("kz-problem")
+            whole = (
+                ("fit", "free"), ("fit", "priors"), ("fit", "bounds"), ("model", number, "free"),
+                ("model", number, "parameters"),
+            )  # fmt: skip
+            for problem in session.problems:
+                # Those of a value, a unit or bounds stand at their fields.
+                if problem.place in whole or (problem.place[:3] == whole[-1] and len(problem.place) == 4):
+                    ui.label(problem.message.partition(": ")[2] or problem.message).classes("kz-problem")
 
     hear(session.checked, show)
     show()
@@ -121,20 +126,40 @@ def _row(
 ) -> None:  # fmt: skip
     _free_box(session, number, name)
     ui.label(name).classes("kz-mono kz-title")
-    place = value_place(session, number, name)
+    written_inline = session.document.get("model", number, "parameters", name) is not None
+    place = ("model", number, "parameters" if written_inline else "values", name)
     found = model()
     own = found.values.get(name, math.nan) if found is not None else math.nan
-    written = session.document.get(*place)
+    written = _start_of(session.document.get(*place))
     start = float(written) if isinstance(written, int | float) else float(own)
     field = plain_input("", as_text(written), placeholder="" if math.isnan(own) else f"{own:.6g}")
     field.props["aria-label"] = f"Start of {name}"
-    bind(field, session, place, number_or_none, as_text, problems=[("model", number, "values", name)])
+
+    def to_study(text: Any) -> Any:
+        value, now = number_or_none(text), session.document.get(*place)
+        if not isinstance(now, dict):
+            return value
+        rest = {key: one for key, one in now.items() if key != "value"}
+        return rest if value is None else {"value": value, **rest}
+
+    bind(
+        field, session, place, to_study, lambda now: as_text(_start_of(now)),
+        problems=[("model", number, "values", name), ("model", number, "parameters", name, "value")],
+    )  # fmt: skip
     _slider(session, number, name, start, model, sliders, moved)
     _unit(session, number, name)
     for side, title in enumerate(("Lower bound", "Upper bound")):
         _bound(session, number, name, side, title, model)
     for key, title in (("mean", "Mean known before"), ("deviation", "Deviation known before")):
         _prior(session, name, key, title)
+
+
+def _start_of(written: Any) -> Any:
+    """Return the value of a parameter.
+
+    It is written alone, or in a table beside unit and bounds.
+    """
+    return written.get("value") if isinstance(written, dict) else written
 
 
 def _free_box(session: Session, number: int, name: str) -> None:
@@ -216,7 +241,10 @@ def _unit(session: Session, number: int, name: str) -> None:
             return {**kept, "unit": unit} if unit else kept
         return {"value": now, "unit": unit} if unit else now
 
-    bind(field, session, place, to_study, lambda now: now.get("unit", "") if isinstance(now, dict) else "")
+    bind(
+        field, session, place, to_study, lambda now: now.get("unit", "") if isinstance(now, dict) else "",
+        problems=[(*place, "unit")],
+    )  # fmt: skip
 
 
 def _bound(

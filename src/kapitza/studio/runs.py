@@ -21,6 +21,9 @@ PATIENCE = 5.0
 
 LONGEST_LINE = 64 * 2**20
 
+MOST_ESTIMATES = 500
+"""Estimates of a run that are kept for its picture."""
+
 
 @dataclass
 class Run:
@@ -28,7 +31,8 @@ class Run:
 
     The same object is updated as lines come.
     state: "running", "stopping", then "done", "stopped", "failed" or "killed". levels: the last progress by level;
-    lines: what the job has emitted of its own, in order. result: of "done"; message: of "failed" and "killed".
+    lines: what the job has emitted of its own, in order; estimates: those of a fit, as they moved. result: of "done";
+    message: of "failed" and "killed".
     """
 
     job: str
@@ -36,6 +40,7 @@ class Run:
     state: str = "running"
     levels: dict[int, dict[str, Any]] = field(default_factory=dict)
     lines: list[dict[str, Any]] = field(default_factory=list)
+    estimates: list[dict[str, float]] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
     message: str = ""
     locked: bool = False
@@ -59,6 +64,7 @@ class Run:
             # Work that begins anew at a level ends what was inside of it before.
             for inner in [one for one in self.levels if one > level]:
                 del self.levels[inner]
+            self._move(line.get("estimates") or {})
             if line.get("ended"):
                 self.levels.pop(level, None)
             else:
@@ -72,6 +78,16 @@ class Run:
             self.levels.clear()
         else:
             self.lines.append(line)
+
+    def _move(self, estimates: Mapping[str, float | None]) -> None:
+        """Keep estimates that differ from the last ones.
+
+        A short fit is over before a page looks again.
+        """
+        found = {name: value for name, value in estimates.items() if value is not None}
+        if found and (not self.estimates or found != self.estimates[-1]):
+            self.estimates.append(found)
+            del self.estimates[:-MOST_ESTIMATES]
 
 
 @dataclass

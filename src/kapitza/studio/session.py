@@ -41,6 +41,7 @@ from typing import Any
 from nicegui import Event, context, helpers, run
 
 from kapitza.errors import DataError, KapitzaError
+from kapitza.model import Model, dimension_problems
 from kapitza.studio.document import Change, Document, Place
 from kapitza.studio.loading import Shown, key_of, load, state_of
 from kapitza.studio.motion import Motion
@@ -90,7 +91,8 @@ class Session:
         self.study: Study | None = None
         self.study_version = -1
         self.problems: tuple[Problem, ...] = ()
-        self.warnings: tuple[str, ...] = ()
+        self.warnings: tuple[tuple[int, str], ...] = ()
+        """Number of a candidate, and what looks wrong in it without being refused."""
         self.checked_version = -1
         self.recordings: list[Shown | Unread | None] = []
         self.runs: dict[str, Run] = {}
@@ -144,6 +146,14 @@ class Session:
         """Return the messages inside a place."""
         return [p.message for p in self.problems if p.place[: len(place)] == place]
 
+    def model(self, number: int) -> Model | None:
+        """Return the last valid model of a candidate.
+
+        It is the one that was last read without problems.
+        """
+        study = self.study
+        return None if study is None or number >= len(study.candidates) else study.candidates[number].model
+
     # -- watching, checking, loading -------------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -173,10 +183,10 @@ class Session:
                 read = await run.io_bound(_read, self.path, self.document.text, self._records)
                 if read is None:
                     return
-                study, problems = read
+                study, problems, warnings = read
                 if study is not None:
                     self.study, self.study_version = study, version
-                self.problems, self.checked_version = problems, version
+                self.problems, self.warnings, self.checked_version = problems, warnings, version
                 self.checked.emit()
         finally:
             self._checking = False
@@ -272,16 +282,23 @@ class Session:
         task.add_done_callback(self._tasks.discard)
 
 
-def _read(path: Path, text: str, kept: KeptRecords) -> tuple[Study | None, tuple[Problem, ...]]:
+def _read(
+    path: Path, text: str, kept: KeptRecords
+) -> tuple[Study | None, tuple[Problem, ...], tuple[tuple[int, str], ...]]:
+    """Return the study of a text, its problems and its warnings.
+
+    Warnings are sums of unlike quantities by candidate; those that need fits come with a run.
+    """
     try:
-        return study_of(path, text, kept), ()
+        study = study_of(path, text, kept)
+        return study, (), tuple((n, t) for n, c in enumerate(study.candidates) for t in dimension_problems(c.model))
     except StudyError as error:
-        return None, error.problems
+        return None, error.problems, ()
     except (KapitzaError, OSError) as error:
-        return None, (Problem((), 0, str(error)),)
+        return None, (Problem((), 0, str(error)),), ()
     except Exception as error:
         # A defect of the check must not end it: the page would say "ready" of a text that nobody has read.
-        return None, (Problem((), 0, f"The study could not be checked: {type(error).__name__}: {error}"),)
+        return None, (Problem((), 0, f"The study could not be checked: {type(error).__name__}: {error}"),), ()
 
 
 def _loaded(table: Mapping[str, Any], folder: Path) -> Shown | Unread:

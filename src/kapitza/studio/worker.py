@@ -142,7 +142,7 @@ class Worker:
             except ValueError:
                 continue
             if message.get("stop"):
-                self.monitor.cancel()
+                self._stop()
             elif "job" in message:
                 with self.arrived:
                     # Made here: a stop that comes before the job has begun must reach it.
@@ -155,6 +155,18 @@ class Worker:
         with self.arrived:
             self.closed = True
             self.arrived.notify()
+
+    def _stop(self) -> None:
+        """Stop the last job.
+
+        One that has not begun is answered at once: the imports before the first job take seconds.
+        """
+        self.monitor.cancel()
+        with self.arrived:
+            waiting = [one for one in self.given if one[1] is self.monitor]
+            self.given = [one for one in self.given if one[1] is not self.monitor]
+        if waiting:
+            self.out.emit({"event": "stopped"})
 
     def next_job(self) -> tuple[dict[str, Any], Lines] | None:
         """Wait for a job.

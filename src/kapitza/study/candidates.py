@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kapitza.errors import KapitzaError, ModelError, nearest_name
+from kapitza.base.units import require_unit
+from kapitza.errors import DataError, KapitzaError, ModelError, nearest_name
 from kapitza.estimate import combinations_of
 from kapitza.library import model_named
 from kapitza.model import CLOCK, Excitation, Model, Prior, Signal, model_from_dict, read_model, with_clock, with_laws
@@ -118,11 +119,26 @@ def check_candidates(
             continue
         if name in {candidate.name for candidate in made}:
             notes.add((*place, "name"), f'two candidates are called "{name}": give each its own name.')
+        _check_units(content, place, notes)
         model = _clocked(model, content, fit, place, notes)
         free = _free(content, fit, model, place, notes)
         made.append(Candidate(name, _with_knowledge(model, fit, notes), free, place))
     _check_names(fit, made, notes)
     return made
+
+
+def _check_units(content: Mapping[str, Any], place: Place, notes: Notebook) -> None:
+    """Note units of parameters and coordinates that are unknown.
+
+    No equation can be checked by them, and no result is shown in them.
+    """
+    for key, what in (("parameters", "Parameter"), ("coordinates", "Coordinate")):
+        for name, table in content.get(key, {}).items():
+            unit = table.get("unit", "") if isinstance(table, Mapping) else ""
+            try:
+                require_unit(unit, f'{what} "{name}"')
+            except DataError as error:
+                notes.add((*place, key, name, "unit"), error)
 
 
 def _default_name(content: Mapping[str, Any], number: int) -> str:

@@ -144,7 +144,7 @@ def read_recordings(
     for name in files:
         key = (*place, "files" if "files" in content else "file")
         try:
-            made.append(_recording(content, folder / name, place, kept))
+            made.append(one_recording(content, folder / name, place, kept))
         except (KapitzaError, OSError) as error:
             notes.add(_blamed(content, key, place, str(error)), error)
     return made
@@ -155,6 +155,13 @@ def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) 
 
     The file where none is named.
     """
+    # "hold_back = [[3, 1]]: ..." names its key itself; a wrong unit is quoted beside its column.
+    stated = next((name for name in content if message.startswith(f"{name} = ")), "")
+    if stated:
+        return (*place, stated)
+    units = content.get("units")
+    if isinstance(units, dict) and any(f'the unit "{unit}"' in message for unit in units.values()):
+        return (*place, "units")
     for name in (
         "channels",
         "time",
@@ -175,7 +182,10 @@ def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) 
     return key
 
 
-def _recording(content: Mapping[str, Any], path: Path, place: Place, store: KeptRecords | None) -> Recording:
+def one_recording(
+    content: Mapping[str, Any], path: Path, place: Place = (), store: KeptRecords | None = None
+) -> Recording:
+    """Read a file as a [data] table says."""
     settings = {name: content[name] for name in READ_KEYS if name in content}
     drives, marker = list(content.get("drive", ())), content.get("phase_channel")
     settings |= {"channels": _channels(content, drives, marker), "units": content.get("units")}
@@ -263,7 +273,11 @@ def _cut(record: Record, content: Mapping[str, Any]) -> Record:
     It has every n-th sample of each segment.
     """
     if "from" in content or "to" in content:
-        record = record.between(content.get("from", -np.inf), content.get("to", np.inf))
+        stated = ", ".join(f"{key} = {content[key]:g}" for key in ("from", "to") if key in content)
+        try:
+            record = record.between(content.get("from", -np.inf), content.get("to", np.inf))
+        except DataError as error:
+            raise DataError(f"{stated}: {error}") from None
     every = int(content.get("every", 1))
     if every < 1:
         raise DataError(f"every = {every}: use every sample (1), every second (2), and so on.")

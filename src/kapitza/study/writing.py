@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from kapitza.data import Record, read, recognised_drives, replacing
 from kapitza.errors import DataError
 from kapitza.library import model_named
 from kapitza.model import CONSTANTS, FUNCTIONS, Model, parse_equation, primed_names, read_model
+from kapitza.study.recognised import clocks, rates
 
 RESERVED = ("t", "pi", "e")
 """Names that an equation has for something else."""
@@ -119,11 +120,11 @@ def write_new_study(
     elif equations:
         equations = [in_identifiers(equation, record.channels) for equation in equations]
         drives = named_drives(record, equations, drives, drive is not None, given)
-        left = coordinate_names(tuple(c for c in record.channels if c not in drives))
+        left = motion_names(record, drives, {word for text in equations for word in words_of(text)})
         names = named_in(equations, left | given, given)
         section, free = written_model(record, equations, names, tuple(drives.values()))
     else:
-        names = coordinate_names(tuple(c for c in record.channels if c not in drives)) | given
+        names = motion_names(record, drives) | given
         section, free = own_model(record, names, drives)
     text += section + data_section(record, names, recording, path, time, interval, units or {}, group, drives)
     hold_back = 0.2 if record.size > 200 else 0.0
@@ -207,6 +208,18 @@ def coordinate_names(channels: tuple[str, ...]) -> dict[str, str]:
     return names
 
 
+def motion_names(record: Record, drives: Mapping[str, str], named: Collection[str] = ()) -> dict[str, str]:
+    """Return coordinates and rates by channel.
+
+    Drives and clocks are left out; a channel that is the rate of another has the name of that one with a prime. Names
+    that the equations hold are kept: v in x' = v, v' = -k*x is a state itself.
+    """
+    left_out = {*drives, *(c for c in clocks(record) if c not in named)}
+    names = coordinate_names(tuple(c for c in record.channels if c not in left_out))
+    found = rates(record, tuple(names))
+    return names | {c: f"{names[other]}'" for c, other in found.items() if names[c] not in named}
+
+
 def states_for(channels: tuple[str, ...], model: Model) -> dict[str, str]:
     """Return channels that are states of the model.
 
@@ -271,7 +284,8 @@ def written_model(
 def own_model(record: Record, names: dict[str, str], drives: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return an oscillator for every coordinate.
 
-    Each starts at its frequency and has a gain for each drive.
+    Each starts at its frequency and has a gain for each drive. One that moves about a value far from 0 has a rest
+    position too, which is found with the rest.
     """
     coordinates = [n for n in names.values() if not n.endswith("'")] or [next(iter(names.values())).rstrip("'")]
     lines, free, values, several = [], [], [], len(coordinates) > 1
@@ -282,13 +296,18 @@ def own_model(record: Record, names: dict[str, str], drives: Mapping[str, str]) 
         omega = 2 * np.pi * main_frequency(record, channel)
         gains = [f"b{j}_{number}" if len(drives) > 1 else f"b{end}" for j in range(1, len(drives) + 1)]
         right = " + ".join(f"{b}*{d}" for b, d in zip(gains, drives.values(), strict=True)) or "0"
-        lines.append(f"  \"{name}'' + c{end}*{name}' + k{end}*{name} = {right}\",\n")
-        free += [f"c{end}", f"k{end}", *gains]
+        middle, spread = float(np.mean(record[channel])), float(np.std(record[channel]))
+        rest = f"rest{end}" if abs(middle) > spread else ""
+        spring = f"({name} - {rest})" if rest else name
+        lines.append(f"  \"{name}'' + c{end}*{name}' + k{end}*{spring} = {right}\",\n")
+        free += [f"c{end}", f"k{end}", *([rest] if rest else []), *gains]
         for gain, driver in zip(gains, drives, strict=True):
             size = omega**2 * float(np.std(record[channel])) / max(float(np.std(record[driver])), 1e-300)
             values.append(f"parameters.{gain} = {size:.3g}\n")
         values.append(f"parameters.c{end} = {{value = {0.05 * omega:.3g}, bounds = [0.0, inf]}}\n")
         values.append(f"parameters.k{end} = {omega**2:.4g}\n")
+        if rest:
+            values.append(f"parameters.{rest} = {middle:.4g}\n")
         if name in angles:
             values.append(f"coordinates.{name} = {{angle = true}}\n")
     return OWN.format(equations="".join(lines), parameters="".join(values)), free

@@ -1,0 +1,148 @@
+"""Offer equations, library models and forces by a click."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from nicegui import ui
+
+from kapitza.errors import KapitzaError
+from kapitza.library import SYSTEMS, model_named
+from kapitza.model import LAWS
+from kapitza.studio.document import Change
+from kapitza.studio.parameters import free_place
+from kapitza.studio.session import Session, hear, window
+
+FIRST_EQUATIONS = {
+    "oscillator": "{x}'' + c*{x}' + k*{x} = 0",
+    "pendulum": "{x}'' + c*{x}' + k*sin({x}) = 0",
+    "pendulum, upright at 0": "{x}'' + c*{x}' - k*sin({x}) = 0",
+    "pendulum with dry friction": "{x}'' + c*{x}' + d*sign({x}') + k*sin({x}) = 0",
+    "oscillator with dry friction": "{x}'' + c*{x}' + d*sign({x}') + k*{x} = 0",
+    "hardening spring (Duffing)": "{x}'' + c*{x}' + k*{x} + k3*{x}**3 = 0",
+}
+"""Equations to begin with, for a coordinate x."""
+
+SHORT_TERMS = {
+    "viscous": "viscous friction", "coulomb": "dry friction", "quadratic": "quadratic drag",
+    "cubic_damping": "cubic damping", "stribeck": "Stribeck friction", "linear": "linear spring",
+    "cubic": "cubic spring", "quintic": "quintic spring", "bilinear": "one-sided spring", "gap": "spring beyond a gap",
+}  # fmt: skip
+"""What the laws are called in menus."""
+
+
+def coordinate(session: Session) -> str:
+    """Return the name of the first coordinate.
+
+    It is that of the first column that moves.
+    """
+    named = session.document.get("data", 0, "channels", default=[])
+    names = list(named.values()) if isinstance(named, dict) else list(named)
+    drives = session.document.get("data", 0, "drive", default=[]) or []
+    return next((str(name) for name in names if name not in drives and not str(name).endswith("'")), "x")
+
+
+def starting_points(session: Session, number: int) -> None:
+    """Offer models of the library, and laws to add."""
+    own = window()
+    ui.label("One click away").classes("kz-title")
+
+    def use(name: str | None) -> None:
+        if not name:
+            return
+        kept = session.document.get("model", number, "name")
+        made = model_named(name)
+        table = {**({"name": kept} if kept else {}), "library": name}
+        values = {n: float(made.values[n]) for n in made.names if made.values[n] == made.values[n]}
+        table["values"] = values
+        free = session.document.get("fit", "free", default=[]) or []
+        known = [n for n in free if n in made.names] or list(made.names)[:1]
+        session.set_all({("model", number): table, ("fit", "free"): known}, own)
+
+    def write_out() -> None:
+        found = session.model(number)
+        if found is None:
+            return
+        parameters = {p.name: float(p.value) for p in found.parameters}
+        table: dict[str, Any] = {"equations": [f"{e} = 0" for e in found.equations], "parameters": parameters}
+        kept = session.document.get("model", number, "name")
+        session.set(("model", number), {**({"name": kept} if kept else {}), **table}, own)
+
+    def begin(equation: str | None) -> None:
+        if not equation:
+            return
+        text = equation.format(x=coordinate(session))
+        words = re.findall(r"(?<![\w'])[a-z]\d?(?=\*)", equation)
+        kept = session.document.get("model", number, default={})
+        table = {key: kept[key] for key in ("name", "coordinates", "excitation") if key in kept}
+        given = kept.get("parameters", {})
+        table |= {"equations": [text], "parameters": {name: given.get(name, 1.0) for name in words}}
+        place = free_place(session, number)
+        held = [n for n in words if n in given and n not in (session.document.get(*place, default=[]) or [])]
+        session.set_all({("model", number): table, place: [n for n in words if n not in held]}, own)
+
+    ui.select(
+        {text: name for name, text in FIRST_EQUATIONS.items()}, label="Equation to begin with",
+        on_change=lambda e: begin(e.value),
+    ).props("dense outlined options-dense").classes("w-full")  # fmt: skip
+    meanings = {s.__name__: f"{s.__name__}: {(s.__doc__ or '').partition(chr(10))[0].rstrip('.')}" for s in SYSTEMS}
+    ui.select(meanings, label="Model of the library", with_input=True, on_change=lambda e: use(e.value)).props(
+        "dense outlined options-dense"
+    ).classes("w-full")
+    if session.document.get("model", number, "library"):
+        ui.button("Write out its equations", icon="edit", on_click=write_out).props("dense no-caps flat")
+    laws = ui.column().classes("gap-1 w-full")
+
+    def put(wanted: list[str]) -> None:
+        try:
+            place = free_place(session, number)
+            free = list(session.document.get(*place, default=[]) or [])
+            before = session.document.get("model", number, "laws", default=[]) or []
+            gone = {n for law in before if law not in wanted for n in _law_names(law)}
+            new = [n for law in wanted if law not in before for n in _law_names(law)]
+            session.set_all(
+                {("model", number, "laws"): wanted or None, place: [n for n in free if n not in gone] + new}, own
+            )
+        except (KapitzaError, OSError) as problem:
+            ui.notify(str(problem), type="negative", multi_line=True)
+
+    def show() -> None:
+        laws.clear()
+        given = session.document.get("model", number, "laws", default=[]) or []
+        found = session.model(number)
+        coordinates = [c.name for c in found.coordinates] if found is not None else []
+        with laws:
+            for law in given:
+                ui.chip(law, removable=True, icon="add").props("outline dense").on(
+                    "remove", lambda law=law: put([one for one in given if one != law])
+                )
+            options = {f"{law} {c}": f"{SHORT_TERMS.get(law, law)} of {c}: {LAWS[law].meaning}"
+                       for c in coordinates for law in LAWS if f"{law} {c}" not in given}  # fmt: skip
+            ui.select(options, label="Add a force", on_change=lambda e: e.value and put([*given, e.value])).props(
+                "dense outlined options-dense"
+            ).classes("w-full")
+
+    def changed(change: Change) -> None:
+        if change.touches("model", number, "laws"):
+            show()
+
+    hear(session.changed, changed)
+    once = {"seen": session.model(number) is not None}
+
+    def checked() -> None:
+        if not once["seen"] and session.model(number) is not None:
+            once["seen"] = True
+            show()
+
+    hear(session.checked, checked)
+    show()
+
+
+def _law_names(law: str) -> list[str]:
+    """Return the parameters that a law brings.
+
+    "coulomb x" has coulomb_x_c.
+    """
+    name, _, coordinate = law.strip().partition(" ")
+    return [f"{name}_{coordinate.strip()}_{p[0]}" for p in LAWS[name].parameters] if name in LAWS else []
