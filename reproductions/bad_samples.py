@@ -128,9 +128,9 @@ def real_columns() -> list[str]:
         count = sum(int(bad_samples(piece).lost.sum()) for piece in pieces)
         flagged += [f"{name} ({count})"] if count else []
         steps += [name] if any(possible_steps(piece)[0].size for piece in pieces) else []
-    which = f": {', '.join(flagged)}" if flagged else ""
+    which, named = (f": {', '.join(each)}" if each else "" for each in (flagged, steps))
     return [f"Measured columns (pendulums, positioning axis, electronic Duffing, motion tracking): {len(flagged)} of "
-            f"{rows} flagged{which}; possible steps named in {len(steps)}{': ' if steps else ''}{', '.join(steps)}."]  # fmt: skip
+            f"{rows} flagged{which}; possible steps named in {len(steps)}{named}."]  # fmt: skip
 
 
 def measured_columns(folder: Path) -> list[tuple[str, list[NDArray[np.float64]]]]:

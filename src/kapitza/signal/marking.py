@@ -75,8 +75,8 @@ def possible_step_notes(record: Record) -> Iterator[str]:
             found += [f"{size:.3g} at {t:.6g} s" for t, size in zip(record.time[piece][at], sizes, strict=True)]
         if 0 < len(found) <= NAMED:
             yield (
-                f'"{channel}" may have a step: it jumps by {", ".join(found)} and goes on from there. Either the offset '
-                "of the sensor changes, which a fit of a model tests and takes off, or the motion has an impact there."
+                f'"{channel}" may have a step: it jumps by {", ".join(found)} and goes on from there. Either the '
+                "offset of the sensor changes, which a fit of a model tests and takes off, or the motion has an impact."
             )
 
 
