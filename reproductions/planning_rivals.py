@@ -1,7 +1,8 @@
 """Runs that tell two laws apart: six pairs, equal duration, parameters bounded, worst of both truths.
 
-The pairs were listed before the first run of this page. `seen` is the log likelihood ratio of both models fitted to
-noisy runs of either truth.
+The pairs were listed before the first run of this page; that a pendulum may be thrown, not only released, was added
+after it. The median run is that of a Sobol sequence of its own. `seen` is the log likelihood ratio of both models
+fitted to noisy runs of either truth.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ from reproductions._cells import cells
 
 POINTS, NOISY = 16, 4
 PENDULUM = "phi'' + {} + 40*sin(phi) = 0"
+THROWN = {"phi": (0.05, 3.0), "phi'": (0.0, 15.0)}
+"""A pendulum is let go at an angle with a speed."""
 SHAKEN = "x'' + {} = 0.3*cos(w*t)"
 PAIRS: dict[str, tuple[str, dict[str, dict[str, float]], dict[str, tuple[float, float]], kz.Choice]] = {
     "dry or quadratic friction": (PENDULUM, {"d*phi' + r*sign(phi')": {"d": 0.05, "r": 0.1},
-        "d*phi' + q*phi'*abs(phi')": {"d": 0.05, "q": 0.02}}, {"phi": (0.1, 3.0)},
+        "d*phi' + q*phi'*abs(phi')": {"d": 0.05, "q": 0.02}}, THROWN,
         kz.Choice(duration=5.0, step=0.02, channels={"phi": 0.005})),
-    "viscous or dry friction": (PENDULUM, {"d*phi'": {"d": 0.1}, "r*sign(phi')": {"r": 0.1}}, {"phi": (0.05, 3.0)},
+    "viscous or dry friction": (PENDULUM, {"d*phi'": {"d": 0.1}, "r*sign(phi')": {"r": 0.1}}, THROWN,
         kz.Choice(duration=3.0, step=0.02, channels={"phi": 0.005})),
     "viscous or quadratic drag": (PENDULUM, {"d*phi'": {"d": 0.1}, "q*phi'*abs(phi')": {"q": 0.02}},
-        {"phi": (0.05, 3.0)}, kz.Choice(duration=3.0, step=0.02, channels={"phi": 0.005})),
+        THROWN, kz.Choice(duration=3.0, step=0.02, channels={"phi": 0.005})),
     "cubic or quintic spring": (SHAKEN, {"c*x' + k*x + b*x**3": {"c": 0.1, "k": 1.0, "b": 0.3},
         "c*x' + k*x + b*x**5": {"c": 0.1, "k": 1.0, "b": 0.3}}, {"w": (0.3, 2.0), "x": (0.0, 1.0)},
         kz.Choice(duration=20.0, step=0.1, channels={"x": 0.02})),
@@ -76,8 +79,12 @@ def main() -> str:
     return "\n\n".join(
         [
             "# Telling laws apart",
-            f"{POINTS} runs of equal duration for each pair; log likelihood ratio, worse of both truths; seen: mean "
+            f"The best of {POINTS} runs and at most as many around the best of them, beside the median of {POINTS} "
+            "other runs of equal duration; log likelihood ratio, worse of both truths; seen: mean "
             f"of {NOISY} noisy runs for each truth.",
+            "The first version of this page released the pendulums at rest and had no local search: best / median "
+            "2.1, 10.6 and 6.0 in the first three rows, and 2.3, 15 and 8.6 with 64 runs. At rest both laws of the "
+            "first pair slow a swing alike; a pendulum that is thrown turns over or stops short of it.",
             markdown_table(head, rows),
             f"- Ten times the log ratio of the median run, where that is below 20: {sum(tenfold)} of {len(tenfold)} "
             "pairs "
@@ -93,9 +100,10 @@ def told(name: str, _: int) -> list[Any]:
     both = rivals(name)
     try:
         plan = kz.tell_apart(both, vary, run, search=kz.Search(points=POINTS))
+        others = kz.tell_apart(both, vary, run, search=kz.Search(points=POINTS, polish=0, seed=1))
     except kz.KapitzaError as error:
         return [{"failed": str(error)[:100]}]
-    middle = plan[len(plan) // 2]
+    middle = others[len(others) // 2]
     seen = []
     for contest in (plan[0], middle):
         for true in (0, 1):

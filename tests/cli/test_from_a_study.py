@@ -9,7 +9,7 @@ import pytest
 import kapitza as kz
 from kapitza.cli import main
 from kapitza.model import harmonic_drive
-from kapitza.study import model_to_follow
+from kapitza.study import model_to_follow, read_alike, write_new_study
 
 STUDY = """
 [model]
@@ -55,7 +55,7 @@ def test_the_frequency_response_is_that_of_the_oscillator(capsys, place):
         "--plot", place / "response.png",
     )  # fmt: skip
     assert code == 0
-    assert "one response at every frequency" in " ".join(said.split())
+    assert "; no fold" in " ".join(said.split())
     table, values = pd.read_csv(out), kz.read_results(place / "run-results").best.values
     omega = 2 * np.pi * table["frequency [Hz]"].to_numpy()
     expected = values["B"] / np.hypot(values["k"] - omega**2, values["c"] * omega)
@@ -234,3 +234,73 @@ def test_a_new_recording_brings_its_own_drive():
     assert drive.degree == 3
     with pytest.raises(DataError, match=r'"F" drives the model and is not a column of new\.csv'):
         _under_its_drive(model, record.select(["x"]), "new.csv")
+
+
+@pytest.fixture(scope="module")
+def shaken(tmp_path_factory):
+    """A hardening rig under a sweep, in columns that the equation does not name."""
+    folder = tmp_path_factory.mktemp("shaken")
+    times = np.arange(600) * 0.03
+    force = 3.0 * np.sin(2.0 * times + 0.1 * times**2)
+    model = kz.Model.from_equations(
+        "x'' + 0.3*x' + 9*x + 2*x**3 = F", parameters={}, signals=[kz.Signal("F", times, force, degree=3)]
+    )
+    clean = 1000 * kz.simulate(model, [0.0, 0.0], t=times)["x"]
+    noise = np.random.default_rng(7).normal(0.0, 2.0, (2, times.size))
+    for name, extra in zip(("run.csv", "second.csv"), noise, strict=True):
+        table = pd.DataFrame({"t [s]": times, "Laser [mm]": clean + extra, "Cell [N]": force})
+        table.to_csv(folder / name, index=False)
+    write_new_study(
+        folder / "run.csv", drive={"Cell": "F"}, channels={"Laser": "x"}, equations=["x'' + c*x' + k*x + k3*x**3 = F"]
+    )
+    kz.read_study(folder / "run.toml").run(kz.Silent())
+    return folder, times[-1], clean[-1] / 1000
+
+
+def test_another_recording_is_read_as_the_study_reads_its_own(capsys, shaken):
+    folder, *_ = shaken
+    code, said, _ = run(capsys, "validate", folder / "run-results", folder / "second.csv")
+    assert code == 0
+    assert "not rejected" in said.splitlines()[1], said
+    assert read_alike(folder / "run.toml", folder / "second.csv").units == {"x": "m", "F": "N"}
+
+
+def test_predictions_go_on_from_the_end_of_a_driven_recording(capsys, shaken):
+    """The last fifth was held back, and the prediction begins after it."""
+    folder, end, last = shaken
+    out = folder / "next.csv"
+    code, _, _ = run(capsys, "predict", folder / "run.toml", "--drive", "F=0*t", "--duration", 1, "--out", out)
+    assert code == 0
+    table = pd.read_csv(out)
+    assert table["time [s]"][0] == pytest.approx(end)
+    assert abs(table["x [m]"][0] - last) < 0.004  # two deviations of the noise
+    assert "x' [m/s]" in table
+
+
+def test_both_responses_are_found_where_the_resonance_leaves_the_range(capsys, shaken):
+    """The fold of the lower response is inside, that of the upper one beyond: x'' + 0.3x' + 9x + 2x³ = 3 cos ωt."""
+    folder, *_ = shaken
+    out = folder / "response.csv"
+    arguments = ("frequency-response", folder / "run.toml", "--from", 0.3, "--level", 3)
+    code, said, _ = run(capsys, *arguments, "--to", 0.62, "--out", out)
+    assert code == 0
+    assert "two stable responses between" in " ".join(said.split())
+    assert "beyond" in said
+    table = pd.read_csv(out)
+    end = table[np.isclose(table["frequency [Hz]"], 0.62)]
+    # Harmonic balance of one term at the end of the range: ((9 - ω² + 3/2 A²)² + (0.3 ω)²) A² = 9.
+    omega = 2 * np.pi * 0.62
+    squared = np.roots([2.25, 3 * (9 - omega**2), (9 - omega**2) ** 2 + (0.3 * omega) ** 2, -9.0])
+    assert np.allclose(squared.imag, 0)
+    stable = np.sqrt(np.sort(squared.real))[[0, 2]]
+    found = np.sort(end[end["stability"] == "stable"]["x amplitude"])
+    assert np.allclose(found, stable, rtol=0.03)
+
+
+def test_a_family_begins_inside_of_its_range(capsys, shaken):
+    folder, *_ = shaken
+    code, said, _ = run(
+        capsys, "follow", folder / "run.toml", "-p", "F_level", "--from", 0.5, "--to", 1.5, "--set", "omega=5"
+    )
+    assert code == 0
+    assert "F_level from 0.5 to 1.5" in said

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import kapitza as kz
+from kapitza.estimate.missing.columns import Window
 from kapitza.estimate.missing.dictionary import candidate_terms
-from kapitza.estimate.missing.score import effective_tests
+from kapitza.estimate.missing.score import _normal_equations, effective_tests
 from kapitza.estimate.missing.whitening import ORDER, autoregression
 from kapitza.flow import Flow
 
@@ -209,3 +211,66 @@ def test_terms_of_the_model_itself_are_not_candidates():
     names = {term.name for term in found.terms}
     assert names.isdisjoint({"cubic stiffness of x", "linear stiffness of x", "viscous friction of x"})
     assert "quintic stiffness of x" in names
+
+
+def test_lost_samples_are_no_evidence():
+    """The information of coloured rows is that of the samples left: a Schur complement of the precision FᵀF."""
+    rng = np.random.default_rng(3)
+    count, taps = 120, np.array([0.7, -0.2, 0.0, 0.1, 0.0, 0.0, 0.0, 0.0])
+    lost = rng.random((count, 1)) < 0.3
+    lost[: taps.size] = False
+    rows = np.where(lost[..., None], 0.0, rng.standard_normal((count, 1, 6)))
+    window = Window(lost, rows[..., 0], rows[..., 1:2], rows[..., 2:4], rows[..., 4:])
+    found = _normal_equations([window], taps[None])
+    whole = sum(np.diag(np.full(count - lag, v), -lag) for lag, v in enumerate([1.0, *-taps]))[taps.size :]
+    precision, there = whole.T @ whole, ~lost[:, 0]
+    left = precision[np.ix_(there, there)] - precision[np.ix_(there, ~there)] @ np.linalg.solve(
+        precision[np.ix_(~there, ~there)], precision[np.ix_(~there, there)]
+    )
+    columns, initial = rows[there, 0][:, [2, 3, 4, 5, 0]], rows[there, 0][:, 1:2]
+    across = initial.T @ left @ columns
+    exact = columns.T @ left @ columns - across.T @ np.linalg.solve(initial.T @ left @ initial, across)
+    assert np.allclose(found.whole, exact, rtol=1e-9, atol=1e-9)
+    assert found.rows == there[taps.size :].sum() - 1
+
+
+@pytest.mark.parametrize("seed", [6, 8, 10])
+def test_a_saturated_record_with_coloured_noise_raises_no_alarm(seed):
+    """Counted as samples of 0, the lost ones made the noise look small and white: 19 alarms of 60."""
+    model = kz.Model.from_equations("x'' + c*x' + k*x + a*x**3 = 0", parameters={"c": 0.1, "k": 4.0, "a": 0.5})
+    clean = kz.simulate(model, [1, 0], t=np.arange(1000) * 0.03).select(["x"])
+    noise = lfilter([0.6], [1, -0.8], np.random.default_rng([seed, 5]).standard_normal(1000))
+    x = clean["x"] + 0.01 * clean["x"].std() * noise
+    record = kz.Record.from_arrays(clean.time, {"x": np.clip(x, *np.quantile(x, [0.1, 0.9]))})
+    fit = kz.identify(model, record, free=["c", "k", "a"], method=kz.ShootingFit())
+    assert any("saturated" in w for w in fit.warnings)
+    assert not kz.suggest(fit).missing
+
+
+PARAMETRIC = "x'' + c*x' + k*x + F*x*cos(w*t) = 0"
+DRIVEN = {"c": 0.1, "k": 4.0, "F": 1.0, "w": 1.3}
+
+
+def test_a_gain_that_a_free_parameter_is_is_no_candidate():
+    model = kz.Model.from_equations(PARAMETRIC, parameters=DRIVEN, period="2*pi/w")
+    record = kz.measure(kz.simulate(model, [1, 0], t=np.arange(800) * 0.04).select(["x"]), noise=0.01, seed=3)
+    names = {}
+    for free in (["c", "k", "F"], ["c", "k"]):
+        names[len(free)] = {t.name for t in kz.suggest(kz.identify(model, record, free, kz.ShootingFit())).terms}
+    assert "gain of the drive" in names[2]
+    assert "gain of the drive" not in names[3]
+    assert "delay of the drive" in names[3]
+
+
+def test_a_gain_of_a_measured_drive_scales_its_mean_too():
+    time = np.arange(800) * 0.04
+    force = kz.Signal("u", time, 2.0 + np.sin(1.3 * time), degree=3)
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = g*u", parameters={"c": 0.1, "k": 4.0, "g": 1.0}, signals=[force]
+    )
+    record = kz.measure(kz.simulate(model, [0.5, 0], t=time).select(["x"]), noise=0.01, seed=3)
+    names = {}
+    for free in (["c", "k", "g"], ["c", "k"]):
+        names[len(free)] = {t.name for t in kz.suggest(kz.identify(model, record, free, kz.ShootingFit())).terms}
+    assert "gain of the drive" in names[2]
+    assert "gain of the drive" not in names[3]

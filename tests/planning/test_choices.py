@@ -146,3 +146,18 @@ def test_time_and_drift_are_limits():
     assert one.share == pytest.approx(1.05 * 5.0 / 10.0, rel=0.1)
     # From rest it grows, and its mean over a period moves on the way.
     assert not kz.plan(shaken, {"w": [1.0]}, run=replace(steady, start={}), limits={"drift(x)": 0.5}, search=FEW)
+
+
+def test_telling_apart_searches_around_the_best_point():
+    """Linear and cubic damping differ most at the largest amplitude, which two points of a sequence do not contain."""
+    light = kz.Parameter("d", 0.1, bounds=(0.0, 1.0))
+    models = [kz.Model.from_equations(f"x'' + {law} + x = 0", parameters=[light]) for law in ("d*x'", "d*x'**3")]
+    run = kz.Choice(duration=20.0, step=0.1, channels={"x": 0.01})
+    rivals = [(model, ["d"]) for model in models]
+    found = {
+        polish: kz.tell_apart(rivals, {"x": (0.1, 1.0)}, run, search=kz.Search(points=8, polish=polish))
+        for polish in (0, 8)
+    }
+    assert found[8][0].worst > found[0][0].worst
+    assert found[8].best.start["x"] > 0.99 > found[0].best.start["x"]
+    assert {repr(c.choice) for c in found[0]} <= {repr(c.choice) for c in found[8]}

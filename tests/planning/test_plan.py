@@ -259,3 +259,20 @@ def test_the_command_plans_from_a_saved_fit(tmp_path):
     assert "abs(x)" not in (tmp_path / "runs.csv").read_text()
     wrong = CliRunner().invoke(app, ["plan", str(tmp_path / "fit.nc"), "--vary", "F"])
     assert wrong.exit_code != 0
+
+
+def test_a_missing_law_never_narrows_a_promise():
+    """One more unknown cannot tell more: both widths are means over the same draws."""
+    known = [
+        kz.Parameter(n, v, prior=kz.Prior(v, s), bounds=(0.0, np.inf))
+        for n, v, s in (("c", 0.1, 0.01), ("k", 1.0, 0.05), ("k3", 0.5, 0.5))
+    ]
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x + k3*x**3 = F*cos(w*t)", parameters=[*known, "F", "w"], period="2*pi/w"
+    )
+    run = kz.Choice({"F": 0.3}, duration=40.0, step=0.1, channels={"x": 0.01})
+    search = kz.Search(points=4, polish=0, draws=4, shown=8)
+    found = kz.plan(model, {"w": (0.5, 2.0)}, run=run, missing=["quadratic x"], search=search)
+    plain, wide = (np.array([getattr(one, name) for one in found]) for name in ("after", "with_laws"))
+    assert (wide >= plain).all()
+    assert (wide[:, 0] > 1.5 * plain[:, 0]).any()  # drag is damping

@@ -69,7 +69,7 @@ def test_inspection_of_a_short_record_says_what_is_missing():
     time = np.arange(60) * 0.1
     found = kz.inspect(kz.Record.from_arrays(time, {"x": np.sin(time)}))
     assert found.notes
-    assert "record longer" in found.suggestion
+    assert "orbits need at least some thousand oscillations" in found.suggestion
 
 
 def test_inspection_draws_what_it_found():

@@ -42,14 +42,20 @@ Period = Annotated[
 ]
 
 
-def prepared_model(study: Path, name: str | None, set_: list[str] | None, drive: str | None) -> Model:
+def prepared_model(
+    study: Path,
+    name: str | None,
+    set_: list[str] | None,
+    drive: str | None,
+    within: dict[str, tuple[float, float]] | None = None,
+) -> Model:
     """Return the model that a study fitted.
 
-    Its measured drive is replaced by a harmonic one.
+    Its measured drive is replaced by a harmonic one. within: ranges in which followed parameters begin.
     """
     from kapitza.study import model_to_follow
 
-    return model_to_follow(chosen_fit(study, name), assignments(set_, "--set"), drive)
+    return model_to_follow(chosen_fit(study, name), assignments(set_, "--set"), drive, within=within)
 
 
 def require_parameter(model: Model, name: str) -> None:
@@ -121,10 +127,11 @@ def diagram_command(
     """
     from kapitza import diagram
 
-    model = prepared_model(study, name, set_, drive)
+    bounds = range_of(low, high)
+    model = prepared_model(study, name, set_, drive, {parameter: bounds})
     require_parameter(model, parameter)
     x0 = initial_state(model, assignments(start, "--start"))
-    tree = diagram(model, x0, parameter, range_of(low, high), depth=depth)
+    tree = diagram(model, x0, parameter, bounds, depth=depth)
     page = answers()
     branches = "1 branch" if len(tree) == 1 else f"{len(tree)} branches"
     page.print(Text(f"{branches}, up to {max(tree.levels)} switches from the first."))
@@ -176,8 +183,9 @@ def frequency_response_command(
         levels=level or None,
     )  # fmt: skip
     page = answers()
-    for amount, branch in zip(found.forces, found.branches, strict=True):
-        page.print(Text(hysteresis_sentence(branch, force, amount)))
+    for amount in dict.fromkeys(found.forces):
+        branches = [b for b, level in zip(found.branches, found.forces, strict=True) if level == amount]
+        page.print(Text(f"{force} = {amount:g}: {response_sentence(branches, limits)}"))
     written(out, plot, lambda: response_table(found, force), found.plot)
 
 
@@ -187,23 +195,28 @@ frequency_response_command.__doc__ = (frequency_response_command.__doc__ or "") 
 )
 
 
-def hysteresis_sentence(branch: Any, force: str, amount: float) -> str:
-    """Return one line on a response.
+def response_sentence(branches: list[Any], limits: tuple[float, float]) -> str:
+    """Return one line on the responses to one level.
 
-    It names its peak, and the jumps where it folds.
+    It names their peak, and the frequencies [Hz] between which two of them are stable.
     """
-    coordinate = branch.model.coordinates[0].name
-    unit = branch.model.units.get(coordinate, "")
-    size = branch.amplitude(coordinate)
-    turn = 2 * math.pi
-    hertz = branch.values[:, 0] / turn
-    peak = int(size.argmax())
-    text = f"{force} = {amount:g}: largest {coordinate} {size[peak]:.4g} {unit}".rstrip()
-    text += f" at {hertz[peak]:.5g} Hz"
-    folds = sorted(b.value / turn for b in branch.of("fold"))
+    model, turn = branches[0].model, 2 * math.pi
+    coordinate = model.coordinates[0].name
+    size, hertz = max(
+        (pair for b in branches for pair in zip(b.amplitude(coordinate), b.values[:, 0] / turn, strict=True)),
+    )
+    text = f"largest {coordinate} {size:.4g} {model.units.get(coordinate, '')}".rstrip() + f" at {hertz:.5g} Hz"
+    folds = sorted(fold.value / turn for b in branches for fold in b.of("fold"))
+    if len(branches) > 1:
+        # The branches meet outside of the range: both are there from the fold inside to the end that they leave by.
+        low, high = (folds[0], limits[1]) if folds else limits
+        where = f"{low:.5g} and {high:.5g} Hz, and beyond: widen --from or --to to see where they meet"
+        return f"{text}; hysteresis: two stable responses between {where}"
     if len(folds) >= 2:
         return f"{text}; hysteresis: two stable responses between {folds[0]:.5g} and {folds[-1]:.5g} Hz"
-    return f"{text}; one response at every frequency" if not folds else f"{text}; fold at {folds[0]:.5g} Hz"
+    if folds:
+        return f"{text}; fold at {folds[0]:.5g} Hz"
+    return f"{text}; no fold (a response that only begins outside of this range is not seen)"
 
 
 def response_table(found: Any, force: str) -> Any:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
+from kapitza.cli.console import answers
 from kapitza.errors import KapitzaError
 
 if TYPE_CHECKING:
@@ -53,3 +55,19 @@ def estimate_of(fit: StudyFit | Estimate) -> Estimate:
     from kapitza.estimate import Estimate
 
     return fit if isinstance(fit, Estimate) else fit.answer
+
+
+def warn_of_drive(estimate: Estimate) -> None:
+    """Print that noise of the drive explains the residuals.
+
+    Nothing is printed where it does not.
+    """
+    from kapitza.estimate import EXPLAINS, drive_effect
+
+    effect = drive_effect(estimate)
+    if effect is not None and effect.explained(estimate) > EXPLAINS:
+        noise = ", ".join(f"{n} (± {v:.2g})" for n, v in effect.noise.items())
+        words = (
+            f"The noise of the measured drive {noise} explains what the fit leaves: the terms below may be its traces."
+        )
+        answers().print(Text(words, style="yellow"))

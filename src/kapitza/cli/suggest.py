@@ -8,7 +8,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from kapitza.cli.console import answers, examples
-from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
+from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of, warn_of_drive
 
 
 def suggest_command(study: FitArgument, name: Name = None) -> None:
@@ -16,18 +16,13 @@ def suggest_command(study: FitArgument, name: Name = None) -> None:
 
     The terms that a fitted model lacks are listed with the evidence, or that nothing is missing.
     """
-    from kapitza.estimate import EXPLAINS, Estimate, drive_effect, suggest
+    from kapitza.estimate import Estimate, suggest
 
     fit = chosen_fit(study, name)
     kept = None if isinstance(fit, Estimate) else fit.missing
     estimate = estimate_of(fit)
-    effect = drive_effect(estimate) if kept is None else None
-    if effect is not None and effect.explained(estimate) > EXPLAINS:
-        noise = ", ".join(f"{n} (± {v:.2g})" for n, v in effect.noise.items())
-        words = (
-            f"The noise of the measured drive {noise} explains what the fit leaves: the terms below may be its traces."
-        )
-        answers().print(Text(words, style="yellow"))
+    if kept is None:
+        warn_of_drive(estimate)
     found = suggest(estimate) if kept is None else kept
     answers().print(Text(str(found)))
     shown = found.table().head(10)[["add", "gain", "log10 p", "coefficient", "error", "detectable"]]

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from kapitza.cli.console import answers, examples
-from kapitza.cli.fits import Name, chosen_fit, estimate_of
+from kapitza.cli.fits import Name, chosen_fit, estimate_of, warn_of_drive
 from kapitza.cli.simulate import assignments
 
 if TYPE_CHECKING:
@@ -38,12 +38,16 @@ def validate_command(
     """
     from kapitza.data import read
     from kapitza.estimate import validate
-    from kapitza.model import read_model
-    from kapitza.study import is_study
+    from kapitza.model import Model, read_model
+    from kapitza.study import is_study, read_alike
 
     alone = model.suffix.lower() == ".toml" and not is_study(model)
     tested = read_model(model) if alone else estimate_of(chosen_fit(model, name))
-    record = read(recording, time=time)
+    study = model / "study.toml" if model.is_dir() else model
+    told = not alone and study.suffix.lower() == ".toml" and is_study(study)
+    record = read_alike(study, recording, time) if told else read(recording, time=time)
+    if not isinstance(tested, Model):
+        warn_of_drive(tested)
     tested = _under_its_drive(tested, record, recording.name)
     own = assignments(set_, "--set")
     check = validate(tested, (record, own) if own else record)

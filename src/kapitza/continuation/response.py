@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kapitza.base import checks
+from kapitza.base.angles import wrap_states
 from kapitza.base.argument_checks import Anything, Index
 from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor, watch
@@ -19,16 +22,21 @@ from kapitza.continuation.follow import follow
 from kapitza.continuation.trace import Stepping
 from kapitza.continuation.unfolding import undamped
 from kapitza.continuation.walker import Bounds
-from kapitza.errors import KapitzaError, Status
+from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.model import Model
-from kapitza.orbits.of_models import Guess
+from kapitza.orbits import PeriodicOrbit
+from kapitza.orbits.of_models import Guess, solve_orbit
+
+SAME = 1e-4
+"""Distance of two motions, relative to the largest state of a response, below which they are one."""
 
 
 @dataclass(frozen=True)
 class FrequencyResponse:
     """Forced responses and their backbone.
 
-    The responses belong to one or several force amplitudes.
+    The responses belong to one or several force amplitudes: `forces[i]` is that of `branches[i]`. A level has a second
+    branch where the one from the lowest frequency does not lead to the response at the highest.
     status: INTERRUPTED when it was stopped; the responses that were begun are there.
     """
 
@@ -73,7 +81,8 @@ def frequency_response(
     frequency : str
         Name of the excitation frequency [rad/s].
     bounds : (float, float)
-        Range of the frequency; each response begins at its lower end.
+        Range of the frequency; each response begins at its lower end, and once more at its upper end where the first
+        branch leads to another response there: a resonance that leaves the range.
     force : str
         Name of the amplitude of the force.
     damping : str or list of str, optional
@@ -92,7 +101,7 @@ def frequency_response(
     Returns
     -------
     FrequencyResponse
-        A branch for each level, and the backbone; `.plot()` draws them.
+        One or two branches for each level, and the backbone; `.plot()` draws them.
 
     Examples
     --------
@@ -101,8 +110,8 @@ def frequency_response(
     ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
     ... )
     >>> response = kz.frequency_response(model, "omega", (0.9, 1.2), force="B", levels=[0.1, 0.3])
-    >>> len(response.branches), response.forces
-    (2, (0.1, 0.3))
+    >>> response.forces  # at 0.1 a second response, up to the resonance beyond 1.2
+    (0.1, 0.1, 0.3)
     """
     model.check(force)
     given = [model.values[force]] if levels is None else checks.items("levels", levels, error=KapitzaError)
@@ -111,16 +120,22 @@ def frequency_response(
         raise KapitzaError(f"levels is empty: give amplitudes of {force}, such as {Give(levels=[0.1, 0.2])}.")
     low, high = checks.span("bounds", sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist()))
     branches: list[Branch] = []
+    forces: list[float] = []
     spine = None
+    walking: dict[str, Anything] = {
+        "period": period, "method": method, "half_map": half_map, "detect": detect, "stepping": stepping,
+        "posterior": posterior,
+    }  # fmt: skip
     with watch(monitor, f"responses of {model.name}", len(chosen) + (damping is not None)) as task:
         for level in chosen:
             at = model.with_values(**{force: level, frequency: low})
             # Each response begins at the lower bound: the other direction would leave the range.
-            branch = follow(
-                at, start, frequency, bounds, period=period, direction=1, method=method, half_map=half_map,
-                detect=detect, stepping=stepping, posterior=posterior,
-            )  # fmt: skip
-            branches.append(branch)
+            branch = follow(at, start, frequency, bounds, direction=1, **walking)
+            other = None if task.interrupted else _response_above(branch, start, frequency, high, period, method)
+            found = [branch] if other is None else [branch, follow(branch.model.with_values(**{frequency: high}), other,
+                     frequency, bounds, direction=-1, **walking)]  # fmt: skip
+            branches += found
+            forces += [level] * len(found)
             task.advance(1, f"{force} = {level:.6g}")
         if damping is not None:
             free, _ = undamped(model, frequency, force, damping)
@@ -129,4 +144,21 @@ def frequency_response(
             reach = (min(low, 0.99 * omega), max(high, 1.01 * omega))
             spine = backbone(model, frequency, force=force, damping=damping, bounds=reach, mode=mode)
             task.advance(1)
-    return FrequencyResponse(tuple(branches), chosen[: len(branches)], force, spine, task.status)
+    return FrequencyResponse(tuple(branches), tuple(forces), force, spine, task.status)
+
+
+def _response_above(
+    branch: Branch, start: Guess, frequency: str, high: float, period: int | None, method: Anything
+) -> PeriodicOrbit | None:
+    """Return the settled response at the highest frequency.
+
+    None where the branch leads there, or none is found.
+    """
+    try:
+        orbit = solve_orbit(branch.model.with_values(**{frequency: high}), start, period, method, profile=False)
+    except (ConvergenceError, FlowError):
+        return None
+    ends = np.abs(branch.values[:, 0] / high - 1) < 1e-9
+    size = np.abs(branch.points).max()
+    apart = np.abs(wrap_states(branch.points[ends] - orbit.points[0], branch.model.angles))
+    return None if (apart.max(axis=1) < SAME * size).any() else orbit

@@ -12,7 +12,7 @@ from kapitza.base import checks
 from kapitza.base.arrays import Array, Indices
 from kapitza.base.workers import Executor, in_order, pool_of
 from kapitza.flow.core import TURN, Core, CoreSettings, Propagation
-from kapitza.flow.engine import Engine, Event, join_events
+from kapitza.flow.engine import Engine, Event, Stretches, join_events
 from kapitza.flow.smooth import SmoothEngine
 
 Many = Propagation[Array, Sequence[Event]]
@@ -78,10 +78,17 @@ class _Round:
     end: Array
     origin: Array
     turns: NDArray[np.int64]
-    coefficients: Array | None = None
+    stretches: tuple[Stretches, ...] | None = None
+
+    @property
+    def coefficients(self) -> Array | None:
+        """Run-time values (B, m) of the signals at the starts."""
+        return None if self.stretches is None else np.stack([own.coefficients[0] for own in self.stretches])
 
     def pick(self, chosen: NDArray[np.bool_]) -> _Round:
-        some = None if self.coefficients is None else self.coefficients[chosen]
+        some = None
+        if self.stretches is not None:
+            some = tuple(self.stretches[i] for i in np.flatnonzero(chosen))
         times = self.start[chosen], self.end[chosen], self.origin[chosen]
         return _Round(self.members[chosen], *times, self.turns[chosen], some)
 
@@ -134,7 +141,7 @@ def _take(core: Core, engine: Engine, part: _Round, progress: _Progress, vectors
     progress.offset[members] += whole
     runtime = core.runtime(engine, vectors[members], part.coefficients)
     unit = None if progress.total is None else np.broadcast_to(core.unit, (members.size, *core.unit.shape))
-    run = engine.run_many(before, unit, part.start, part.end, runtime)
+    run = engine.run_many(before, unit, part.start, part.end, runtime, part.stretches)
     progress.now[members] = run.state
     met = () if isinstance(engine, SmoothEngine) else np.flatnonzero([len(found) for found in run.events]).tolist()
     for row in met:
@@ -205,12 +212,12 @@ def _planned_rounds(
             return
         plans = {i: plans[i] for i in pieces}
         found = list(pieces.values())
-        coefficients = [p.coefficients for p in found if p.coefficients is not None]
+        stretches = tuple(p.stretches for p in found if p.stretches is not None)
         yield _Round(
             np.array(list(pieces)),
             np.array([p.start for p in found]),
             np.array([p.end for p in found]),
             np.array([p.origin for p in found]),
             np.array([p.turns for p in found]),
-            np.stack(coefficients) if coefficients else None,
+            stretches or None,
         )

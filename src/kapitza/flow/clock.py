@@ -17,6 +17,7 @@ import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
+from kapitza.flow.engine import Stretches
 from kapitza.model import Model, Signal, compile_expressions, in_base, symbol
 
 SAME_INSTANT = 1e-12
@@ -28,13 +29,31 @@ class Piece:
     """A stretch of local time from start to end.
 
     Time is t = local + origin. turns: whole periods inside the origin.
+    stretches: between the knots of measured signals, one or more; None without such signals.
     """
 
     start: float
     end: float
     origin: float
     turns: int
-    coefficients: Array | None = None
+    stretches: Stretches | None = None
+
+    @property
+    def coefficients(self) -> Array | None:
+        """Run-time values (m,) of the signals on the first stretch."""
+        return None if self.stretches is None else self.stretches.coefficients[0]
+
+    def cut(self, longest: int) -> Iterator[Piece]:
+        """Yield parts of at most `longest` stretches."""
+        if self.stretches is None or len(self.stretches.ends) <= longest:
+            yield self
+            return
+        start = self.start
+        for first in range(0, len(self.stretches.ends), longest):
+            part = self.stretches.part(first, first + longest)
+            end = float(part.ends[-1])
+            yield Piece(start, end, self.origin, self.turns, part)
+            start = end
 
 
 @dataclass(frozen=True)
@@ -44,18 +63,19 @@ class Clock:
     period: of the excitation, or None. timeless: the equations do not contain t, so each piece starts at zero.
     knots: (K+1,) merged knots of all piecewise-polynomial signals over one period, or over the time in which all are
     known where one has no period; coefficients: (K, m) run-time values on each interval (knot, constant, slope, ...
-    of each signal).
+    of each signal); first: place of these among the run-time parameters.
     """
 
     period: float | None
     timeless: bool = False
     knots: Array | None = None
     coefficients: Array | None = None
+    first: int = 0
 
     def pieces(self, t0: float, t1: float, longest: float, off_beat: float = 0.0) -> Iterator[Piece]:
         """Cut [t0, t1] into pieces, forwards or backwards.
 
-        A piece has at most `longest` periods and ends at the knots.
+        A piece has at most `longest` periods; with knots it ends with the period.
         off_beat: periods in the first piece, if other than the rest, so that the later borders have another phase.
         """
         if self.period is None and self.knots is not None:
@@ -84,7 +104,7 @@ class Clock:
         yield Piece(local, local + left, turns * self.period, turns)
 
     def _within_reach(self, t0: float, t1: float) -> Iterator[Piece]:
-        """Yield pieces between the knots of nonrepeating signals.
+        """Yield the piece of nonrepeating signals.
 
         [t0, t1] is inside the known time of all signals.
         """
@@ -100,38 +120,42 @@ class Clock:
         borders = np.concatenate([[low], inner[keep], [high]])
         middles = (borders[:-1] + borders[1:]) / 2
         index = np.clip(np.searchsorted(self.knots, middles, side="right") - 1, 0, len(self.coefficients) - 1)
-        order = range(len(index)) if t1 >= t0 else range(len(index) - 1, -1, -1)
-        for i in order:
-            ends = float(borders[i]), float(borders[i + 1])
-            start, end = ends if t1 >= t0 else ends[::-1]
-            yield Piece(start, end, 0.0, 0, self.coefficients[index[i]])
+        if t1 < t0:
+            borders, index = borders[::-1], index[::-1]
+        stretches = Stretches(borders[1:], self.coefficients[index], self.first)
+        yield Piece(float(borders[0]), float(borders[-1]), 0.0, 0, stretches)
 
     def _between_knots(self, local: float, left: float, turns: int) -> Iterator[Piece]:
+        """Yield pieces that end with the period.
+
+        local: time at which they begin; left: time to go, negative backwards; turns: whole periods before.
+        """
         assert self.period is not None
         assert self.knots is not None
         assert self.coefficients is not None
-        end = local + left
-        forward = left >= 0
+        end, sign = local + left, 1 if left >= 0 else -1
+        # A knot within rounding of an end does not make a stretch of its own.
         near = SAME_INSTANT * self.period
         last = self.knots.size - 2
         while True:
-            if forward:
-                index = min(int(np.searchsorted(self.knots, local + near, side="right")) - 1, last)
-                stop = float(self.knots[index + 1])
-                done = end <= stop + near
+            if sign > 0:
+                first = min(int(np.searchsorted(self.knots, local + near, side="right")) - 1, last)
+                index = np.arange(first, max(min(int(np.searchsorted(self.knots, end)) - 1, last), first) + 1)
+                ends = self.knots[index + 1]
             else:
-                index = max(int(np.searchsorted(self.knots, local - near, side="left")) - 1, 0)
-                stop = float(self.knots[index])
-                done = end >= stop - near
-            stop = end if done else stop
-            yield Piece(local, stop, turns * self.period, turns, self.coefficients[index])
-            if done:
+                first = max(int(np.searchsorted(self.knots, local - near)) - 1, 0)
+                index = np.arange(first, min(max(int(np.searchsorted(self.knots, end, "right")) - 1, 0), first) - 1, -1)
+                ends = self.knots[index]
+            reached = np.flatnonzero(sign * (end - ends) <= near)
+            if reached.size:
+                index = index[: reached[0] + 1]
+                ends = np.append(ends[: reached[0]], end)
+            stretches = Stretches(ends, self.coefficients[index], self.first)
+            yield Piece(local, float(ends[-1]), turns * self.period, turns, stretches)
+            if reached.size:
                 return
-            local = stop
-            if forward and local >= self.period - near:
-                local, end, turns = 0.0, end - self.period, turns + 1
-            elif not forward and local <= near:
-                local, end, turns = self.period, end + self.period, turns - 1
+            local = 0.0 if sign > 0 else self.period
+            end, turns = end - sign * self.period, turns + sign
 
 
 def merge_signals(signals: tuple[Signal, ...], begin: float, end: float) -> tuple[Array, Array]:

@@ -5,6 +5,7 @@ It holds the engine, the clock, the wrapping, and the two loops over pieces of t
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -40,6 +41,9 @@ RADIANS_PER_PIECE = 64.0
 OFF_BEAT = 0.6180339887
 """Periods in the first piece where a jump is driven by the clock: one on the border of two pieces, as that of a square
 wave at t = 0, T, 2T, would change no tangents."""
+
+STRETCHES_PER_PIECE = 64
+"""Stretches between knots in one run of a model with angles, which are wrapped after it."""
 
 SAMPLES_PER_PIECE = 4096
 """Samples of a piece: limits of steps apply to each piece, and the monitor is called after it."""
@@ -237,7 +241,7 @@ class Core:
         if merged is None:
             merged = merge_signals(self._signals, *(self.model.reach if period is None else (0.0, period)))
             self._merged = {period: merged}
-        return Clock(period, False, *merged)
+        return Clock(period, False, *merged, len(self.model.names))
 
     def check_reach(self, *times: float | Array) -> None:
         """Refuse times at which a measured drive is unknown.
@@ -307,6 +311,9 @@ class Core:
         """
         clock = self.clock(vector)
         self.check_reach(t0, t1)
+        if clock.knots is not None:
+            longest = self._stretches_per_piece(vector, tangents)
+            return (part for piece in clock.pieces(t0, t1, 1) for part in piece.cut(longest))
         if clock.period is not None:
             longest = self.periods_per_piece(vector[None], tangents)
             return clock.pieces(t0, t1, longest, OFF_BEAT if tangents and self.has_timed_jumps else 0.0)
@@ -315,6 +322,15 @@ class Core:
         count = int(self.piece_counts(state[None], np.array([t0]), np.array([t1]), vector[None])[0])
         step = (t1 - t0) / count
         return (Piece(0.0, step if i < count - 1 else t1 - (t0 + i * step), t0 + i * step, 0) for i in range(count))
+
+    def _stretches_per_piece(self, vector: Array, tangents: bool) -> int:
+        """Return how many stretches between knots one run may span."""
+        engine = self.engine(vector)
+        # Coefficients differ between stretches: none of them decides whether the motion is smooth.
+        unknown = np.ones(len(self.system.parameters) - len(self.model.names))
+        if not engine.passes_knots(self.runtime(engine, vector, unknown), tangents):
+            return 1
+        return STRETCHES_PER_PIECE if self._turns else sys.maxsize
 
     def periods_per_piece(self, vectors: Array, tangents: bool) -> int:
         """Return how many periods one run may span.
@@ -368,7 +384,7 @@ class Core:
             if self._turns and self._beyond_a_turn(state):
                 whole = self.whole_turns(state)
                 state, offset = state - whole, offset + whole
-            run = engine.run(state, unit, piece.start, piece.end, runtime, memory=memory)
+            run = engine.run(state, unit, piece.start, piece.end, runtime, None, memory, piece.stretches)
             if tangents:
                 change = run.tangents
                 assert change is not None
@@ -484,7 +500,8 @@ class Core:
             # A sample on the border, to rounding, belongs to the piece that ends there.
             here = int(np.searchsorted(local, piece.end + ROUNDING * (abs(piece.origin) + abs(piece.end)), "right"))
             grid = np.clip(local[:here], piece.start, piece.end)
-            run = engine.run(state, unit, piece.start, piece.end, runtime, grid if here else None, memory)
+            asked = grid if here else None
+            run = engine.run(state, unit, piece.start, piece.end, runtime, asked, memory, piece.stretches)
             stop = done + here
             visited = np.empty((0, self.size)) if run.grid_states is None else run.grid_states
             states[done:stop] = visited + offset

@@ -216,6 +216,23 @@ class Memory:
     sides: Array
 
 
+@dataclass(frozen=True)
+class Stretches:
+    """Consecutive stretches of one run, between the knots of signals.
+
+    ends: (K,) local times at which they end; coefficients: (K, m) run-time values of the signals on each;
+    first: place of the first coefficient among the run-time parameters.
+    """
+
+    ends: Array
+    coefficients: Array
+    first: int
+
+    def part(self, begin: int, end: int) -> Stretches:
+        """Return the stretches from number `begin` to before `end`."""
+        return Stretches(self.ends[begin:end], self.coefficients[begin:end], self.first)
+
+
 D = TypeVar("D", float, Array)
 E = TypeVar("E", Event, Sequence[Event])
 
@@ -256,6 +273,7 @@ class Engine(Protocol):
     unit: (n, n + k) tangents of a start; handed on as it is, it need not be multiplied with.
     spans_periods: whether tangents at these parameters may grow over many periods in one run, because their size does
     not loosen the error of the states.
+    passes_knots: whether one run may span several stretches between knots; `run` then takes `stretches`.
     """
 
     system: System
@@ -271,14 +289,18 @@ class Engine(Protocol):
         parameters: Array,
         grid: Array | None = None,
         memory: Memory | None = None,
+        stretches: Stretches | None = None,
     ) -> Run[float, Event]:
         """Integrate from state (n,) at t0 to t1.
 
         grid: (N,) times from t0 on in the direction of t1, at which samples are returned.
+        stretches: those of the run, only for an engine that passes knots; parameters hold the values of the first.
         """
         ...
 
     def spans_periods(self, parameters: Array) -> bool: ...
+
+    def passes_knots(self, parameters: Array, tangents: bool) -> bool: ...
 
     def run_many(
         self,
@@ -287,9 +309,10 @@ class Engine(Protocol):
         t0: Array,
         t1: Array,
         parameters: Array,
+        stretches: Sequence[Stretches] | None = None,
     ) -> Run[Array, Sequence[Event]]:
         """Integrate B runs at once.
 
-        states: (B, n), tangents: (B, n, n + k), t0 and t1: (B,), parameters: (B, npar).
+        states: (B, n), tangents: (B, n, n + k), t0 and t1: (B,), parameters: (B, npar). stretches: as of `run`.
         """
         ...

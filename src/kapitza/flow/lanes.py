@@ -6,6 +6,7 @@ This is the inner loop of fits along a record.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.flow.batch import advance_many
+from kapitza.flow.clock import Piece
 from kapitza.flow.columns import Blocks
 from kapitza.flow.compiled import (
     LARGEST_UNROLLED_LANES,
@@ -28,6 +30,7 @@ from kapitza.flow.compiled import (
     with_tangents,
 )
 from kapitza.flow.core import Core
+from kapitza.flow.events import EventEngine
 from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
 
 MOST_AT_ONCE = 20_000
@@ -283,6 +286,11 @@ def _step_by_step(
 ) -> tuple[Array, Array]:
     count, samples = times.shape
     n = core.size
+    together = _sampled_together(core, states, times, vectors, not bare)
+    if together is not None:
+        if refuse and not np.isfinite(together[0]).all():
+            raise FlowError("A trajectory left the finite numbers between two samples; check parameters and starts.")
+        return together
     reached = np.empty((count, samples, n))
     tangents = np.empty((count, samples, n, 0 if bare else core.columns))
     reached[:, 0], tangents[:, 0] = states, core.unit[:, : tangents.shape[3]]
@@ -309,3 +317,46 @@ def _step_by_step(
             change = np.concatenate([run.jacobian, run.sensitivity], axis=2)
             tangents[:, i] = core.chain(change, tangents[:, i - 1])
     return reached, tangents
+
+
+def _sampled_together(
+    core: Core, states: Array, times: Array, vectors: Array, tangents: bool
+) -> tuple[Array, Array] | None:
+    """Sample all members in one call of the stepper for events.
+
+    None where another engine serves, or where a member needs several pieces of time.
+    """
+    engine = core.engine(vectors[0])
+    if not isinstance(engine, EventEngine) or core.engine_kinds(vectors).any():
+        return None
+    rows = zip(states, times, vectors, strict=True)
+    pieces: list[Piece] = []
+    for state, instants, vector in rows:
+        found = list(itertools.islice(core.pieces(state, float(instants[0]), float(instants[-1]), vector, tangents), 2))
+        if len(found) > 1:
+            return None
+        pieces += found
+    whole = core.whole_turns(states)
+    local = np.clip(
+        times - np.array([[piece.origin] for piece in pieces]),
+        np.array([[piece.start] for piece in pieces]),
+        np.array([[piece.end] for piece in pieces]),
+    )
+    local[:, -1] = [piece.end for piece in pieces]
+    stretches = tuple(piece.stretches for piece in pieces if piece.stretches is not None) or None
+    coefficients = None if stretches is None else np.stack([own.coefficients[0] for own in stretches])
+    runtime = core.runtime(engine, vectors, coefficients)
+    run = engine.sample_many(states - whole, local, runtime, stretches, tangents)
+    if run is None:
+        return None
+    reached, changes = run.grid_states, run.grid_tangents
+    assert reached is not None
+    if changes is None:
+        return reached + whole[:, None, :], np.empty((*times.shape, core.size, 0))
+    turns = np.array([piece.turns for piece in pieces])
+    for i in range(times.shape[1]):
+        rates = None if run.grid_rates is None else run.grid_rates[:, i]
+        starts = reached[:, 0], reached[:, i], local[:, 0], local[:, i]
+        core.shift_origin(changes[:, i], *starts, turns, runtime, rates)
+    changes[:, 0] = core.unit  # before a start on a surface is put onto it
+    return reached + whole[:, None, :], changes

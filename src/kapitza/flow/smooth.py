@@ -33,7 +33,7 @@ from kapitza.flow.compiled import (
     with_tangents,
 )
 from kapitza.flow.domains import Domain, LastFinite
-from kapitza.flow.engine import Edge, Event, Memory, Run, System, described
+from kapitza.flow.engine import Edge, Event, Memory, Run, Stretches, System, described
 from kapitza.flow.sides import Sides
 from kapitza.model import to_heyoka
 
@@ -192,6 +192,7 @@ class SmoothEngine:
         parameters: Array,
         grid: Array | None = None,
         memory: Memory | None = None,
+        stretches: Stretches | None = None,
     ) -> Run[float, Event]:
         n = self.size
         if tangents is not None and self.by_columns is not None and t1 != t0:
@@ -313,8 +314,18 @@ class SmoothEngine:
         """
         return False
 
+    def passes_knots(self, parameters: Array, tangents: bool) -> bool:
+        """Return False: a run has one set of coefficients."""
+        return False
+
     def run_many(
-        self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array
+        self,
+        states: Array,
+        tangents: Array | None,
+        t0: Array,
+        t1: Array,
+        parameters: Array,
+        stretches: Sequence[Stretches] | None = None,
     ) -> Run[Array, Sequence[Event]]:
         count = len(states)
         if tangents is not None and self.by_columns is not None:

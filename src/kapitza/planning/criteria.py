@@ -64,6 +64,10 @@ class Wanted:
         width = np.sqrt(np.where(endless, np.inf, np.clip(variance, 0.0, None)))
         return np.where(unknown[..., None], np.nan, width)
 
+    def reached(self, information: Array) -> bool:
+        """Return whether information (k, k) meets every aim."""
+        return bool((self.aims > 0).all() and (self.widths(information) <= self.aims).all())
+
     def score(self, information: Array, criterion: Criterion) -> Array:
         """Return the number (...) to minimise.
 

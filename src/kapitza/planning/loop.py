@@ -28,7 +28,7 @@ from kapitza.estimate import Estimate, identify
 from kapitza.model import Model
 from kapitza.planning.choice import Choice
 from kapitza.planning.criteria import Want
-from kapitza.planning.plan import plan
+from kapitza.planning.plan import known_and_wanted, plan
 from kapitza.planning.result import Plan
 from kapitza.planning.rigs import rig_measurer
 from kapitza.planning.search import Search
@@ -55,7 +55,7 @@ class Campaign(Shown):
     """Result of `kapitza.experiment`.
 
     ending: why it ended; detail: a further sentence; fit: of all runs, None where there is none; entries: what was
-    measured, in order, with the widths promised and reached; plan: the last one.
+    measured, in order, with the widths promised and reached; plan: the last one, None where nothing was planned.
 
     Examples
     --------
@@ -235,14 +235,16 @@ def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None)
             fit = known if isinstance(known, Estimate) else fit
             if isinstance(known, Estimate) and known.misfit is not None and known.misfit.misses:
                 return Campaign(Ending.MISSES, known.misfit.verdict, fit, tuple(entries), made)
-            made = asked.plan(known)
+            knowledge, sought = known_and_wanted(known, asked.want, asked.aim, asked.search.seed)
             if entries and not entries[-1].reached:
-                widths = made.wanted.widths(made.knowledge.information) / made.wanted.scale
-                entries[-1] = replace(entries[-1], reached=dict(zip(made.wanted.labels, widths.tolist(), strict=True)))
+                widths = sought.widths(knowledge.information) / sought.scale
+                entries[-1] = replace(entries[-1], reached=dict(zip(sought.labels, widths.tolist(), strict=True)))
                 if folder is not None:
                     write_journal(folder, asked.fingerprint, entries)
-            if runs and made.reached:
+            # Before the plan, which is the dearest part: a campaign that has ended needs none.
+            if runs and sought.reached(knowledge.information):
                 return Campaign(Ending.REACHED, "", fit, tuple(entries), made)
+            made = asked.plan(known)
             if len(runs) >= budget:
                 return Campaign(Ending.SPENT, f"{budget} runs", fit, tuple(entries), made)
             if not made.expected:

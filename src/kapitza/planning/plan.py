@@ -104,13 +104,11 @@ def plan(
     with watch(monitor, "plan"):
         model = source.model if isinstance(source, Estimate) else source
         search = search or Search()
-        knowledge = known_from(source, None, None, search.seed)
+        knowledge, sought = known_and_wanted(source, want, aim, search.seed)
         done = done_by(source) if isinstance(source, Estimate) else ()
         template = _template(model, source, run, measure, done)
         driven = drives_of(model, drives)
         where = space(model, template, vary, knowledge.names, driven)
-        wants = [want] if isinstance(want, str) or callable(want) else want
-        sought = wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
         bounds = Limits(dict(limits or {}))
         outputs = outputs_of(source, template.channels)
         task = _Task(
@@ -142,6 +140,16 @@ def plan(
             driven,
         )
     raise Interrupted  # half a search has no ranking
+
+
+def known_and_wanted(
+    source: Estimate | Model, want: Sequence[Want] | Want | None, aim: float | None, seed: int
+) -> tuple[Knowledge, Wanted]:
+    """Return what is known, and what should become narrow."""
+    model = source.model if isinstance(source, Estimate) else source
+    knowledge = known_from(source, None, None, seed)
+    wants = [want] if isinstance(want, str) or callable(want) else want
+    return knowledge, wanted(model, knowledge.names, knowledge.values, knowledge.widths(), wants, aim)
 
 
 @dataclass(frozen=True)
@@ -204,7 +212,8 @@ class _Task:
                 continue
             widths = self.sought.widths(self.knowledge.information + runs.information[i])
             after, low, high = _mean_and_band(widths, self._noise_error(choices[i]))
-            laws = None if beside is None else beside.widths(choices[i])
+            # A further unknown narrows nothing; the information before may differ by the rounding of a fit.
+            laws = None if beside is None else np.maximum(after, beside.widths(choices[i], draws))
             branches = _branches(runs.size[i], widths)
             # Probabilities of branches need more draws than widths.
             if len(branches) > 1 and len(draws) < CHANCES:
@@ -261,9 +270,11 @@ class _Beside:
         slopes = np.pad(sought.slopes, ((0, 0), (0, len(extra))))
         return cls(runner, before, values, replace(sought, slopes=slopes))
 
-    def widths(self, choice: Choice) -> Array:
-        told = self.runner.run([choice], self.values[None]).information[0, 0]
-        return self.sought.widths(self.information + told)
+    def widths(self, choice: Choice, draws: Array) -> Array:
+        """Return geometric mean widths (w,) over draws (D, k) of the parameters, the laws at their values."""
+        laws = np.tile(self.values[draws.shape[1] :], (len(draws), 1))
+        told = self.runner.run([choice], np.hstack([draws, laws])).information[0]
+        return _mean(self.sought.widths(self.information + told))
 
 
 def _mean(widths: Array) -> Array:

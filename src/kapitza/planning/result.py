@@ -171,9 +171,7 @@ class Plan(Shown):
     @property
     def reached(self) -> bool:
         """Whether every aim is met without a further experiment."""
-        return bool(
-            (self.wanted.aims > 0).all() and (self.wanted.widths(self.knowledge.information) <= self.wanted.aims).all()
-        )
+        return self.wanted.reached(self.knowledge.information)
 
     def table(self) -> pd.DataFrame:
         """Return a table with one row per experiment.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import minimize
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
@@ -21,8 +23,8 @@ from kapitza.planning.choice import Choice
 from kapitza.planning.experiments import Experiments
 from kapitza.planning.knowledge import outputs_of
 from kapitza.planning.limits import Limits
-from kapitza.planning.search import Search
-from kapitza.planning.space import space
+from kapitza.planning.search import REFUSED, Search, corners
+from kapitza.planning.space import Space, space
 
 DECISIVE = 20.0
 """Log ratio from which one run settles the question: e²⁰ to 1, also after some model error."""
@@ -163,7 +165,8 @@ def tell_apart(
     limits : mapping, optional
         Expressions of states and parameters → largest value.
     search : Search, optional
-        `points` experiments are compared; each takes two fits.
+        `points` experiments of a Sobol sequence are compared, then at most as many again, and at most `polish`, around
+        the best; each takes two fits.
     monitor : Monitor, optional
         Progress and cancelling.
 
@@ -187,33 +190,94 @@ def tell_apart(
     search = search or Search(points=16)
     where = space(first.model, run, vary, first.free)
     space(second.model, run, vary, second.free)
-    from scipy.stats import qmc
+    bout = _Bout((first, second), where, Limits(dict(limits or {})), run)
+    with watch(monitor, "tell apart", 2 * search.points, partial=False) as task:
+        best = bout.sequence(search)
+        if best is not None and where.continuous and search.polish:
+            # Each comparison takes two fits: at most as many again as the sequence had.
+            bout.polished(best, min(search.polish, search.points))
+    if task.interrupted:
+        raise Interrupted  # the best of some is not the best
+    contests = sorted(bout.contests.values(), key=lambda one: -one.worst)
+    return RivalPlan((first.model.name, second.model.name), tuple(contests), tuple(bout.refused))
 
-    power = max(1, int(np.ceil(np.log2(search.points))))
-    points = qmc.Sobol(len(where.axes), rng=np.random.default_rng(search.seed)).random_base2(power)
-    choices = list({repr(c): c for c in (where.choice(point) for point in points)}.values())
-    bounds = Limits(dict(limits or {}))
-    shares = [
-        bounds.share(Experiments(r.model, r.free, bounds.simulated, r.outputs(run)).run(choices, r.draws), choices)
-        for r in (first, second)
-    ]
-    share = np.maximum(*shares)
-    contests, refused = [], []
-    with watch(monitor, "tell apart", len(choices), partial=False) as task:
-        for choice, used in zip(choices, share.tolist(), strict=True):
+
+@dataclass
+class _Bout:
+    """Comparisons of two models that were made so far.
+
+    contests: by the text of their choice; refused: those that failed, with the reason.
+    """
+
+    rivals: tuple[Rival, Rival]
+    where: Space
+    limits: Limits
+    run: Choice
+    contests: dict[str, Contest] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    @cached_property
+    def _runners(self) -> list[Experiments]:
+        return [Experiments(r.model, r.free, self.limits.simulated, r.outputs(self.run)) for r in self.rivals]
+
+    def sequence(self, search: Search) -> Array | None:
+        """Compare at quasi-random points and return the best one."""
+        from scipy.stats import qmc
+
+        power = max(1, int(np.ceil(np.log2(search.points))))
+        points = qmc.Sobol(len(self.where.axes), rng=np.random.default_rng(search.seed)).random_base2(power)
+        scores = self.scores(points)
+        return points[int(np.argmin(scores))] if np.isfinite(scores).any() else None
+
+    def polished(self, best: Array, most: int) -> None:
+        """Compare at steps of Nelder-Mead from a point."""
+        continuous = self.where.continuous
+
+        def score(shares: Array) -> float:
+            point = best.copy()
+            point[continuous] = np.clip(shares, 0.0, 1.0)
+            value = float(self.scores(point[None])[0])
+            return value if np.isfinite(value) else REFUSED
+
+        simplex = corners(best[continuous], 0.1)
+        bounds = [(0.0, 1.0)] * len(continuous)
+        options = {"initial_simplex": simplex, "maxfev": most, "xatol": 1e-3, "fatol": 1e-2}
+        minimize(score, best[continuous], method="Nelder-Mead", bounds=bounds, options=options)
+
+    def scores(self, points: Array) -> Array:
+        """Return minus the log of the worst ratios.
+
+        They are (P,) at points (P, a); infinite beyond a limit, and where a fit fails.
+        """
+        choices = [self.where.choice(point) for point in points]
+        # The peaks are all that is asked of runs with limits: no tangents are followed then.
+        none = np.full(len(self.limits.simulated), -np.inf)
+        shares = [
+            self.limits.share(runner.run(choices, rival.draws, none), choices)
+            for runner, rival in zip(self._runners, self.rivals, strict=True)
+        ]
+        found = []
+        for choice, used in zip(choices, np.maximum(*shares).tolist(), strict=True):
             checkpoint(steps=1.0)
-            if used > 1.0:
-                continue
+            one = self._compared(choice, used) if used <= 1.0 else None
+            found.append(np.inf if one is None else -np.log(max(one.worst, TINY)))
+        return np.array(found)
+
+    def _compared(self, choice: Choice, used: float) -> Contest | None:
+        key = repr(choice)
+        if key not in self.contests:
+            first, second = self.rivals
             try:
                 ratios = np.array([_ratio(first, second, choice), _ratio(second, first, choice)])
             except KapitzaError as problem:
-                refused.append(f"{choice}: {problem}")
-                continue
-            contests.append(Contest(choice, ratios, used))
-    if task.interrupted:
-        raise Interrupted  # the best of some is not the best
-    contests.sort(key=lambda one: -one.worst)
-    return RivalPlan((first.model.name, second.model.name), tuple(contests), tuple(refused))
+                self.refused.append(f"{choice}: {problem}")
+                return None
+            self.contests[key] = Contest(choice, ratios, used)
+        return self.contests[key]
+
+
+TINY = 1e-12
+"""Log ratio that counts as none."""
 
 
 def _ratio(true: Rival, other: Rival, choice: Choice) -> float:

@@ -81,7 +81,7 @@ def best_points(score: Score, axes: int, continuous: list[int], search: Search) 
         return value if np.isfinite(value) else REFUSED
 
     # The simplex begins at the size of the last random steps.
-    simplex = _simplex(best[continuous], size * 0.6**ROUNDS)
+    simplex = corners(best[continuous], size * 0.6**ROUNDS)
     options = {"initial_simplex": simplex, "maxfev": max(1, search.polish // 4), "xatol": 1e-4, "fatol": 1e-4}
     ends = minimize(
         polished, best[continuous], method="Nelder-Mead", bounds=[(0.0, 1.0)] * len(continuous), options=options
@@ -117,15 +117,15 @@ REFUSED = 1e6
 """Score of an experiment beyond a limit, for a search that needs finite numbers."""
 
 
-def _simplex(centre: Array, size: float) -> Array:
+def corners(centre: Array, size: float) -> Array:
     """Return corners (a + 1, a) around a point.
 
     Each to the side where the cube has space.
     """
-    corners = np.tile(centre, (centre.size + 1, 1))
+    around = np.tile(centre, (centre.size + 1, 1))
     for i in range(centre.size):
-        corners[i + 1, i] += size if centre[i] + size <= 1 else -size
-    return corners
+        around[i + 1, i] += size if centre[i] + size <= 1 else -size
+    return around
 
 
 def distinct(points: Array, scores: Array, information: Array, most: int) -> list[int]:

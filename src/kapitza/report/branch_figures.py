@@ -304,11 +304,12 @@ def plot_frequency_response(response: FrequencyResponse, of: str | None = None, 
     """
     with styled():
         axes = axes_for(ax)
-        for i, branch in enumerate(response.branches):
-            _draw(axes, branch, of, "amplitude", CYCLE[i % len(CYCLE)])
+        levels = list(dict.fromkeys(response.forces))
+        for branch, level in zip(response.branches, response.forces, strict=True):
+            _draw(axes, branch, of, "amplitude", CYCLE[levels.index(level) % len(CYCLE)])
         if response.backbone is not None:
             _, rows = measured(response.backbone, of, "amplitude")
             axes.plot(response.backbone.values[:, 0], rows[0], color=FAINT, lw=2, alpha=0.6, label="backbone")
         _legend(axes, [(CYCLE[i % len(CYCLE)], f"{response.force} = {level:g}") for i, level in
-                       enumerate(response.forces)])  # fmt: skip
+                       enumerate(levels)])  # fmt: skip
         return figure_of(axes)

@@ -12,7 +12,7 @@ from kapitza.study.keys import json_schema
 from kapitza.study.motions_of_fit import Family, follow_fit, model_to_follow, repeated_fits
 from kapitza.study.prediction import drive_of, predicted_table
 from kapitza.study.problems import Problem, StudyError
-from kapitza.study.reading import is_study, read_study, study_of
+from kapitza.study.reading import is_study, read_alike, read_study, study_of
 from kapitza.study.recordings import KeptRecords, drive_signal
 from kapitza.study.result import StudyResult, as_plain, read_results
 from kapitza.study.study import Study

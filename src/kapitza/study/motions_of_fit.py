@@ -26,13 +26,18 @@ if TYPE_CHECKING:
 
 
 def model_to_follow(
-    fit: StudyFit | Estimate, values: Mapping[str, float], drive: str | None = None, frequency: str = "omega"
+    fit: StudyFit | Estimate,
+    values: Mapping[str, float],
+    drive: str | None = None,
+    frequency: str = "omega",
+    within: Mapping[str, tuple[float, float]] | None = None,
 ) -> Model:
     """Return the fitted model with other values.
 
     A measured drive is replaced by a harmonic one.
     values: by name, those of the new parameters NAME_level and `frequency` of a measured drive included. drive: which
-    measured signal; needed only where there are several.
+    measured signal; needed only where there are several. within: ranges of parameters that are followed; a value
+    outside, where none is given, becomes the nearest end.
     """
     estimate = fit if isinstance(fit, Estimate) else fit.answer
     found = fitted_settings(estimate)
@@ -42,7 +47,12 @@ def model_to_follow(
         model = harmonic_drive(model, drive or names[0], frequency)
     elif drive is not None:
         raise KapitzaError(f'"{drive}" is not a measured drive of {model.name}: leave --drive out.')
-    return model.with_values(**values)
+    inside = {
+        name: min(max(model.values[name], low), high)
+        for name, (low, high) in (within or {}).items()
+        if name in model.names
+    }
+    return model.with_values(**{**inside, **values})
 
 
 def cycle_of(fit: StudyFit | Estimate) -> tuple[Array, float] | None:
@@ -87,7 +97,7 @@ def follow_fit(
     from kapitza.continuation import follow
 
     estimate = fit if isinstance(fit, Estimate) else fit.answer
-    model = model_to_follow(fit, family.values, family.drive)
+    model = model_to_follow(fit, family.values, family.drive, within={family.parameter: family.bounds})
     model.check(family.parameter)
     settings: dict[str, Any] = {"equilibrium": True} if family.rest else {"period": family.period}
     known = all(math.isfinite(error) for error in estimate.deviations.values()) and estimate.base is None

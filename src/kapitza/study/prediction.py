@@ -13,6 +13,7 @@ import pandas as pd
 
 from kapitza.base.arrays import Array
 from kapitza.base.suffixes import SUFFIXES
+from kapitza.base.units import rate_unit
 from kapitza.data import Record, read
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate import Estimate
@@ -34,7 +35,13 @@ def last_data(fit: StudyFit | Estimate) -> tuple[Record, Mapping[str, float]]:
         raise KapitzaError("The fit holds no recording to go on from: give the initial state, --start NAME=VALUE.")
     record, own = found[0]
     check = None if isinstance(fit, Estimate) or fit.validation is None else fit.validation.record
-    later = check is not None and check.time[0] > record.time[-1] and set(check.channels) == set(record.channels)
+    # A drive is a channel of the fitted part alone: the held-back part has it as a signal.
+    drives = {signal.name for signal in estimate.model.signals}
+    later = (
+        check is not None
+        and check.time[0] > record.time[-1]
+        and set(check.channels) | drives == set(record.channels) | drives
+    )
     return (check if check is not None and later else record), own
 
 
@@ -61,7 +68,8 @@ def predicted_table(
             f"{', '.join(missing)} was measured and ends with the recording: give what drives the model beyond it, "
             "--drive NAME=FILE or --drive NAME=FORMULA with a formula of t."
         )
-    own = fitted_settings(estimate)[0][1] if fitted_settings(estimate) else {}
+    found = fitted_settings(estimate)
+    own = found[0][1] if found else {}
     model = with_drives(estimate.model, drives or {}, float(times[-1])).with_values(**{**own, **settings})
     begin, end = 0.0, 0.0
     if x0 is None:
@@ -81,8 +89,12 @@ def predicted_table(
         except FlowError:
             continue
     columns: dict[str, Array] = {"time [s]": end + times}
+    recorded = found[0][0].units if found else {}
     for i, state in enumerate(model.states):
-        unit = f" [{model.units[state]}]" if model.units.get(state) else ""
+        named = model.units.get(state) or recorded.get(state)
+        if not named and state.endswith("'") and recorded.get(state[:-1]):
+            named = rate_unit(recorded[state[:-1]])
+        unit = f" [{named}]" if named else ""
         columns[f"{state}{unit}"] = middle[:, i]
         # A 95 % band of fewer draws would be their extremes.
         if len(paths) > 10:

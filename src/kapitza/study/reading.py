@@ -12,7 +12,8 @@ from typing import Any
 
 from kapitza.base import checks
 from kapitza.base.cures import marked
-from kapitza.errors import KapitzaError, nearest_name, no_such
+from kapitza.data import Record, read
+from kapitza.errors import DataError, KapitzaError, nearest_name, no_such
 from kapitza.estimate import record_in_model_units
 from kapitza.model import Model
 from kapitza.public import RENAMED_ARGUMENTS
@@ -22,7 +23,7 @@ from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setti
 from kapitza.study.next_run import read_plan
 from kapitza.study.problems import Notebook, Problem, StudyError
 from kapitza.study.problems import Path as Place
-from kapitza.study.recordings import KeptRecords, Recording, read_recordings
+from kapitza.study.recordings import KeptRecords, Recording, one_recording, read_recordings
 from kapitza.study.study import Study
 
 LARGEST_FILE = 5_000_000
@@ -125,6 +126,11 @@ def _read(path: Path, text: str | None) -> tuple[str, dict[str, Any]]:
         raise StudyError(path.name, [Problem((), problem.line, f"{problem}{more}", (), problem.column)]) from None
 
 
+ALIKE = ("time", "interval", "names", "angles", "segment", "missing", "group", "separator", "decimal", "period",
+         "channels", "units", "drive", "drive_degree", "ignore", "bad_samples")  # fmt: skip
+"""Keys of [data] that hold for other recordings of the same rig."""
+
+
 def is_study(path: Path) -> bool:
     """Return whether a TOML file is a study.
 
@@ -134,6 +140,24 @@ def is_study(path: Path) -> bool:
         return "data" in checks.toml_file("study", path, LARGEST_FILE)[1]
     except checks.UnreadableToml:
         return False
+
+
+def read_alike(study: Path, path: Path, time: str | None = None) -> Record:
+    """Read another recording as a study reads its first.
+
+    Columns, units and group are those of its [data]; a file that names its columns as the model does is read by them.
+    """
+    tables = checks.toml_file("study", study, LARGEST_FILE)[1]["data"]
+    first = tables[0] if isinstance(tables, list) else tables
+    # Spans, values and phases belong to the recording that was fitted.
+    settings = {k: v for k, v in first.items() if k in ALIKE} | ({} if time is None else {"time": time})
+    try:
+        return one_recording(settings, path).record
+    except DataError as problem:
+        try:
+            return read(path, time=time)
+        except DataError:
+            raise problem from None
 
 
 def _check_keys(content: Mapping[str, Any], notes: Notebook) -> dict[str, list[dict[str, Any]]]:

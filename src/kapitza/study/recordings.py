@@ -144,7 +144,7 @@ def read_recordings(
     for name in files:
         key = (*place, "files" if "files" in content else "file")
         try:
-            made.append(_recording(content, folder / name, place, kept))
+            made.append(one_recording(content, folder / name, place, kept))
         except (KapitzaError, OSError) as error:
             notes.add(_blamed(content, key, place, str(error)), error)
     return made
@@ -182,7 +182,10 @@ def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) 
     return key
 
 
-def _recording(content: Mapping[str, Any], path: Path, place: Place, store: KeptRecords | None) -> Recording:
+def one_recording(
+    content: Mapping[str, Any], path: Path, place: Place = (), store: KeptRecords | None = None
+) -> Recording:
+    """Read a file as a [data] table says."""
     settings = {name: content[name] for name in READ_KEYS if name in content}
     drives, marker = list(content.get("drive", ())), content.get("phase_channel")
     settings |= {"channels": _channels(content, drives, marker), "units": content.get("units")}

@@ -1,5 +1,7 @@
 """Twins of parameters: other values with exactly the same outputs."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,22 @@ def test_rates_of_a_chain_can_be_exchanged():
     assert twin == pytest.approx({"k": 0.4, "l": 1.0}, rel=1e-4)
     assert "k = 0.4, l = 1" in found.message()
     assert kz.identifiability(CHAIN, ["a", "b"]).equivalents == ()
+
+
+@pytest.mark.parametrize("values", [(1.4, 0.35), (0.3, 2.7), (0.9, 0.7), (1.2, 4.1)])
+def test_exchanged_rates_are_found_whatever_their_values(values):
+    k, l = values
+    (twin,) = kz.identifiability(CHAIN.with_values(k=k, l=l), ["b"]).equivalents
+    assert twin == pytest.approx({"k": l, "l": k}, rel=1e-4)
+
+
+def test_rates_of_three_tanks_can_be_exchanged_in_six_ways():
+    """Of the transfer function k l m/((s + k)(s + l)(s + m)) and free states every permutation is a twin."""
+    rates = {"k": 0.3, "l": 0.8, "m": 2.0}
+    tanks = kz.Model.from_equations(["a' = -k*a", "b' = k*a - l*b", "c' = l*b - m*c"], parameters=rates)
+    found = kz.identifiability(tanks, ["c"]).equivalents
+    seen = {tuple(float(f"{one[name]:.5g}") for name in rates) for one in found}
+    assert seen == set(itertools.permutations(rates.values())) - {tuple(rates.values())}
 
 
 def test_bounds_and_equal_values_leave_no_twin():

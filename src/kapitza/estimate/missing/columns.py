@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Flags
 from kapitza.base.cures import By
 from kapitza.data import PROPOSED
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.dictionary import Term
+from kapitza.estimate.missing.laws import DriveLaws
 from kapitza.estimate.observation import Observation, observe_channels
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.shooting_fit import MotionWorkings
 from kapitza.flow import Flow
-from kapitza.model import Model
 
 FINEST = 8
 """Most steps of the quadrature per sample."""
@@ -46,10 +46,12 @@ LONGEST = 20_000
 class Window:
     """Rows of one uninterrupted stretch.
 
-    Rows are in standard deviations of the noise. residual (N, c): measured minus predicted. initial (N, c, n), free
-    (N, c, k), terms (N, c, m): what a unit of each would add to the prediction.
+    Rows are in standard deviations of the noise. lost (N, c): samples without a value; their rows are 0. residual
+    (N, c): measured minus predicted. initial (N, c, n), free (N, c, k), terms (N, c, m): what a unit of each would add
+    to the prediction.
     """
 
+    lost: Flags
     residual: Array
     initial: Array
     free: Array
@@ -83,6 +85,7 @@ def windows_of(
     sight = task.observation
     observation = observe_channels(model, sight.channels, tuple(sight.angles), task.request.outputs, wrt)
     deviations = samples.at_readings(workings.found.sensors.deviations)
+    drives = DriveLaws.of(estimate, names)
     nodes, states = solution.nodes.index, solution.states
     found: list[Window] = []
     total, short = 0, False
@@ -97,7 +100,7 @@ def windows_of(
             if nodes[node] < begin:
                 known = float(samples.time[nodes[node]])
                 state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
-            along = Along(flow, observation, samples, deviations, vector, model)
+            along = Along(flow, observation, samples, deviations, vector, drives)
             # Where the motion sticks windows are short: the rest of the record is not followed for each of them.
             near = min(stop, begin + LOOK) if short else stop
             stretch = _stretch(along, terms, begin, near, state, len(names))
@@ -117,7 +120,7 @@ def windows_of(
 class Along:
     """Flow, sensors and samples behind a window.
 
-    flow: with tangents; deviations: noise (N, c) of the samples; vector: parameters (npar,).
+    flow: with tangents; deviations: noise (N, c) of the samples; vector: parameters (npar,); drives: tested faults.
     """
 
     flow: Flow
@@ -125,7 +128,7 @@ class Along:
     samples: Any
     deviations: Array
     vector: Array
-    model: Model
+    drives: DriveLaws
 
 
 def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: Array, free: int) -> Window | None:
@@ -150,7 +153,7 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     count = (last - 1) // refine + 1
     last = (count - 1) * refine + 1
     path, by_state, by_theta, fine = path[:last], by_state[:last], by_theta[:last], fine[:last]
-    driven = _drive_faults(along, path, fine)
+    driven = along.drives.along(path, fine, flow, vector)
     pushed = _responses(terms, path, by_state, fine, driven)[::refine]
     path, by_state, by_theta = path[::refine], by_state[::refine], by_theta[::refine]
     part = slice(begin, begin + count)
@@ -158,7 +161,8 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     value, slopes = observation.along(path, time[:count], vectors, (by_state, by_theta))
     to_state = observation.linearise(path, time[:count], vectors)[1]
     # Lost samples have no weight.
-    weight = np.where(samples.sensor[part] >= 0, 1.0 / along.deviations[part], 0.0)
+    lost = samples.sensor[part] < 0
+    weight = np.where(lost, 0.0, 1.0 / along.deviations[part])
     residual = -observation.residual(value, samples.values[part]) * weight
     n = path.shape[1]
     moving = (to_state @ flow.rates(path, time[:count], vector)[..., None])[..., 0]
@@ -166,7 +170,7 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     since = time[:count] - samples.time[np.argmax(samples.record == samples.record[begin])]
     columns = np.concatenate([to_state @ pushed, slopes[..., n + free :], _sensor_faults(value, since, moving)], axis=2)
     scaled = weight[..., None]
-    return Window(residual, slopes[..., :n] * scaled, slopes[..., n : n + free] * scaled, columns * scaled)
+    return Window(lost, residual, slopes[..., :n] * scaled, slopes[..., n : n + free] * scaled, columns * scaled)
 
 
 def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array, driven: Array) -> Array:
@@ -195,39 +199,6 @@ def _inverses(by_state: Array) -> Array:
         return np.asarray(np.linalg.inv(by_state), float)
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.pinv(by_state, rcond=1.0 / FLATTENING), float)
-
-
-DRIVE_FAULTS = ("delay", "gain")
-"""Faults of the drive; autonomous models have none."""
-
-PHASES = 16
-"""Number of phases of a period over which the drive is averaged."""
-
-
-def drive_faults_of(model: Model) -> tuple[str, ...]:
-    return () if model.structure.is_autonomous else DRIVE_FAULTS
-
-
-def _drive_faults(along: Along, path: Array, fine: Array) -> Array:
-    """Return the terms (M, n, d) of drive faults.
-
-    They are on the left side: x' = f(x, t - c) gives ∂f/∂t, a drive larger by c its part of f, negative. The part of
-    the drive is f less its mean over a period at the same state.
-    """
-    if not drive_faults_of(along.model):
-        return np.empty((*path.shape, 0))
-    rates, vector = along.flow.rates, along.vector
-    step = 0.5 * float(np.median(np.diff(fine)))
-    # A measured drive without a period is known along the record only.
-    after, before = (along.model.within_reach(fine + shift) for shift in (step, -step))
-    late = (rates(path, after, vector) - rates(path, before, vector)) / (after - before)[:, None]
-    period, length = along.model.period, float(fine[-1] - fine[0])
-    shifts = (period or length) * np.arange(PHASES) / PHASES
-    # Without a period the mean is taken over the whole measured drive.
-    lasting = period is None and bool(along.model.signals)
-    shifted = (fine[0] + np.mod(fine - fine[0] + s, length) if lasting else fine + s for s in shifts)
-    mean = sum(rates(path, times, vector) for times in shifted) / PHASES
-    return np.stack([late, mean - rates(path, fine, vector)], axis=2)
 
 
 def _sensor_faults(value: Array, time: Array, moving: Array) -> Array:

@@ -24,13 +24,13 @@ from kapitza.estimate.judge import whiteness
 from kapitza.estimate.misfit import structure
 from kapitza.estimate.missing.columns import windows_of
 from kapitza.estimate.missing.dictionary import candidate_terms
+from kapitza.estimate.missing.laws import not_in_model
 from kapitza.estimate.missing.score import WEAK, JointScores, Products, eliminated, products_of, scale_of, shift_of
 from kapitza.estimate.missing.suggest import (
     Suggestion,
     chance_text,
     judged,
     labels_of,
-    not_in_model,
     with_moves,
     with_shares,
 )
@@ -145,7 +145,7 @@ def directed_test(fit: Estimate | Model, second: Estimate) -> ModelTest:
     if isinstance(fit, Estimate) and shifted:
         reach = np.maximum(reach, _reach(fit))
     terms = not_in_model(second, free, candidate_terms(model, reach))
-    labels = labels_of(second, terms, held)
+    labels = labels_of(second, terms, held, free)
     windows = windows_of(second, terms, held, free)
     products = products_of(windows)
     shift = np.zeros((len(free), len(labels)))
@@ -154,7 +154,7 @@ def directed_test(fit: Estimate | Model, second: Estimate) -> ModelTest:
         weight = workings_of(fit, MotionWorkings).task.problem.priors.weight
         # The fit takes its noise for white, so its shift is that of plain least squares.
         moved = shift_of(products_of(first, white=True), weight if weight.size == len(free) else np.zeros(len(free)))
-        places = {label.name: i for i, label in enumerate(labels_of(fit, terms, held))}
+        places = {label.name: i for i, label in enumerate(labels_of(fit, terms, held, free))}
         for column, label in enumerate(labels):
             if label.name in places:
                 shift[:, column] = moved[:, places[label.name]]
@@ -262,7 +262,9 @@ def _detectable(left: Sequence[Array]) -> tuple[float, float]:
     """
     from scipy import stats
 
-    count, channels = sum(len(one) for one in left), left[0].shape[1]
+    channels = left[0].shape[1]
+    # Residuals of lost samples are exactly 0.
+    count = sum(np.count_nonzero(one) for one in left) // channels
     bins = max(count // 2, 4)
     widths = max(int(np.log(bins / 4) / np.log(4)) + 1, 1)
     level = REST / (2 * channels * widths)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg, special
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Flags
 from kapitza.estimate.faults import NOTHING_OWN
 from kapitza.estimate.missing.columns import Window
-from kapitza.estimate.missing.whitening import ORDER, whitening
+from kapitza.estimate.missing.whitening import ORDER, filtered, whitening
 from kapitza.solve import scaled_inverse, symmetric_function
 
 ALARM = 0.03
@@ -132,13 +132,15 @@ def _normal_equations(windows: Sequence[Window], filters: Array) -> Products:
     raw, rows = np.zeros(count), 0
     for window in windows:
         block, initial = _whitened(window, filters)
+        # Lost samples are no degrees of freedom: counted as such, they would make the noise look too small.
+        known = len(block) - int(np.count_nonzero(window.lost[len(window.lost) - len(block) // window.lost.shape[1] :]))
         # The window has no more rows than unknown initial states: it carries no information.
-        if len(block) <= initial.shape[1]:
+        if known <= initial.shape[1]:
             continue
         raw += (block[:, free : free + count] ** 2).sum(axis=0)
         block, rank = _without(initial, block)
         whole += block.T @ block
-        rows += len(block) - rank
+        rows += known - rank
     return Products(whole, raw, rows)
 
 
@@ -172,20 +174,37 @@ def eliminated(products: Products, free: int) -> JointScores:
 def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
     """Return filtered rows of a window.
 
-    They are columns and residual (R, k + m + 1), and initial states (R, n).
+    They are columns and residual (R, k + m + 1), and initial states (R, n). A lost sample is an unknown with a column
+    of its own, which is projected out: that is generalised least squares on the samples that are left.
     """
     every, initial = window.stacked()
     both = np.concatenate([every, initial], axis=2)
     if not filters.any() or len(both) <= 3 * ORDER:
         flat = both.reshape(-1, both.shape[2])
     else:
-        # Generalised least squares: columns and residual pass through the same filter.
-        made = both[ORDER:].copy()
-        for lag in range(1, ORDER + 1):
-            made -= filters[None, :, lag - 1, None] * both[ORDER - lag : len(both) - lag]
+        made = filtered(both, filters)
+        for c in np.flatnonzero(window.lost.any(axis=0) & filters.any(axis=1)):
+            made[:, c] -= _of_lost(window.lost[:, c], filters[c], made[:, c])
         flat = made.reshape(-1, both.shape[2])
     split = every.shape[2]
     return flat[:, :split], flat[:, split:]
+
+
+def _of_lost(lost: Flags, coefficients: Array, rows: Array) -> Array:
+    """Return the part of filtered rows (R, m) that lost samples reproduce.
+
+    D (DᵀD)⁻¹ Dᵀ rows, D the filtered unit columns of the lost samples: a band matrix.
+    """
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
+    count, taps = len(lost), np.r_[1.0, -coefficients]
+    band = sparse.diags_array(taps, offsets=-np.arange(taps.size), shape=(count, count)).tocsc()
+    columns = band[count - len(rows) :][:, np.flatnonzero(lost)]
+    columns = columns[:, np.flatnonzero(abs(columns).sum(axis=0))].tocsc()
+    if not columns.shape[1]:
+        return np.zeros_like(rows)
+    return np.asarray(columns @ splu((columns.T @ columns).tocsc()).solve(columns.T @ rows), np.float64)
 
 
 def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> float:

@@ -15,8 +15,9 @@ from kapitza.data import PROPOSED
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.misfit import ALARM as MISFIT
-from kapitza.estimate.missing.columns import drive_faults_of, windows_of
+from kapitza.estimate.missing.columns import windows_of
 from kapitza.estimate.missing.dictionary import Term, candidate_terms
+from kapitza.estimate.missing.laws import DriveLaws, not_in_model
 from kapitza.estimate.missing.score import (
     ALARM,
     JointScores,
@@ -41,10 +42,6 @@ LISTED = 8
 
 REPORTED = 2.0
 """Standard errors by which an undetectable term must move a parameter to be listed."""
-
-STEP, SAME_LAW, ENOUGH = 1e-4, 1e-6, 8
-"""Relative step of the slopes by parameters; residual share of a law below which the slopes reproduce it; fewest states
-per parameter for that test."""
 
 PAIRED = 14
 """Strongest single terms from which pairs are formed."""
@@ -245,45 +242,12 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     reach = np.abs(fit.motion.states).max(axis=0)
     every = [*not_in_model(fit, fit.names, candidate_terms(model, reach)), *terms]
     held = tuple(n for n in model.names if n not in fit.names and np.isfinite(model.values[n]) and model.values[n] != 0)
-    products, labels = products_of(windows_of(fit, every, held)), labels_of(fit, every, held)
+    products, labels = products_of(windows_of(fit, every, held)), labels_of(fit, every, held, fit.names)
     found = with_shares(judged(eliminated(products, len(fit.names)), labels), [fit], every)
     found = with_moves(found, fit, labels, shift_of(products, np.zeros(len(fit.names))))
     misfit = fit.misfit
     unexplained = "" if misfit is None or misfit.chance >= MISFIT else f"{misfit.what} {misfit.verdict}"
     return replace(found, unexplained=unexplained)
-
-
-def not_in_model(fit: Estimate, free: Sequence[str], terms: Sequence[Term]) -> list[Term]:
-    """Return the terms that the free parameters cannot reproduce.
-
-    Laws are compared along the motion. For a term of the model itself (k3*x**3 beside "cubic stiffness") the
-    quadrature leaves a remainder, whose detectable size is meaningless.
-    """
-    motion, model = fit.motion, fit.model
-    assert motion is not None
-    names = [name for name in free if name in model.names]
-    if not names or motion.states.size < ENOUGH * len(names):
-        return list(terms)
-    flow, columns = Flow(model), []
-    for name in names:
-        step = STEP * (abs(model.values[name]) or 1.0)
-        rates = [
-            flow.rates(motion.states, motion.times, model.with_values(**{name: model.values[name] + side}).vector)
-            for side in (step, -step)
-        ]
-        columns.append((rates[0] - rates[1]).ravel() / (2 * step))
-    slopes = np.stack(columns, axis=1)
-    if not np.isfinite(slopes).all():
-        return list(terms)
-    # Unit columns keep the projection well conditioned.
-    slopes /= np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
-    laws = np.zeros((*motion.states.shape, len(terms)))
-    for column, term in enumerate(terms):
-        laws[:, term.state, column] = term.law(motion.states, motion.times)
-    flat = laws.reshape(-1, len(terms))
-    left = flat - slopes @ np.linalg.lstsq(slopes, flat, rcond=None)[0]
-    made = np.linalg.norm(left, axis=0) <= SAME_LAW * np.linalg.norm(flat, axis=0)
-    return [term for term, known in zip(terms, made, strict=True) if not known]
 
 
 def with_shares(found: Suggestion, fits: Sequence[Estimate], terms: Sequence[Term]) -> Suggestion:
@@ -339,12 +303,12 @@ class Label:
     friction: bool
 
 
-def labels_of(fit: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[Label]:
+def labels_of(fit: Estimate, terms: Sequence[Term], held: Sequence[str], free: Sequence[str]) -> list[Label]:
     """Return the labels of all columns, in order."""
     channels = tuple(fit.residuals)
     return [
         *(Label(term.name, term.notation, term.kind == "friction") for term in terms),
-        *(Label(f"{fault} of the drive", f"{fault} {{c}}", False) for fault in drive_faults_of(fit.model)),
+        *(Label(f"{fault} of the drive", f"{fault} {{c}}", False) for fault in DriveLaws.of(fit, free).names),
         *(Label(f"other value of {name}, which was held", f"{name} by {{c}}", False) for name in held),
         *(
             Label(f"{error.name} of the sensor {channel}", f"{error.name} {{c}}", False)

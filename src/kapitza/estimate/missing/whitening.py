@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Flags, Numbers
 from kapitza.estimate.missing.columns import Window
 
 if TYPE_CHECKING:
@@ -34,9 +34,11 @@ MEMORY = 4000
 class _Left:
     """Residuals (N, c) of one window.
 
-    initial: orthonormal columns (N, c, n) of its initial states; shared: those of columns that all windows share.
+    known: where there is a sample, the residual is 0 elsewhere. initial: orthonormal columns (N, c, n) of its initial
+    states; shared: those of columns that all windows share.
     """
 
+    known: Flags
     residual: Array
     initial: Array
     shared: Array
@@ -53,8 +55,9 @@ def whitening(windows: Sequence[Window], scores: JointScores) -> tuple[Array, fl
     left = _residuals(windows, [*range(free), free + int(np.argmax(scores.gains))])
     filters, certainty = np.zeros((channels, ORDER)), np.inf
     for c in range(channels):
+        # Neighbours without a lost sample among them: its residual of 0 would make the noise look whiter than it is.
         rows = [
-            np.lib.stride_tricks.sliding_window_view(part.residual[:, c], ORDER + 1)
+            _neighbours(part.residual[:, c])[_neighbours(part.known[:, c]).all(axis=1)]
             for part in left
             if len(part.residual) > 3 * ORDER
         ]
@@ -71,6 +74,21 @@ def whitening(windows: Sequence[Window], scores: JointScores) -> tuple[Array, fl
     return filters, certainty
 
 
+def filtered(columns: Array, filters: Array) -> Array:
+    """Return columns (N, c, m) after the filters (c, ORDER).
+
+    Generalised least squares: columns and residual pass through the same filter. The first ORDER rows are left out.
+    """
+    made = columns[ORDER:].copy()
+    for lag in range(1, ORDER + 1):
+        made -= filters[None, :, lag - 1, None] * columns[ORDER - lag : len(columns) - lag]
+    return made
+
+
+def _neighbours(values: Numbers) -> Numbers:
+    return np.lib.stride_tricks.sliding_window_view(values, ORDER + 1)
+
+
 def _residuals(windows: Sequence[Window], taken: Sequence[int]) -> list[_Left]:
     parts, columns = [], []
     for window in windows:
@@ -79,17 +97,19 @@ def _residuals(windows: Sequence[Window], taken: Sequence[int]) -> list[_Left]:
         basis = linalg.orth(flat / np.maximum(np.linalg.norm(flat, axis=0), 1e-300))  # any sign: Q Qᵀ
         block = every.reshape(-1, every.shape[2])[:, [*taken, -1]]
         columns.append(block - basis @ (basis.T @ block))
-        parts.append((every.shape[:2], basis))
+        parts.append((~window.lost, basis))
     whole = np.concatenate(columns)
     scaled = whole[:, :-1] / np.maximum(np.linalg.norm(whole[:, :-1], axis=0), 1e-300)
     shared = linalg.orth(scaled) if scaled.size else scaled  # any sign: Q Qᵀ, also in the correction
     # `orth` mixes columns, so the weight of the strongest term is spread over all of them.
     rest = whole[:, -1] - shared @ (shared.T @ whole[:, -1])
     made, begin = [], 0
-    for shape, basis in parts:
-        rows = slice(begin, begin + shape[0] * shape[1])
+    for known, basis in parts:
+        rows, shape = slice(begin, begin + known.size), known.shape
         begin = rows.stop
-        made.append(_Left(rest[rows].reshape(shape), basis.reshape(*shape, -1), shared[rows].reshape(*shape, -1)))
+        made.append(
+            _Left(known, rest[rows].reshape(shape), basis.reshape(*shape, -1), shared[rows].reshape(*shape, -1))
+        )
     return made
 
 
@@ -145,7 +165,12 @@ def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> 
     channels = range(len(orders))
     variances = [_innovation(left, filters[c], c) for c in channels]
     pushed = [
-        [tuple(_pushed(filters[c], variances[c], q[:, c]) for q in (part.initial, part.shared)) for c in channels]
+        [
+            tuple(
+                part.known[:, c, None] * _pushed(filters[c], variances[c], q[:, c]) for q in (part.initial, part.shared)
+            )
+            for c in channels
+        ]
         for part in left
     ]
     shared = _summed(
@@ -157,15 +182,19 @@ def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> 
     for c, order in enumerate(orders):
         if not order:
             continue
-        products = np.zeros(order + 1)
+        products, there, planned = np.zeros(order + 1), np.zeros(order + 1), np.zeros(order + 1)
         for part, row in zip(left, pushed, strict=True):
             own = _summed([part.initial[:, d].T @ row[d][0] for d in channels])
-            e = part.residual[:, c]
+            e, known = part.residual[:, c], part.known[:, c]
             # Parts that are shorter than the lag have no pairs of samples so far apart.
             for lag in range(min(order + 1, len(e))):
                 products[lag] += e[lag:] @ e[: len(e) - lag]
                 products[lag] += _taken(part.initial[:, c], row[c][0], own, lag)
                 products[lag] += weight * _taken(part.shared[:, c], row[c][1], shared, lag)
+                there[lag] += np.count_nonzero(known[lag:] & known[: len(e) - lag])
+                planned[lag] += len(e) - lag
+        # Fewer pairs are left at one lag than at another where samples are lost.
+        products *= planned / np.maximum(there, 1.0)
         corrected = np.asarray(linalg.solve_toeplitz(products[:order], products[1 : order + 1]), np.float64)
         # With few samples the corrected products need not be positive definite.
         if _is_stable(corrected):
@@ -205,10 +234,15 @@ def _taken(q: Array, pushed: Array, inner: Array, lag: int) -> float:
 
 
 def _innovation(left: Sequence[_Left], coefficients: Array, c: int) -> float:
-    """Return the variance of the filtered residuals."""
-    from scipy import signal
+    """Return the variance of the filtered residuals.
 
-    made = [signal.lfilter(np.r_[1.0, -coefficients], [1.0], part.residual[:, c])[ORDER:] for part in left]
+    Those whose filter reaches a lost sample do not count.
+    """
+    reach, made = int(np.max(np.flatnonzero(coefficients), initial=-1)) + 1, []
+    for part in left:
+        if len(part.residual) > ORDER:
+            whole = _neighbours(part.known[:, c])[:, ORDER - reach :].all(axis=1)
+            made.append((_neighbours(part.residual[:, c]) @ np.r_[-coefficients[::-1], 1.0])[whole])
     return float(np.mean(np.concatenate(made) ** 2)) if sum(len(m) for m in made) else 1.0
 
 
@@ -218,7 +252,7 @@ def _certainty(left: Sequence[_Left], coefficients: Array, c: int) -> float:
     They are 2/var(log S(0)) for the level at low frequency, S(0) = s²/(1 - Σa)²; cov(a) = s² Γ⁻¹/N, Γ the
     autocovariance matrix.
     """
-    order, count = len(coefficients), sum(len(part.residual) for part in left)
+    order, count = len(coefficients), sum(int(part.known[:, c].sum()) for part in left)
     gamma = _autocovariance(coefficients, 1.0, order)
     spread = float(np.linalg.solve(linalg.toeplitz(gamma), np.ones(order)).sum()) / count
     return 2.0 / (4.0 * spread / max(1.0 - float(coefficients.sum()), 1e-3) ** 2 + 2.0 / count)

@@ -32,6 +32,9 @@ BEGINNINGS, ROUNDS, ITERATIONS, PATIENCE = 48, 3, 40, 12
 """Starts of a round, rounds (each from exchanges of the twins found before), iterations of least squares, and those
 after which an iteration must halve the cost."""
 
+HELD, LINEAR = 5, 1e-9
+"""Iterations during which the parameters keep the values of their start, and the damping at their beginning."""
+
 DECADES = 4.0
 """Of the sizes of states and drives at every second point."""
 
@@ -46,6 +49,9 @@ APART = 1e-4
 
 MOST_STATES, MOST_PARAMETERS = 6, 8
 """Largest models that are searched: the number of unknowns grows as the square of the states."""
+
+STEP = 1e-6
+"""Relative step of an argument by which the sizes of terms are found."""
 
 Twin = Mapping[str, float]
 
@@ -85,7 +91,7 @@ class Twins:
         twins: list[Array] = [theta]
         fresh = [theta]
         for _ in range(ROUNDS):
-            solutions = _least_squares(conditions, self._beginnings(fresh, size, rng))
+            solutions = _least_squares(conditions, *self._beginnings(fresh, size, rng))
             fresh = []
             for one in solutions:
                 held = np.abs(check(one[None])[0]).max() < EXACT
@@ -125,8 +131,7 @@ class Twins:
         else:
             return None
         x, here = x[:, good], here[:, good]
-        # At each point its own scale, but not that of a zero.
-        scale = np.abs(here) + 1e-6 * np.sqrt((here**2).mean(axis=1, keepdims=True)) + 1e-12
+        scale = self._sizes(x, np.broadcast_to(fixed, (len(fixed), x.shape[1])), here) + 1e-12
 
         def residuals(unknown: Array) -> Array:
             count, k = len(unknown), theta.size
@@ -145,14 +150,32 @@ class Twins:
 
         return residuals
 
+    def _sizes(self, moving: Array, parameters: Array, here: Array) -> Array:
+        """Return the sizes (q, P) of the terms of f and h.
+
+        |f| + Σ |z ∂f/∂z| over all arguments z at each point. |f| alone is small where terms cancel, and such points
+        would outweigh all others in the least squares.
+        """
+        size = np.abs(here)
+        for group in (moving, parameters):
+            for row in range(len(group)):
+                moved = group.copy()
+                moved[row] *= 1.0 + STEP
+                pair = (moved, parameters) if group is moving else (moving, moved)
+                with np.errstate(all="ignore"):
+                    change = np.abs(self._evaluate(*pair) - here) / STEP
+                size = size + np.where(np.isfinite(change), change, 0.0)
+        return size
+
     def _evaluate(self, moving: Array, parameters: Array) -> Array:
         found = self._function(*moving, *parameters)
         return np.array([np.broadcast_to(np.real(v), moving.shape[1:]) for v in found], float)
 
-    def _beginnings(self, known: Sequence[Array], size: Array, rng: np.random.Generator) -> Array:
+    def _beginnings(self, known: Sequence[Array], size: Array, rng: np.random.Generator) -> tuple[Array, Indices]:
         """Return starts (S, m) of the least squares.
 
-        The starts are exchanges of values and of states, changes of sign, and random ones.
+        The starts are exchanges of values and of states, changes of sign, and random ones. The second part (S,) is the
+        number of values to hold at first: all of them where values alone are exchanged.
         """
         n, k, made = self.n, size.size, []
         signs = [np.diag(s) for s in itertools.product((1.0, -1.0), repeat=n) if n <= 4 or sum(x < 0 for x in s) == 1]
@@ -171,7 +194,10 @@ class Twins:
                 made += [(other, rng.standard_normal((n, n))) for _ in range(2)]
         while len(made) < BEGINNINGS:
             made.append((known[-1] / size * np.exp(rng.uniform(-1.4, 1.4, k)), rng.standard_normal((n, n))))
-        return np.array([[*start, *change.ravel(), *np.zeros(n)] for start, change in made[: 4 * BEGINNINGS]])
+        made = made[: 4 * BEGINNINGS]
+        starts = np.array([[*start, *change.ravel(), *np.zeros(n)] for start, change in made])
+        same = np.array([bool((change == np.eye(n)).all()) for _, change in made])
+        return starts, np.where(same, k, 0)
 
 
 def _same_values(one: Array, other: Array, size: Array) -> bool:
@@ -192,18 +218,24 @@ def _swapped(count: int, i: int, j: int) -> Indices:
     return order
 
 
-def _least_squares(residuals: Callable[[Array], Array], start: Array) -> Array:
+def _least_squares(residuals: Callable[[Array], Array], start: Array, held: Indices) -> Array:
     """Return the solutions (S', m) of residuals = 0.
 
-    All starts (S, m) take Levenberg-Marquardt steps at once.
+    All starts (S, m) take Levenberg-Marquardt steps at once. held (S,): that many of the first unknowns, the values,
+    are held for HELD steps. For the right values the change of the states follows from equations that are often
+    linear, while values that move before it is known leave the exchange that they began with.
     """
     now, unknowns = start.copy(), start.shape[1]
-    left, damping = residuals(now), np.full(len(start), 1e-2)
+    left, damping = residuals(now), np.where(held > 0, LINEAR, 1e-2)
     solved = []
     for number in range(ITERATIONS):
         step = 1e-7 * np.maximum(np.abs(now), 1.0)
         moved = (now[:, None, :] + step[:, :, None] * np.eye(unknowns)).reshape(-1, unknowns)
         slopes = (residuals(moved).reshape(len(now), unknowns, -1) - left[:, None]) / step[..., None]
+        if number < HELD:
+            slopes[np.arange(unknowns) < held[:, None]] = 0.0
+        elif number == HELD:
+            damping = np.where(held > 0, 1e-2, damping)
         normal, pull = slopes @ np.swapaxes(slopes, 1, 2), np.einsum("smq,sq->sm", slopes, left)
         size = np.maximum(np.einsum("smm->sm", normal), 1e-12)
         damped = normal + (damping[:, None] * size)[:, :, None] * np.eye(unknowns)
@@ -219,7 +251,7 @@ def _least_squares(residuals: Callable[[Array], Array], start: Array) -> Array:
         # Starts that have converged or progress slowly are removed, which makes the next iterations faster.
         creeping = (damping > 1e4) | ((number >= PATIENCE) & (cost > 0.5 * before) & (cost > 1e-6))
         alive = (cost >= SOLVED * left.shape[1]) & ~creeping & np.isfinite(cost)
-        now, left, damping = now[alive], left[alive], np.maximum(damping[alive], 1e-12)
+        now, left, damping, held = now[alive], left[alive], np.maximum(damping[alive], 1e-12), held[alive]
         if not len(now):
             break
     return np.concatenate(solved) if solved else start[:0]

@@ -11,7 +11,7 @@ import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.errors import EventError, FlowError
-from kapitza.flow.engine import Event, Memory, Run, System
+from kapitza.flow.engine import Event, Memory, Run, Stretches, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -64,18 +64,21 @@ class EventEngine:
         parameters: Array,
         grid: Array | None = None,
         memory: Memory | None = None,
+        stretches: Stretches | None = None,
     ) -> Run[float, Event]:
         """Integrate from state (n,) at t0 to t1.
 
         t1 must be later than t0. The tangents returned are those of the run times the ones given.
         """
-        if self.geometry.is_smooth_at(parameters):
+        several = stretches is not None and len(stretches.ends) > 1
+        if not several and self.geometry.is_smooth_at(parameters):
             return self.smooth.run(state, tangents, t0, t1, parameters, grid, memory)
         refuse_backwards(t0, t1)
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
         kernel = self.kernel(tangents is not None)
         if kernel is not None:
-            return self._run_compiled(kernel, settings, state, tangents, t0, t1, parameters, grid, memory)
+            followed = stretches if several else None
+            return self._run_compiled(kernel, settings, state, tangents, t0, t1, parameters, grid, memory, followed)
         journey = Journey(self.geometry, settings, state, t0, parameters)
         states, changes, rates = travel(journey, t1, np.zeros(0) if grid is None else np.asarray(grid, float))
         events = in_order(journey)
@@ -123,8 +126,9 @@ class EventEngine:
         parameters: Array,
         grid: Array | None,
         memory: Memory | None,
+        stretches: Stretches | None,
     ) -> Run[float, Event]:
-        trip, rates = run_one(kernel, settings, state, t0, t1, parameters, grid, memory)
+        trip, rates = run_one(kernel, settings, state, t0, t1, parameters, grid, memory, stretches)
         samples = trip.samples
         grid_states = None if samples is None else samples.states
         if tangents is None or trip.tangents is None:
@@ -137,7 +141,8 @@ class EventEngine:
             trip.events,
             trip.run.log_determinant,
             memory=trip.memory,
-            rates=rates if trip.run.regime else None,
+            # The caller evaluates rates with the coefficients of the first stretch only.
+            rates=rates if trip.run.regime or stretches is not None else None,
             grid_rates=None if samples is None else samples.rates,
         )
 
@@ -147,6 +152,10 @@ class EventEngine:
         The compiled stepper controls the errors of states and tangents separately.
         """
         return self.kernel(True) is not None and not self.geometry.is_smooth_at(parameters)
+
+    def passes_knots(self, parameters: Array, tangents: bool) -> bool:
+        """Return whether the compiled stepper makes the run."""
+        return self.kernel(tangents) is not None and not self.geometry.is_smooth_at(parameters)
 
     def _all_smooth(self, parameters: Array) -> bool:
         """Return whether every row makes all switches continuous.
@@ -159,7 +168,13 @@ class EventEngine:
         return all(self.geometry.is_smooth_at(row) for row in parameters)
 
     def run_many(
-        self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array
+        self,
+        states: Array,
+        tangents: Array | None,
+        t0: Array,
+        t1: Array,
+        parameters: Array,
+        stretches: Sequence[Stretches] | None = None,
     ) -> Run[Array, Sequence[Event]]:
         """Integrate B runs at once.
 
@@ -167,7 +182,8 @@ class EventEngine:
 
         Members that fail come back as NaN.
         """
-        if self._all_smooth(parameters):
+        several = stretches is not None and any(len(own.ends) > 1 for own in stretches)
+        if not several and self._all_smooth(parameters):
             return self.smooth.run_many(states, tangents, t0, t1, parameters)
         backwards = np.flatnonzero(np.asarray(t1) < np.asarray(t0))
         if backwards.size:
@@ -175,7 +191,7 @@ class EventEngine:
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
         kernel = self.kernel(tangents is not None)
         if kernel is not None:
-            run = run_many(kernel, settings, states, t0, t1, parameters)
+            run = run_many(kernel, settings, states, t0, t1, parameters, stretches if several else None)
             if tangents is None or run.tangents is None:
                 return run
             return replace(run, tangents=chain(run.tangents, tangents))
@@ -190,6 +206,19 @@ class EventEngine:
         rates = np.array([r.rates for r in runs])
         changes = chain(np.array([r.tangents for r in runs]), tangents)
         return Run(ends, changes, events=events, log_determinant=determinants, rates=rates)
+
+    def sample_many(
+        self, states: Array, times: Array, parameters: Array, stretches: Sequence[Stretches] | None, tangents: bool
+    ) -> Run[Array, Sequence[Event]] | None:
+        """Sample B runs at times (B, m), from the first on.
+
+        The tangents start from the identity; members that fail are NaN. None where the compiled stepper does not serve.
+        """
+        kernel = self.kernel(tangents)
+        if kernel is None or self._all_smooth(parameters):
+            return None
+        settings = replace(self.settings, wrt=self.wrt) if tangents else self.settings
+        return run_many(kernel, settings, states, times[:, 0], times[:, -1], parameters, stretches, times)
 
     def _journey_or_nan(
         self, settings: Settings, state: Array, t0: float, t1: float, parameters: Array

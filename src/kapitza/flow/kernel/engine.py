@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
-from kapitza.flow.engine import Event, Events, Memory, Regime, Run
+from kapitza.flow.engine import Event, Events, Memory, Regime, Run, Stretches
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -145,13 +145,18 @@ class Samples:
 
     @staticmethod
     def at(grid: Array, size: int, columns: int) -> Samples:
-        rows = grid.size if columns else 0
+        """Return empty samples at a grid (N,), or at one for each of many runs (B, N)."""
+        rows = grid.shape if columns else (*grid.shape[:-1], 0)
         return Samples(
             np.ascontiguousarray(grid, float),
-            np.empty((grid.size, size)),
-            np.empty((rows, size, columns)),
-            np.empty((rows, size)),
+            np.empty((*grid.shape, size)),
+            np.empty((*rows, size, columns)),
+            np.empty((*rows, size)),
         )
+
+    def row(self, i: int) -> Samples:
+        """Return the samples of one of many runs, as views."""
+        return Samples(self.grid[i], self.states[i], self.tangents[i], self.rates[i])
 
 
 class Noted(NamedTuple):
@@ -267,6 +272,10 @@ class Trip:
         """
         run, journey = self.run, self._journey
         assert journey is not None
+        if run.t >= run.t1 and run.knot_done < run.knot_count:
+            run.regime, run.fresh = 0, 1
+            self._regime = Regime()
+            return self._call()  # the stepper enters the next stretch
         if run.t < run.t1 or run.grid_done < run.grid_count:
             return STALLED
         self.end_rates[:] = journey.rates_at(journey.state[None], np.array([journey.t]))[0]
@@ -313,8 +322,10 @@ class Trip:
             self._journey = Journey(kernel.geometry, self.settings, self.x, run.t, self.runtime[:first].copy())
             self._regime = Regime()
         journey = self._journey
-        if self._returned is not None and self._returned[0] == run.t == journey.t:
+        if self._returned is not None and self._returned[0] == run.t == journey.t and not run.fresh:
             return journey  # nothing has moved since the event logic was here
+        if run.knot_count:
+            journey.parameters = self.runtime[:first].copy()
         journey.state, journey.t, journey.modes = self.x.copy(), run.t, self.runtime[first:].copy()
         journey.regime, journey.changed = kernel.regimes[run.regime] if run.regime >= 0 else self._regime, True
         journey.fastest = max(journey.fastest, run.fastest)
@@ -389,6 +400,7 @@ def run_one(
     parameters: Array,
     grid: Array | None = None,
     memory: Memory | None = None,
+    stretches: Stretches | None = None,
 ) -> tuple[Trip, Array]:
     """Make one run with tangents from the identity.
 
@@ -413,8 +425,24 @@ def run_one(
         run.grid, run.grid_x, run.grid_count = address(samples.grid), address(samples.states), grid.size
         if columns:
             run.grid_V, run.grid_rates = address(samples.tangents), address(samples.rates)
+    kept = None if stretches is None else _follow(np.frombuffer(memoryview(run), np.dtype(CRun))[0], stretches)
     trip.travel()
+    del kept
     return trip, end_rates
+
+
+def _follow(run: np.void, stretches: Stretches) -> tuple[Array, Array]:
+    """Make a run span several stretches between knots.
+
+    Returns the arrays that the run refers to: they must live as long as it.
+    """
+    ends, coefficients = map(np.ascontiguousarray, (stretches.ends, stretches.coefficients))
+    run["t1"], run["knot_count"] = ends[0], ends.size - 1
+    run["first_coefficient"], run["signals"] = stretches.first, coefficients.shape[1]
+    run["knots"] = ends.ctypes.data + ends.itemsize
+    run["coefficients"] = coefficients.ctypes.data + coefficients.strides[0]
+    run["max_events"] *= ends.size
+    return ends, coefficients
 
 
 def _new_run(kernel: Kernel, settings: Settings, t0: float, t1: float) -> CRun:
@@ -427,11 +455,19 @@ def _new_run(kernel: Kernel, settings: Settings, t0: float, t1: float) -> CRun:
 
 
 def run_many(
-    kernel: Kernel, settings: Settings, states: Array, t0: Array, t1: Array, parameters: Array
+    kernel: Kernel,
+    settings: Settings,
+    states: Array,
+    t0: Array,
+    t1: Array,
+    parameters: Array,
+    stretches: Sequence[Stretches] | None = None,
+    grids: Array | None = None,
 ) -> Run[Array, Sequence[Event]]:
     """Run all rows on all cores.
 
     The tangents start from the identity. Rows that fail are NaN.
+    stretches: those of each row. grids: (B, m) times of samples.
     """
     (count, n), switches, columns = states.shape, kernel.geometry.switches, kernel.columns
     x, runtime = np.array(states, float), np.hstack((parameters, np.zeros((count, switches))))
@@ -439,13 +475,20 @@ def run_many(
     end_rates = np.empty((count, n))
     times, marks = np.empty((count, ROOM)), np.empty((count, ROOM, 3), np.int32)
     noted = np.empty((count, ROOM, 2, n))
+    samples = None if grids is None else Samples.at(grids, n, columns)
     # One structure, laid out like `CRun`, for each row.
     runs: Runs = np.repeat(np.frombuffer(bytes(_new_run(kernel, settings, 0.0, 0.0)), np.dtype(CRun)), count)
     runs["t"], runs["t1"], runs["event_room"] = t0, t1, ROOM
     named = {"x": x, "V": tangents, "runtime": runtime, "end_rates": end_rates, "event_times": times}
-    for name, array in {**named, "event_marks": marks, "event_states": noted}.items():
+    named |= {"event_marks": marks, "event_states": noted}
+    if samples is not None:
+        runs["grid_count"] = samples.grid.shape[1]
+        named |= {"grid": samples.grid, "grid_x": samples.states}
+        named |= {"grid_V": samples.tangents, "grid_rates": samples.rates} if columns else {}
+    for name, array in named.items():
         if array is not None:
             runs[name] = array.ctypes.data + array.strides[0] * np.arange(count)
+    kept = [] if stretches is None else [_follow(runs[i], own) for i, own in enumerate(stretches)]
     _travel_many(kernel, runs)
     kernel.handled += int(runs["handled"].sum())
     events: list[Sequence[Event]] = [()] * count
@@ -459,6 +502,7 @@ def run_many(
         run = CRun.from_buffer(runs.data, i * runs.itemsize)
         own = None if tangents is None else tangents[i]
         trip = Trip(kernel, settings, run, x[i], own, runtime[i], end_rates[i])
+        trip.samples = None if samples is None else samples.row(i)
         try:
             trip.go_on(status, part)
             events[i] = trip.events
@@ -466,9 +510,17 @@ def run_many(
             x[i] = np.nan
             if tangents is not None:
                 tangents[i] = np.nan
-    held = bool((runs["regime"] != 0).any())
+            if samples is not None:
+                samples.row(i).states[:], samples.row(i).tangents[:] = np.nan, np.nan
+    del kept
+    held = bool((runs["regime"] != 0).any()) or stretches is not None
     determinants = runs["log_determinant"].copy()
-    return Run(x, tangents, events=tuple(events), log_determinant=determinants, rates=end_rates if held else None)
+    made = Run[Array, Sequence[Event]](x, tangents, events=tuple(events), log_determinant=determinants)
+    made = replace(made, rates=end_rates if held else None)
+    if samples is None:
+        return made
+    whole, rates = (samples.tangents, samples.rates) if columns else (None, None)
+    return replace(made, grid_states=samples.states, grid_tangents=whole, grid_rates=rates)
 
 
 def _travel_many(kernel: Kernel, runs: Runs) -> None:

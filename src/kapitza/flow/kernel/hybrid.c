@@ -902,7 +902,12 @@ typedef struct {
     const int32_t *wrt;
     double *side; /* (observed): last definite sign of observed surfaces, 0 where it is not known; kept between calls */
     const int32_t *next_regime; /* (tapes, switches): the tape with that switch stuck, or no longer stuck; -1: none yet */
+    /* Measured signals are polynomials between knots. After t1 come `knot_count` stretches more: number k ends at
+     * knots[k] and has the run-time values coefficients[k] (signals) from `first_coefficient` on. */
+    const double *knots, *coefficients;
+    int64_t knot_count, knot_done;
     int64_t grid_count, grid_done, event_room, event_count, steps, max_steps, handled, max_events;
+    int32_t first_coefficient, signals;
     int32_t columns, regime, status, ending_kind, ending_index, max_at_once, fresh; /* fresh: modes are not known */
     int32_t pending; /* the event of ending_kind and ending_index is reached, and not decided yet */
 } kz_run;
@@ -1757,6 +1762,22 @@ static int settle_start(kz_trip *trip) {
     return status;
 }
 
+/* Enter the next stretch between knots: its coefficients change the rates, so the start is settled anew. */
+static int next_stretch(kz_trip *trip) {
+    kz_run *run = trip->run;
+    const double end = run->knots[run->knot_done];
+    if (!(end >= run->t) || !isfinite(end)) return BAD_CALL;
+    memcpy(run->runtime + run->first_coefficient, run->coefficients + run->knot_done * run->signals,
+           (size_t)run->signals * sizeof(double));
+    run->knot_done++;
+    run->t1 = end;
+    run->regime = 0; run->fresh = 1; run->steps = 0;
+    trip->last_event = trip->last_flip = -INFINITY;
+    trip->at_once = 0;
+    for (int32_t i = 0; i < trip->tape_count; i++) trip->works[i].is_ready = 0;
+    return settle_start(trip);
+}
+
 static int is_callable(const kz_tape *const *tapes, int32_t tape_count, const kz_run *run, int order) {
     if (!tapes || tape_count < 1 || order < 4 || order > MOST_ORDER || !run->x || !run->runtime) return 0;
     const kz_tape *first = tapes[0];
@@ -1771,6 +1792,9 @@ static int is_callable(const kz_tape *const *tapes, int32_t tape_count, const kz
     if (run->event_room < 0 || run->event_count < 0 || run->event_count > run->event_room) return 0;
     if (run->event_room && (!run->event_times || !run->event_states || !run->event_marks)) return 0;
     if (first->switches && !run->next_regime) return 0;
+    if (run->knot_count && (!run->knots || !run->coefficients || run->knot_done < 0 || run->signals < 0 ||
+                            run->first_coefficient < 0 || run->first_coefficient > first->first_mode - run->signals))
+        return 0;
     return run->regime >= 0 && run->regime < tape_count && isfinite(run->t) && isfinite(run->t1);
 }
 
@@ -1846,7 +1870,8 @@ KZ_API int kz_travel(const kz_tape *const *tapes, int32_t tape_count, kz_run *ru
         trip.kept_modes = trip.moved + n * columns; trip.side = run->side ? run->side : trip.kept_modes + tapes[0]->switches;
         if (!run->side) memset(trip.side, 0, (size_t)tapes[0]->observed * sizeof(double));
     }
-    if (status == DECIDED && run->fresh) status = run->regime == 0 ? settle_start(&trip) : BAD_CALL;
+    int at_knot = run->t >= run->t1 && run->knot_done < run->knot_count; /* the next stretch settles its start itself */
+    if (status == DECIDED && run->fresh && !at_knot) status = run->regime == 0 ? settle_start(&trip) : BAD_CALL;
     while (status == DECIDED) {
         const double *grid = run->grid;
         while (run->grid_done < run->grid_count && grid[run->grid_done] <= run->t) {
@@ -1861,6 +1886,10 @@ KZ_API int kz_travel(const kz_tape *const *tapes, int32_t tape_count, kz_run *ru
             }
         }
         if (status != DECIDED) break;
+        if (run->t >= run->t1 && !run->pending && run->knot_done < run->knot_count) {
+            status = next_stretch(&trip);
+            continue;
+        }
         if (run->t >= run->t1 && !run->pending) {
             kz_work *w = run->end_rates ? work_of(&trip, run->regime) : NULL;
             if (w) {

@@ -35,8 +35,11 @@ class CRun(ctypes.Structure):
         [(name, _double) for name in ("t", "t_low", "t1", "tolerance", "contact_speed", "log_determinant", "fastest")]
         + [(name, _pointer) for name in ("x", "V", "runtime", "grid", "grid_x", "grid_V", "grid_rates", "end_rates")]
         + [(name, _pointer) for name in ("event_times", "event_states", "event_marks", "wrt", "side", "next_regime")]
+        + [(name, _pointer) for name in ("knots", "coefficients")]
+        + [(name, _long) for name in ("knot_count", "knot_done")]
         + [(name, _long) for name in ("grid_count", "grid_done", "event_room", "event_count")]
         + [(name, _long) for name in ("steps", "max_steps", "handled", "max_events")]
+        + [(name, _int) for name in ("first_coefficient", "signals")]
         + [(name, _int) for name in ("columns", "regime", "status", "ending_kind", "ending_index")]
         + [(name, _int) for name in ("max_at_once", "fresh", "pending")]
     )

@@ -1,0 +1,131 @@
+"""Motions with events that are driven by measured signals, against a closed form and against chained short runs."""
+
+from __future__ import annotations
+
+import itertools
+from math import atan2, ceil, copysign, cos, hypot, pi, sin
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.flow import Flow
+from kapitza.flow.core import Propagation
+
+VALUES = {"m": 1.3, "k": 40.0, "mu": 0.9}
+STEP = 0.02
+EQUATION = "m*x'' + k*x + mu*sign(x') = F"
+
+
+def held_values(seed: int = 3, count: int = 400) -> np.ndarray:
+    """Forces that rub, stick and reverse the mass."""
+    rng = np.random.default_rng(seed)
+    slow = np.convolve(rng.standard_normal(count + 20), np.ones(20) / 20, "valid")[:count]
+    return 12 * slow
+
+
+def free_motion(x: float, v: float, force: float, side: float, t: float) -> tuple[float, float]:
+    """m x'' + k x = force - mu side, solved by x = c + A cos(wt + p)."""
+    w, centre = (VALUES["k"] / VALUES["m"]) ** 0.5, (force - VALUES["mu"] * side) / VALUES["k"]
+    size, phase = hypot(x - centre, v / w), atan2(-v / w, x - centre)
+    return centre + size * cos(w * t + phase), -size * w * sin(w * t + phase)
+
+
+def time_to_rest(x: float, v: float, force: float, side: float) -> float:
+    w, centre = (VALUES["k"] / VALUES["m"]) ** 0.5, (force - VALUES["mu"] * side) / VALUES["k"]
+    phase = atan2(-v / w, x - centre)
+    turn = ceil(phase / pi + 1e-9)
+    return (turn * pi - phase) / w
+
+
+def closed_form(times: np.ndarray, forces: np.ndarray, start: tuple[float, float]) -> tuple[np.ndarray, int]:
+    """States at times under forces held over STEP, and how often the mass comes to rest."""
+    (x, v), rests, found, done = start, 0, np.empty((times.size, 2)), 0
+    for i, force in enumerate(forces):
+        now, end = i * STEP, (i + 1) * STEP
+        while now < end:
+            load = force - VALUES["k"] * x
+            stuck = v == 0 and abs(load) <= VALUES["mu"]
+            side = copysign(1.0, v if v else load)
+            stop = end if stuck else min(end, now + time_to_rest(x, v, force, side))
+            while done < times.size and times[done] <= stop:
+                found[done] = (x, 0.0) if stuck else free_motion(x, v, force, side, times[done] - now)
+                done += 1
+            if not stuck:
+                x, v = free_motion(x, v, force, side, stop - now)
+                if stop < end:
+                    v, rests = 0.0, rests + 1
+            now = stop
+    return found[:done], rests
+
+
+def driven(degree: int, period: float | None = None) -> kz.Model:
+    forces = held_values()
+    signal = kz.Signal(
+        "F", np.linspace(0.0, STEP * (forces.size - 1), forces.size), forces, period=period, degree=degree
+    )
+    return kz.Model.from_equations(EQUATION, parameters=VALUES, signals=[signal])
+
+
+def tangents_of(run: Propagation[Any, Any]) -> np.ndarray:
+    assert run.jacobian is not None
+    assert run.sensitivity is not None
+    return np.concatenate([run.jacobian, run.sensitivity], axis=-1)
+
+
+def test_a_held_force_gives_the_closed_form():
+    times = np.sort(np.random.default_rng(1).uniform(0.0, 398 * STEP, 500))
+    times[0] = 0.0
+    expected, rests = closed_form(times, held_values(), (0.03, 0.0))
+    assert rests > 10
+    flow = Flow(driven(0))
+    found = flow.trajectory([0.03, 0.0], times)
+    assert np.abs(found - expected).max() < 1e-11
+    windows = times[: 20 * 25].reshape(20, 25)
+    starts = expected[::25][:20]
+    assert np.abs(flow.paths(starts, windows) - expected[: 20 * 25].reshape(20, 25, 2)).max() < 1e-11
+    events = flow.propagate([0.03, 0.0], 0.0, float(times[-1])).events
+    assert sum(e.kind in ("cross", "stick") for e in events) == rests
+
+
+@pytest.mark.parametrize(("degree", "period"), [(0, None), (1, None), (3, None), (1, 8.0), (3, 8.0)])
+def test_many_knots_at_once_equal_runs_from_knot_to_knot(degree: int, period: float | None):
+    flow = Flow(driven(degree, period), wrt=("m", "k", "mu"))
+    begin, end = (0.013, 6.0) if period is None else (5.013, 14.0)
+    knots = STEP * np.arange(np.ceil(begin / STEP), np.floor(end / STEP) + 1)
+    state, total, met = np.array([0.03, 0.1]), np.eye(2, 5), 0
+    for a, b in itertools.pairwise(np.concatenate([[begin], knots, [end]])):
+        if b - a > 1e-12:
+            step = flow.propagate(state, float(a), float(b), tangents=True)
+            change = tangents_of(step)
+            state, met = step.state, met + len(step.events)
+            total = change[:, :2] @ total + np.hstack([np.zeros((2, 2)), change[:, 2:]])
+    allowed = 1e-10 * (1 + np.abs(total).max())
+    whole = flow.propagate([0.03, 0.1], begin, end, tangents=True)
+    assert len(whole.events) == met
+    assert np.abs(whole.state - state).max() < 1e-12
+    assert np.abs(tangents_of(whole) - total).max() < allowed
+    many = flow.propagate_many([[0.03, 0.1]] * 3, np.full(3, begin), np.full(3, end), tangents=True)
+    assert np.abs(tangents_of(many) - total).max() < allowed
+    times = np.tile(np.linspace(begin, end, 40), (3, 1))
+    states, by_state, by_theta = flow.trajectories([[0.03, 0.1]] * 3, times)
+    assert np.abs(states[:, -1] - state).max() < 1e-12
+    assert np.abs(np.concatenate([by_state, by_theta], axis=-1)[:, -1] - total).max() < allowed
+
+
+def test_a_lasting_contact_passes_knots():
+    """A ball on a table under a measured lift leaves it when the lift exceeds the weight."""
+    t = np.linspace(0.0, 2.95, 60)
+    force = np.where(t < 1.5, 4.0, 4.0 + 8.0 * (t - 1.5))
+    model = kz.Model.from_equations(
+        "m*y'' = F - m*g",
+        parameters={"m": 1.0, "g": 9.81, "r": 0.5},
+        signals=[kz.Signal("F", t, force, degree=1)],
+        impacts=[{"surface": "y", "reset": {"y'": "-r*y'"}}],
+    )
+    lift = 1.5 + (9.81 - 4.0) / 8.0
+    times = np.linspace(0.0, 2.9, 30)
+    expected = np.where(times < lift, 0.0, 8.0 * np.clip(times - lift, 0, None) ** 3 / 6)
+    found = Flow(model).trajectory([0.0, 0.0], times)
+    assert np.abs(found[:, 0] - expected).max() < 1e-9
