@@ -5,7 +5,7 @@ They have all columns, gaps and spikes marked, and extremes by blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import numpy as np
 
 from kapitza.base.arrays import Array
 from kapitza.data import KINDS, Record, marks_of, read
-from kapitza.data.sampling import Sampling
 from kapitza.signal import without_bad_samples
 from kapitza.studio.pyramid import Pyramid
 
@@ -104,7 +103,7 @@ def load(data: Mapping[str, Any], folder: Path) -> Shown:
     names = data.get("files") or [data.get("file", "")]
     time, laid_out = _increasing(record)
     sampling, begins = record.sampling(), [piece.start for piece in record.segments()[1:]]
-    cuts, marks = _interruptions(sampling, begins, time)
+    cuts, marks = _interruptions(sampling.gaps, begins, time)
     searched = record.size <= SEARCHED
     if searched:
         marks += _bad(record, time)
@@ -132,14 +131,13 @@ def _increasing(record: Record) -> tuple[Array, bool]:
     return time[0] + np.concatenate([[0.0], np.cumsum(np.where(steps > 0, steps, 10 * usual))]), True
 
 
-def _interruptions(sampling: Sampling, begins: list[int], time: Array) -> tuple[Any, list[Mark]]:
+def _interruptions(gaps: Sequence[Any], begins: list[int], time: Array) -> tuple[Any, list[Mark]]:
     """Return where lines are interrupted.
 
     The marks of gaps and segments are returned too.
     """
     marks = [Mark("segment", float(time[at]), float(time[at]), f"segment {number} begins at {time[at]:.6g} s")
              for number, at in enumerate(begins, start=2)]  # fmt: skip
-    gaps = sampling.gaps
     for gap in gaps:
         begin, end = float(time[gap.after]), float(time[gap.after + 1])
         marks.append(Mark("gap", begin, end, f"gap of {gap.missing} samples, {begin:.6g} to {end:.6g} s"))
