@@ -193,7 +193,7 @@ def _across(family: ShootingFamily, z: Array, critical: Array, tangent: Array | 
     """Return the direction across the known branch.
 
     At a branch point the Jacobian has two null vectors. The step goes along the one at right angles to the known
-    tangent, so that it does not lead back: where two branches cross, the critical direction may be that of the known one.
+    tangent, so that it does not lead back: the critical direction may be that of the known branch.
     """
     if tangent is None or tangent.size != critical.size:
         return critical
