@@ -19,7 +19,8 @@ import kapitza as kz
 from kapitza.data import marks_of
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.shooting_fit import MotionWorkings
-from kapitza.signal import bad_samples, without_bad_samples
+from kapitza.signal import bad_samples, possible_step_notes, without_bad_samples
+from kapitza.signal.jumps import possible_steps
 from reproductions._bad_sample_systems import ROUGH, SMOOTH, quantised
 from reproductions._cells import cells, seeds
 
@@ -35,6 +36,7 @@ def main() -> str:
     clean = cells("clean", [f"{label} / {v}" for label in SYSTEMS for v in VARIANTS], clean_record, SEEDS)
     found = cells("power", [h.label for h in SMOOTH], power, SEEDS)
     other = cells("runs", [h.label for h in SMOOTH], runs, SEEDS)
+    steps = cells("steps", [h.label for h in SMOOTH], stepped, SEEDS)
     fits = cells("fits", [h.label for h in SMOOTH], fitted, SEEDS)
     return "\n\n".join(
         [
@@ -51,6 +53,9 @@ def main() -> str:
             "## Runs of one value",
             "8 samples at zero, 8 held at the last value, and a range that ends at 1.6 standard deviations.",
             runs_table(other),
+            "## Possible steps found before the fit",
+            "One step per channel, noise 1 %. Fits find smaller ones ([steps](steps.md)).",
+            step_table(steps),
             "## Fits",
             "ShootingFit with spikes of 6 to 300 noise widths (log-uniform). *named*: of those of 12 or more, "
             "the ones left out before or after the fit. Width and error relative to the record without spikes; "
@@ -67,7 +72,8 @@ def clean_record(name: str, seed: int) -> list[Any]:
     if variant.startswith("rounded"):
         record = quantised(record, int(variant.split("/")[1]))
     marked = without_bad_samples(record.wrapped())
-    return [[variant, label, int(sum((marks_of(marked, c) > 0).sum() for c in marked.channels))]]
+    steps = len(list(possible_step_notes(marked)))
+    return [[variant, label, int(sum((marks_of(marked, c) > 0).sum() for c in marked.channels)), steps]]
 
 
 def clean_table(found: dict[str, list[Any]]) -> str:
@@ -77,11 +83,38 @@ def clean_table(found: dict[str, list[Any]]) -> str:
         mine = [one for one in every if one[0] == variant]
         flagged = [one for one in mine if one[2]]
         names = ", ".join(f"{one[1]} ({one[2]})" for one in flagged)
-        rows.append([variant, len(mine), len(flagged), names])
-    total = sum(1 for one in every if one[2])
+        steps = ", ".join(one[1] for one in mine if one[3])
+        rows.append([variant, len(mine), len(flagged), names, sum(1 for one in mine if one[3]), steps])
+    rows.append(["all", len(every), _share(every, 2), "", _share(every, 3), ""])
+    return markdown_table(["record", "records", "flagged", "which (samples)", "possible step named", "which"], rows)
+
+
+def _share(every: list[Any], column: int) -> str:
+    total = sum(1 for one in every if one[column])
     missed = "" if total <= 0.01 * len(every) else " **missed**"
-    rows.append(["all", len(every), f"{total} ({100 * total / max(len(every), 1):.1f} %; at most 1 %){missed}", ""])
-    return markdown_table(["record", "records", "flagged", "which (samples)"], rows)
+    return f"{total} ({100 * total / max(len(every), 1):.1f} %; at most 1 %){missed}"
+
+
+def stepped(label: str, seed: int) -> list[Any]:
+    """Steps of so many noise widths, one per channel: [size, named at its place, named elsewhere]."""
+    record, rng, made = SYSTEMS[label].record(SAMPLES, seed, NOISE), np.random.default_rng([9, seed]), []
+    for size in SIZES:
+        for channel in record.channels:
+            values, at = record[channel].copy(), int(rng.integers(100, SAMPLES - 100))
+            values[at:] += size * NOISE * values.std()
+            found = possible_steps(values)[0]
+            there = found.size == 1 and abs(int(found[0]) - at) <= 1
+            made.append([size, bool(there), bool(found.size and not there)])
+    return made
+
+
+def step_table(found: dict[str, list[Any]]) -> str:
+    every, rows = [one for made in found.values() for one in made], []
+    for size in SIZES:
+        mine = [one for one in every if one[0] == size]
+        named, elsewhere = sum(one[1] for one in mine), sum(one[2] for one in mine)
+        rows.append([f"{size:g}", len(mine), f"{100 * named / len(mine):.0f} %", elsewhere])
+    return markdown_table(["noise widths", "channels", "named", "named elsewhere"], rows)
 
 
 def real_columns() -> list[str]:
@@ -89,14 +122,15 @@ def real_columns() -> list[str]:
     folder = os.environ.get("KAPITZA_DATA")
     if not folder:
         return ["Measured columns: KAPITZA_DATA is not set."]
-    rows, flagged = 0, []
+    rows, flagged, steps = 0, [], []
     for name, pieces in measured_columns(Path(folder)):
         rows += 1
         count = sum(int(bad_samples(piece).lost.sum()) for piece in pieces)
         flagged += [f"{name} ({count})"] if count else []
-    which = f": {', '.join(flagged)}" if flagged else ""
+        steps += [name] if any(possible_steps(piece)[0].size for piece in pieces) else []
+    which, named = (f": {', '.join(each)}" if each else "" for each in (flagged, steps))
     return [f"Measured columns (pendulums, positioning axis, electronic Duffing, motion tracking): {len(flagged)} of "
-            f"{rows} flagged{which}."]  # fmt: skip
+            f"{rows} flagged{which}; possible steps named in {len(steps)}{named}."]  # fmt: skip
 
 
 def measured_columns(folder: Path) -> list[tuple[str, list[NDArray[np.float64]]]]:

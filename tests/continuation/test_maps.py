@@ -63,6 +63,17 @@ def test_a_cubic_map_breaks_its_symmetry():
         assert other.of("period doubling")[0].value == pytest.approx(2.0, abs=1e-11)
 
 
+def test_a_switch_where_two_branches_cross_leaves_the_known_one():
+    """Kopel's duopoly: x = y = 1 - 1/m crosses 0 at m = 1 along the critical direction; 0 doubles at m = 2/r - 1."""
+    model = kz.Model.from_map(
+        {"x": "(1 - r)*x + r*m*y*(1 - y)", "y": "(1 - r)*y + r*m*x*(1 - x)"}, parameters={"r": 0.9, "m": 2.0}
+    )
+    branch = kz.follow(model, {"x": 0.5, "y": 0.5}, "m", (0.5, 2.5))
+    zero = kz.switch_branch(branch.of("branch point")[0], (0.5, 2.5), side=-1)
+    np.testing.assert_allclose(zero.points, 0.0, atol=1e-12)
+    assert zero.of("period doubling")[0].value == pytest.approx(2 / 0.9 - 1, abs=1e-10)
+
+
 @pytest.fixture(scope="module")
 def companion():
     """A fixed point x has the multipliers of λ² - sλ + d + 2x."""

@@ -257,3 +257,25 @@ def test_two_campaigns_do_not_share_a_folder(tmp_path):
     assert (tmp_path / "runs" / "run_001.csv").read_bytes() == before
     again = kz.experiment(rig(), resonator(), {"w": [0.8, 1.1]}, RUN, 0.5, 2, **asked)
     assert (again.runs, again.ending) == (1, Ending.REACHED)
+
+
+def test_a_recording_without_its_channel_is_not_kept(tmp_path):
+    """Kept, it would end every further call of the campaign."""
+
+    def measure(choice: kz.Choice) -> kz.Record:
+        return kz.Record.from_arrays(np.arange(50) * 0.1, {"y": np.ones(50)})
+
+    found = kz.experiment(measure, resonator(), {"w": [0.8, 1.0]}, RUN, search=FEW, folder=tmp_path)
+    assert found.ending is Ending.FAILED
+    assert "without x" in found.detail
+    assert not list(tmp_path.glob("run_*.csv"))
+
+
+@pytest.mark.parametrize("aim", [0.0, -0.01])
+def test_an_aim_that_nothing_reaches_is_refused(aim):
+    with pytest.raises(DataError, match="aim"):
+        kz.plan(resonator(), {"w": [0.8, 1.0]}, run=RUN, search=FEW, aim=aim)
+    with pytest.raises(DataError, match="aim"):
+        kz.experiment(rig(), resonator(), {"w": [0.8, 1.0]}, RUN, aim=aim)
+    with pytest.raises(DataError, match="budget"):
+        kz.experiment(rig(), resonator(), {"w": [0.8, 1.0]}, RUN, budget=-1)

@@ -156,3 +156,11 @@ def test_rest_at_the_end_is_not_a_dropout():
     still = np.where(TIME < 15, wave() * (1 - TIME / 15), 0.0)
     for values in (still, np.round(noisy(still, level=0.002) / 0.02) * 0.02):
         assert not bad_samples(values).dropouts.any()
+
+
+def test_values_held_next_to_an_end_are_dropouts():
+    time = np.arange(1500) * 0.02
+    values = np.exp(-0.05 * time) * np.cos(3.0 * time) + 0.005 * np.random.default_rng(4).standard_normal(time.size)
+    values[1:9] = values[-10:-1] = 0.0
+    found = bad_samples(values)
+    assert np.flatnonzero(found.lost).tolist() == [*range(1, 9), *range(1490, 1499)]

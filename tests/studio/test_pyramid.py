@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import kapitza as kz
+from kapitza.studio import loading
 from kapitza.studio.pyramid import BLOCK, Pyramid
 
 
@@ -73,3 +75,18 @@ def test_numbers_travel_as_doubles():
     assert np.array_equal(numbers[4 : 4 + count], seen.time)
     assert np.array_equal(numbers[4 + count : 4 + 2 * count], seen.values[0], equal_nan=True)
     assert np.array_equal(numbers[4 + 3 * count :], np.zeros(2 * count))
+
+
+def test_spikes_of_a_long_recording_are_marked_after_it_is_shown(tmp_path, monkeypatch):
+    """Above the limit the picture comes first; the marks are then those of a short recording."""
+    time = np.arange(3000) * 0.01
+    x = np.sin(3 * time)
+    x[[500, 2100]] += 4.0
+    kz.write(kz.Record.from_arrays(time, {"x": x}), tmp_path / "run.csv")
+    at_once = loading.load({"file": "run.csv"}, tmp_path)
+    monkeypatch.setattr(loading, "SEARCHED", 1000)
+    first = loading.load({"file": "run.csv"}, tmp_path)
+    assert (first.searched, first.marks) == (False, ())
+    later = loading.with_spikes(first)
+    assert (later.searched, later.marks) == (True, at_once.marks)
+    assert [mark.begin for mark in later.marks] == [5.0, 21.0]

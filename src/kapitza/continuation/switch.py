@@ -134,7 +134,7 @@ def _departed(model: Model, bifurcation: Bifurcation, free: FreeParameter, ampli
     """
     make = _new_cycle if model.is_map else _new_orbit
     family, z, ahead = make(model, bifurcation, free)
-    ahead = _across(side * ahead, bifurcation.tangent, family.metric)
+    ahead = side * _across(family, z, ahead, bifurcation.tangent)
     row, value = ahead * family.metric, bifurcation.value
     # Next to the bifurcation the matrix is nearly singular: other amplitudes where the first one fails.
     for factor in (1.0, 3.0, 10.0, 0.1):
@@ -189,18 +189,18 @@ def _new_orbit(model: Model, bifurcation: Bifurcation, free: FreeParameter) -> t
     return family, z, ahead
 
 
-def _across(direction: Array, tangent: Array | None, metric: Array) -> Array:
+def _across(family: ShootingFamily, z: Array, critical: Array, tangent: Array | None) -> Array:
     """Return the direction across the known branch.
 
-    A unit direction at right angles to its tangent, so that the step does not lead back on it.
+    At a branch point the Jacobian has two null vectors. The step goes along the one at right angles to the known
+    tangent, so that it does not lead back: the critical direction may be that of the known branch.
     """
-    if tangent is None or tangent.size != direction.size:
-        return direction
-    along = float((direction * metric) @ tangent) / float((tangent * metric) @ tangent)
-    rest = direction - along * tangent
-    length = float(np.sqrt((rest * metric) @ rest))
-    # The critical direction is that of the known branch itself at a pitchfork that was passed on the new branch.
-    return direction if length < 1e-3 else rest / length
+    if tangent is None or tangent.size != critical.size:
+        return critical
+    scale = family.scale
+    null = singular_vectors(family.linearise(z).full() * scale)[2][-2:]
+    ahead = _directions(null, tangent / scale, critical / scale)[0] * scale
+    return ahead / float(np.sqrt((ahead * family.metric) @ ahead))
 
 
 def _other_equilibrium(

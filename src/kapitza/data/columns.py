@@ -203,10 +203,13 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
     keep = usable_rows(numbers, wanted.missing, source, line or _row)
     if not keep.any():
         raise DataError(f"{source} holds no rows of numbers: check the file and the requested columns.")
-    rows = np.flatnonzero(keep)
-    time = numbers[time_name][keep] if time_name is not None else (wanted.interval or 1.0) * rows.astype(np.float64)
+    rows = None if keep.all() else np.flatnonzero(keep)
+    if time_name is not None:
+        time = numbers[time_name][keep]
+    else:
+        time = (wanted.interval or 1.0) * (np.arange(keep.size) if rows is None else rows).astype(np.float64)
     label = segment_labels(columns, None if segment_name is None else numbers[segment_name], keep)
-    dropped = np.flatnonzero(np.diff(rows) > 1)
+    dropped = np.empty(0, np.intp) if rows is None else np.flatnonzero(np.diff(rows) > 1)
     facts = {new: columns.facts.get(old, {}) for old, new in chosen.items()}
     declared = declared_names(wanted.angles, facts)
     angles = [n for n in facts if n in declared or (wanted.angles is None and facts[n].get("angle") is True)]
@@ -545,7 +548,8 @@ def as_numbers(values: Numbers) -> Array:
     import pandas as pd
 
     if numeric(values):
-        return values.astype(np.float64)
+        # Not copied: the rows that are kept are copied later.
+        return values.astype(np.float64, copy=False)
     if values.dtype.kind == "m":
         return values.astype("timedelta64[ns]").astype(np.int64) / 1e9
     try:

@@ -330,7 +330,7 @@ def stack(name: str, value: Variable, lengths: Sequence[int], path: Path, requir
         for m, n in zip(turned, lengths, strict=True)
     )
     if fits and turned and turned[0].shape[1] <= MOST_ARRAYS:
-        return np.concatenate(turned)
+        return np.concatenate(turned) if len(turned) > 1 else turned[0]
     if not required:
         return None
     shapes = ", ".join(str(piece.shape) for piece in pieces[:3]) + (", …" if len(pieces) > 3 else "")

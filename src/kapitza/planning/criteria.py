@@ -11,6 +11,7 @@ import numpy as np
 import sympy as sp
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Give
 from kapitza.errors import DataError
 from kapitza.model import Model, parse_expression, symbol
 from kapitza.planning.knowledge import covariance
@@ -102,6 +103,12 @@ class Wanted:
         return np.where(self.values != 0, np.abs(self.values), 1.0)
 
 
+def check_aim(aim: float | None) -> None:
+    """Refuse an aim that nothing reaches."""
+    if aim is not None and not aim > 0:
+        raise DataError(f"aim is {aim:g}: give the relative width that is enough, above 0, such as {Give(aim=0.01)}.")
+
+
 def wanted(
     model: Model, names: Sequence[str], values: Array, width: Array, want: Sequence[Want] | None, aim: float | None
 ) -> Wanted:
@@ -110,6 +117,7 @@ def wanted(
     They are taken at the values (k,) of the free parameters, known to width (k,).
     aim: relative width that is enough, for all of them.
     """
+    check_aim(aim)
     asked: list[Want] = list(names) if want is None else list(want)
     labels, found, slopes = [], [], []
     for one in asked:

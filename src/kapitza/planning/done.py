@@ -51,7 +51,8 @@ def done_by(fit: Estimate) -> tuple[Done, ...]:
             {**own},
             start,
             float(times[-1] - times[0]),
-            float(np.median(np.diff(times))),
+            # Differences of time stamps carry their rounding: 0.09999999999999964 on a run sheet.
+            float(f"{np.median(np.diff(times)):.9g}"),
             {n: float(noise[n]) for n in channels},
             begin=float(times[0]),
         )

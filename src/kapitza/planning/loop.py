@@ -27,7 +27,7 @@ from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import Estimate, identify
 from kapitza.model import Model
 from kapitza.planning.choice import Choice
-from kapitza.planning.criteria import Want
+from kapitza.planning.criteria import Want, check_aim
 from kapitza.planning.plan import known_and_wanted, plan
 from kapitza.planning.result import Plan
 from kapitza.planning.rigs import rig_measurer
@@ -158,6 +158,9 @@ def experiment(
     >>> found.runs, found.ending.name
     (1, 'REACHED')
     """
+    check_aim(aim)
+    if budget < 0:
+        raise DataError(f"budget is {budget}: give the number of runs that may be made.")
     measure = rig if callable(rig) and not isinstance(rig, Rig) else rig_measurer(rig, _model(source), limits or {})
     kept = None if folder is None else Path(folder)
     if kept is not None:
@@ -254,6 +257,13 @@ def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None)
             record = measure(best.choice)
             if not isinstance(record, Record):
                 raise DataError(f"The experiment returned {type(record).__name__}; it must return a Record.")
+            # Before it is written: a run that no fit can take would end the campaign at every further call.
+            lost = [name for name in best.choice.channels if name not in record.channels]
+            if lost:
+                raise DataError(
+                    f"The experiment returned {', '.join(record.channels)} without {', '.join(lost)}, which the run "
+                    "measures."
+                )
             promised = dict(zip(made.wanted.labels, (best.after / made.wanted.scale).tolist(), strict=True))
             entry = Entry(len(entries) + 1, best.choice, promised, {})
             if folder is not None:

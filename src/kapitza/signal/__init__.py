@@ -22,7 +22,13 @@ from kapitza.signal.filters import (
 )
 from kapitza.signal.lines import line_spectrum
 from kapitza.signal.lyapunov import Lyapunov, largest_lyapunov, on_circles
-from kapitza.signal.marking import bad_sample_sentence, bad_sample_warnings, cut_at_bad_runs, without_bad_samples
+from kapitza.signal.marking import (
+    bad_sample_sentence,
+    bad_sample_warnings,
+    cut_at_bad_runs,
+    possible_step_notes,
+    without_bad_samples,
+)
 from kapitza.signal.record_noise import scatter
 from kapitza.signal.spectra import Spectrum, power_spectrum
 from kapitza.signal.surrogates import phase_randomised

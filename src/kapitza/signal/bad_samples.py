@@ -372,7 +372,9 @@ def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tup
         dropped |= ~turns | (runs.level == 0.0)
     # Whatever leads past it: a long run of ties in such noise is a held value.
     held = untied & (runs.length >= HELD) & ~extreme
-    held &= int(runs.length[held].sum()) <= FEW_HELD * values.size
+    edge = _held_near_ends(values) if untied else none
+    few = int(runs.length[held].sum() + edge.sum()) <= FEW_HELD * values.size
+    held, edge = held & few, edge & few
     # The samples come to the end of the range and leave it at speed.
     fast = (runs.speed > 2 * size) & (runs.speed > 0.6 * runs.steps)
     clipped = extreme & turns & ~jumps & fast & past
@@ -384,7 +386,19 @@ def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tup
         if begun.sum() < 2 or at.sum() < FEWEST_TIES or not _piled(values, size, sign):
             continue
         saturated |= at & (untied or here.any())
-    return runs.marked((held | (past & dropped)) & ~clipped) & ~saturated, saturated
+    return (runs.marked((held | (past & dropped)) & ~clipped) | edge) & ~saturated, saturated
+
+
+def _held_near_ends(values: Array) -> Flags:
+    """Return samples (N,) of held values near an end.
+
+    Too few samples lie beyond them for a cubic across.
+    """
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1, [values.size]])
+    start, stop = edges[:-1], edges[1:]
+    near = (start < OUTSIDE) | (stop > values.size - OUTSIDE)
+    inner = (values[start] < values.max()) & (values[start] > values.min())
+    return np.repeat((stop - start >= HELD) & near & inner, stop - start)
 
 
 def _piled(values: Array, size: float, end: int) -> bool:

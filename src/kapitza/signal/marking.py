@@ -14,6 +14,7 @@ from kapitza.base.arrays import Array, Flags
 from kapitza.base.cures import Message, Set
 from kapitza.data import KEEP, KINDS, SATURATION, Record, marks_of, with_marks
 from kapitza.signal.bad_samples import LONGEST, bad_samples
+from kapitza.signal.jumps import possible_steps
 
 UNEVEN = 0.5
 """Deviation of sampling steps, relative, from which neighbours do not predict a sample."""
@@ -56,6 +57,27 @@ def without_bad_samples(record: Record) -> Record:
         if marks.any():
             made = with_marks(made, channel, marks, filled)
     return made
+
+
+def possible_step_notes(record: Record) -> Iterator[str]:
+    """Yield a sentence on each channel's possible steps.
+
+    record: with bad samples bridged. Fits find steps by their residuals, also smaller ones, and take them off.
+    """
+    if record.content.attrs.get(KEEP) == "keep" or not (sampling := record.sampling()).deviation < UNEVEN:
+        return
+    pieces = (record.split_at_gaps() if sampling.gaps else record).segments()
+    for channel, angle in zip(record.channels, record.angles, strict=True):
+        found: list[str] = []
+        for piece in pieces:
+            values = unwrap(record[channel][piece]) if angle else record[channel][piece]
+            at, sizes = possible_steps(values)
+            found += [f"{size:.3g} at {t:.6g} s" for t, size in zip(record.time[piece][at], sizes, strict=True)]
+        if 0 < len(found) <= NAMED:
+            yield (
+                f'"{channel}" may have a step: it jumps by {", ".join(found)} and goes on from there. Either the '
+                "offset of the sensor changes, which a fit of a model tests and takes off, or the motion has an impact."
+            )
 
 
 def cut_at_bad_runs(record: Record) -> Record:

@@ -5,8 +5,8 @@ They have all columns, gaps and spikes marked, and extremes by blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ READ_KEYS = ("time", "interval", "names", "segment", "group", "separator", "deci
 """Keys of [data] that change what is read; the others choose from it."""
 
 SEARCHED = 1_000_000
-"""Samples up to which spikes are looked for when a recording is shown: more take longer than a second."""
+"""Samples up to which spikes are looked for before a recording is shown: more take longer than a second."""
 
 MOST_MARKS = 200
 
@@ -43,7 +43,8 @@ class Mark:
 class Shown:
     """Hold one recording, ready to be drawn.
 
-    time: (N,) increasing; laid_out: pieces were put one behind the other.
+    time: (N,) increasing; laid_out: pieces were put one behind the other; searched: bad samples are marked.
+    interval [s] and number of pieces are kept: 10^7 samples take half a second to look through.
     """
 
     path: Path
@@ -53,6 +54,9 @@ class Shown:
     marks: tuple[Mark, ...]
     laid_out: bool
     key: tuple[Any, ...]
+    interval: float
+    pieces: int
+    searched: bool = True
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -98,11 +102,20 @@ def load(data: Mapping[str, Any], folder: Path) -> Shown:
     record = shown_record(data, folder)
     names = data.get("files") or [data.get("file", "")]
     time, laid_out = _increasing(record)
-    cuts, marks = _interruptions(record, time)
-    if record.size <= SEARCHED:
+    sampling, begins = record.sampling(), [piece.start for piece in record.segments()[1:]]
+    cuts, marks = _interruptions(sampling.gaps, begins, time)
+    searched = record.size <= SEARCHED
+    if searched:
         marks += _bad(record, time)
-    pyramid = Pyramid(time, np.vstack([record[name] for name in record.channels]), cuts)
-    return Shown(folder / str(names[0]), record, time, pyramid, tuple(marks[:MOST_MARKS]), laid_out, key)
+    pyramid = Pyramid(time, [record[name] for name in record.channels], cuts)
+    return Shown(folder / str(names[0]), record, time, pyramid, tuple(marks[:MOST_MARKS]), laid_out, key,
+                 sampling.interval, len(begins) + 1, searched)  # fmt: skip
+
+
+def with_spikes(shown: Shown) -> Shown:
+    """Return a long recording with its bad samples marked."""
+    marks = (*shown.marks, *_bad(shown.record, shown.time))
+    return replace(shown, marks=marks[:MOST_MARKS], searched=True)
 
 
 def _increasing(record: Record) -> tuple[Array, bool]:
@@ -118,15 +131,13 @@ def _increasing(record: Record) -> tuple[Array, bool]:
     return time[0] + np.concatenate([[0.0], np.cumsum(np.where(steps > 0, steps, 10 * usual))]), True
 
 
-def _interruptions(record: Record, time: Array) -> tuple[Any, list[Mark]]:
+def _interruptions(gaps: Sequence[Any], begins: list[int], time: Array) -> tuple[Any, list[Mark]]:
     """Return where lines are interrupted.
 
     The marks of gaps and segments are returned too.
     """
-    begins = [piece.start for piece in record.segments()[1:]]
     marks = [Mark("segment", float(time[at]), float(time[at]), f"segment {number} begins at {time[at]:.6g} s")
              for number, at in enumerate(begins, start=2)]  # fmt: skip
-    gaps = record.sampling().gaps
     for gap in gaps:
         begin, end = float(time[gap.after]), float(time[gap.after + 1])
         marks.append(Mark("gap", begin, end, f"gap of {gap.missing} samples, {begin:.6g} to {end:.6g} s"))

@@ -112,9 +112,10 @@ def missed(motion: Motion, time: Array, record: Record) -> str:
     The sentence gives it as a share of their spread.
     """
     said = []
-    inside = (time >= motion.time[0]) & (time <= motion.time[-1])
+    begin, end = np.searchsorted(time, motion.time[0]), np.searchsorted(time, motion.time[-1], "right")
+    inside = slice(int(begin), int(end))
     for name in motion.values:
-        if name not in record.channels or not inside.any():
+        if name not in record.channels or begin == end:
             continue
         data, near = record[name][inside], np.interp(time[inside], motion.time, motion.values[name])
         spread = float(np.std(data)) or 1.0

@@ -5,6 +5,7 @@ The time to draw them depends on the width of the picture alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,18 +46,19 @@ class Pyramid:
     """Hold extremes of channels by blocks.
 
     Blocks end at the gaps of the recording.
-    time (N,) increasing within each piece; values (channels, N), NaN where a channel has none; cuts: positions of the
-    first sample behind each gap. Blocks begin anew at each cut, so no block holds samples of both sides.
+    time (N,) increasing within each piece; values: (N,) of each channel, NaN where it has none, not copied; cuts:
+    positions of the first sample behind each gap. Blocks begin anew at each cut, so no block holds samples of both
+    sides.
     """
 
-    def __init__(self, time: Array, values: Array, cuts: Indices):
-        self.time, self.values = time, values
+    def __init__(self, time: Array, values: Sequence[Array], cuts: Indices):
+        self.time, self.values = time, tuple(values)
         self.cuts = np.unique(cuts[(cuts > 0) & (cuts < time.size)]).astype(np.intp)
         edges = np.concatenate([[0], self.cuts, [time.size]])
         counts = -(-np.diff(edges) // BLOCK)
         first = np.repeat(edges[:-1] - BLOCK * (np.cumsum(counts) - counts), counts)
         self.starts = first + BLOCK * np.arange(counts.sum())
-        self.low, self.high = _extremes(values, self.starts)
+        self.low, self.high = self._extremes(0, time.size, self.starts)
 
     def view(self, begin: float, end: float, width: int) -> View:
         """Return what a picture shows between two times.
@@ -65,14 +67,13 @@ class Pyramid:
         """
         size = self.time.size
         if not size:
-            return View(self.time, self.values, False)
+            return View(self.time, self._samples(0, 0), False)
         first = max(int(np.searchsorted(self.time, begin)) - 1, 0)
         last = min(int(np.searchsorted(self.time, end, "right")) + 1, size)
         last = max(last, min(first + 2, size))
         inside = self.cuts[(self.cuts > first) & (self.cuts < last)]
         if last - first <= RAW * width:
-            at = np.arange(first, last)
-            return _with_gaps(self.time[at], self.values[:, at], inside - first, False)
+            return _with_gaps(self.time[first:last], self._samples(first, last), inside - first, False)
         # Pixels are spans of time, cut once more at gaps.
         edges = np.searchsorted(self.time[first:last], np.linspace(begin, end, width + 1)) + first
         bounds = np.unique(np.concatenate([[first], edges[(edges > first) & (edges < last)], inside]))
@@ -82,22 +83,31 @@ class Pyramid:
         pairs = np.stack([low, high], axis=2).reshape(len(self.values), -1)
         return _with_gaps(time, pairs, 2 * np.searchsorted(bounds, inside), True)
 
+    def longest_piece(self, begin: float, end: float) -> slice:
+        """Return the longest run of samples without a gap.
+
+        It is inside a span of time; nothing is copied.
+        """
+        first, last = (int(at) for at in np.searchsorted(self.time, (begin, end)))
+        edges = np.concatenate([[first], self.cuts[(self.cuts > first) & (self.cuts < last)], [last]])
+        at = int(np.argmax(np.diff(edges)))
+        return slice(int(edges[at]), int(edges[at + 1]))
+
     def _reduced(self, first: int, last: int, bounds: Indices) -> tuple[Array, Array]:
         """Return the extremes between bounds.
 
         They come from blocks where these are finer than the bounds, from samples elsewhere.
         """
         if last - first < 2 * BLOCK * bounds.size:
-            low, high = _extremes(self.values[:, first:last], bounds - first)
-            return low, high
+            return self._extremes(first, last, bounds - first)
         # Head and tail are parts of blocks and taken from the samples, everything between from the blocks.
         inner = np.searchsorted(self.starts, first)
         outer = max(int(np.searchsorted(self.starts, last, "right")) - 1, int(inner))
         begins = self.starts[inner:outer]
         stop = int(self.starts[outer]) if outer < self.starts.size else self.time.size
-        pieces = [(np.array([first]), *_ends(self.values[:, first : begins[0]])) if begins[0] > first else None,
+        pieces = [(np.array([first]), *_ends(self._samples(first, int(begins[0])))) if begins[0] > first else None,
                   (begins, self.low[:, inner:outer], self.high[:, inner:outer]),
-                  (np.array([stop]), *_ends(self.values[:, stop:last])) if stop < last else None]  # fmt: skip
+                  (np.array([stop]), *_ends(self._samples(stop, last))) if stop < last else None]  # fmt: skip
         kept = [piece for piece in pieces if piece is not None]
         places = np.concatenate([piece[0] for piece in kept])
         low = np.concatenate([piece[1] for piece in kept], axis=1)
@@ -106,6 +116,21 @@ class Pyramid:
         at[0] = 0
         return _reduce(low, high, at)
 
+    def _samples(self, first: int, last: int) -> Array:
+        """Return samples (channels, N) between two positions."""
+        return np.array([one[first:last] for one in self.values]).reshape(len(self.values), -1)
+
+    def _extremes(self, first: int, last: int, starts: Indices) -> tuple[Array, Array]:
+        """Return smallest and largest values by block.
+
+        (channels, blocks), from each start to the next; NaN where all are. Channels one by one: no copy is made.
+        """
+        if not starts.size:
+            none = np.empty((len(self.values), 0))
+            return none, none
+        pairs = [_reduce(one[None, first:last], one[None, first:last], starts) for one in self.values]
+        return np.concatenate([low for low, _ in pairs]), np.concatenate([high for _, high in pairs])
+
 
 def _reduce(low: Array, high: Array, at: Indices) -> tuple[Array, Array]:
     """Reduce extremes between positions.
@@ -113,16 +138,6 @@ def _reduce(low: Array, high: Array, at: Indices) -> tuple[Array, Array]:
     Where two positions coincide the first shows the block that both share.
     """
     return np.fmin.reduceat(low, at, axis=1), np.fmax.reduceat(high, at, axis=1)
-
-
-def _extremes(values: Array, starts: Indices) -> tuple[Array, Array]:
-    """Return smallest and largest values by block.
-
-    (channels, blocks), from each start to the next; NaN where all are.
-    """
-    if not starts.size:
-        return values[:, :0], values[:, :0]
-    return _reduce(values, values, starts)
 
 
 def _ends(values: Array) -> tuple[Array, Array]:

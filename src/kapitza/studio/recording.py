@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
 from nicegui import run, ui
 from nicegui.element import Element
 
@@ -19,7 +20,7 @@ from kapitza.errors import KapitzaError
 from kapitza.studio.columns import column_table
 from kapitza.studio.document import Change
 from kapitza.studio.figures import dressed, picture
-from kapitza.studio.loading import Shown
+from kapitza.studio.loading import Mark, Shown
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.spans import portrait_figure, response_figure, spectrum_figure
 
@@ -79,7 +80,8 @@ def shaded(session: Session, number: int) -> list[dict[str, Any]]:
     share = get("fit", "hold_back", default=0.0)
     shown = session.recordings[number] if number < len(session.recordings) else None
     if not held and isinstance(share, int | float) and share > 0 and isinstance(shown, Shown):
-        inside = shown.time[(shown.time >= (begin or -1e300)) & (shown.time < (end or 1e300))]
+        edges = -math.inf if begin is None else begin, math.inf if end is None else end
+        inside = shown.time[slice(*np.searchsorted(shown.time, edges))]
         if inside.size:
             spans.append(
                 {
@@ -167,7 +169,7 @@ def _one(session: Session, number: int, shown: Shown) -> None:
                     f'flat dense round aria-label="{name}"'
                 ).tooltip(name)
         ui.label(KEYS).classes("kz-note")
-        _marks(session, number, shown, view)
+        _marks(session, view)
         _spans(session, number, shown, view)
     with ui.row().classes("w-full kz-columns"):
         with ui.card().classes("kz-card kz-wide"):
@@ -184,9 +186,8 @@ def _one(session: Session, number: int, shown: Shown) -> None:
 
 
 def _described(shown: Shown) -> str:
-    record, sampling = shown.record, shown.record.sampling()
-    text = f"{record.size:,} samples".replace(",", " ") + f", {sampling.interval:.4g} s apart"
-    pieces = len(record.segments())
+    text = f"{shown.record.size:,} samples".replace(",", " ") + f", {shown.interval:.4g} s apart"
+    pieces = shown.pieces
     return (
         text
         + (f", {pieces} segments" if pieces > 1 else "")
@@ -194,29 +195,47 @@ def _described(shown: Shown) -> str:
     )
 
 
-def _marks(session: Session, number: int, shown: Shown, view: View) -> None:
+def _marks(session: Session, view: View) -> None:
     """List gaps, segments and bad samples.
 
-    Each entry leads to its place.
+    Each entry leads to its place; those of long recordings come later.
     """
-    del session, number
-    whole = float(shown.time[-1] - shown.time[0])
 
-    def go(index: int) -> None:
-        mark = shown.marks[index]
+    def mark_at(index: int) -> Mark | None:
+        marks = view.shown.marks if view.shown is not None else ()
+        return marks[index] if index < len(marks) else None
+
+    def go(mark: Mark) -> None:
+        whole = view.props["whole"][1] - view.props["whole"][0]
         room = max(mark.end - mark.begin, 0.004 * whole)
         view.run_method("show", mark.begin - 2 * room, mark.end + 2 * room)
 
-    view.on("mark", lambda event: ui.notify(shown.marks[event.args["index"]].text, position="bottom"))
-    if not shown.marks:
-        return
-    with ui.row().classes("gap-1 items-center kz-marks"):
-        ui.label("Look at:").classes("kz-note")
-        for index, mark in enumerate(shown.marks[:12]):
-            icon = {"gap": "space_bar", "segment": "vertical_split"}.get(mark.kind, "priority_high")
-            ui.button(mark.text, icon=icon, on_click=partial(go, index)).props("flat dense no-caps size=sm")
-        if len(shown.marks) > 12:
-            ui.label(f"and {len(shown.marks) - 12} more").classes("kz-note")
+    def clicked(event: Any) -> None:
+        mark = mark_at(int(event.args["index"]))
+        if mark is not None:
+            ui.notify(mark.text, position="bottom")
+
+    view.on("mark", clicked)
+    row = ui.row().classes("gap-1 items-center kz-marks")
+
+    def show() -> None:
+        shown = view.shown
+        row.clear()
+        if shown is None:
+            return
+        with row:
+            if shown.marks:
+                ui.label("Look at:").classes("kz-note")
+            for mark in shown.marks[:12]:
+                icon = {"gap": "space_bar", "segment": "vertical_split"}.get(mark.kind, "priority_high")
+                ui.button(mark.text, icon=icon, on_click=partial(go, mark)).props("flat dense no-caps size=sm")
+            if len(shown.marks) > 12:
+                ui.label(f"and {len(shown.marks) - 12} more").classes("kz-note")
+            if not shown.searched:
+                ui.label("Looking for spikes …").classes("kz-note")
+
+    hear(session.loaded, show)
+    show()
 
 
 def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
@@ -238,8 +257,7 @@ def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
 
     def take(event: Any) -> None:
         whole = float(shown.time[0]), float(shown.time[-1])
-        step = shown.record.sampling().interval
-        begin, end = (min(max(float(event.args[k]), whole[0]), whole[1] + step) for k in ("begin", "end"))
+        begin, end = (min(max(float(event.args[k]), whole[0]), whole[1] + shown.interval) for k in ("begin", "end"))
         taken.update(begin=_rounded(begin, end), end=_rounded(end, begin))
         said.text = f"{taken['begin']:.6g} to {taken['end']:.6g} s"
         bar.set_visibility(True)
@@ -323,7 +341,7 @@ def _findings(session: Session, number: int, shown: Shown, view: View, seen: dic
         }
         draws, *more = work[kind.value]
         try:
-            figure = await run.io_bound(draws, shown.record, *span, *more)
+            figure = await run.io_bound(draws, shown, *span, *more)
         except KapitzaError as problem:
             said.text = str(problem)
             return

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from nicegui import Event, context, helpers, run
 from kapitza.errors import DataError, KapitzaError
 from kapitza.model import Model, dimension_problems
 from kapitza.studio.document import Change, Document, Place
-from kapitza.studio.loading import Shown, key_of, load, state_of
+from kapitza.studio.loading import Shown, key_of, load, state_of, with_spikes
 from kapitza.studio.motion import Motion
 from kapitza.studio.runs import Run, Runs
 from kapitza.study import KeptRecords, Problem, Study, StudyError, StudyResult, read_results, study_of
@@ -198,8 +199,17 @@ class Session:
                 tables = self.document.tables("data")
                 self.recordings[len(tables) :] = []
                 wanted = [(n, t) for n, t in enumerate(tables) if self._stale(n, key_of(t, folder))]
-                if not wanted:
+                late = [(n, s) for n, s in enumerate(self.recordings) if isinstance(s, Shown) and not s.searched]
+                if not wanted and not late:
                     return
+                if not wanted:
+                    # Drawn first, searched for spikes after: 10^7 samples take many seconds.
+                    number, shown = late[0]
+                    found = await run.io_bound(_searched, shown)
+                    if found is not None and number < len(self.recordings) and self.recordings[number] is shown:
+                        self.recordings[number] = found
+                        self.loaded.emit()
+                    continue
                 number, table = wanted[0]
                 self.recordings += [None] * (number + 1 - len(self.recordings))
                 self.recordings[number] = await run.io_bound(_loaded, table, folder)
@@ -307,6 +317,14 @@ def _loaded(table: Mapping[str, Any], folder: Path) -> Shown | Unread:
     except Exception as error:
         # Whatever a reader does with a foreign file, the page says it.
         return (repr(key_of(table, folder)), str(error) or type(error).__name__)
+
+
+def _searched(shown: Shown) -> Shown:
+    try:
+        return with_spikes(shown)
+    except Exception:
+        # Marks are a help to the eye: without them the recording is still shown.
+        return replace(shown, searched=True)
 
 
 def _results(folder: Path) -> StudyResult | None:

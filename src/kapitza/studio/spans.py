@@ -12,6 +12,7 @@ from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.report import CYCLE, figure_label
 from kapitza.signal import power_spectrum
+from kapitza.studio.loading import Shown
 
 MOST_SAMPLES = 200_000
 MOST_POINTS = 6000
@@ -20,22 +21,21 @@ FEWEST = 32
 """Samples of the shortest span that has a spectrum."""
 
 
-def _piece(record: Record, begin: float, end: float) -> Record:
+def _piece(shown: Shown, begin: float, end: float) -> Record:
     """Return the longest uninterrupted piece of a span.
 
-    It is cut to a limited number of samples.
+    It is cut to a limited number of samples; times are those of the picture.
     """
-    cut = record.between(begin, end).split_at_gaps()
-    piece = max(cut.segments(), key=lambda part: part.stop - part.start)
+    piece = shown.pyramid.longest_piece(begin, end)
     piece = slice(piece.start, min(piece.stop, piece.start + MOST_SAMPLES))
     if piece.stop - piece.start < FEWEST:
         raise DataError(f"The span holds {piece.stop - piece.start} samples in a row: show at least {FEWEST}.")
-    return cut.samples(piece)
+    return shown.record.samples(piece)
 
 
-def spectrum_figure(record: Record, begin: float, end: float) -> go.Figure:
+def spectrum_figure(shown: Shown, begin: float, end: float) -> go.Figure:
     """Draw the power density of every channel against frequency."""
-    piece = _piece(record, begin, end).unwrapped()
+    piece = _piece(shown, begin, end).unwrapped()
     interval = float(np.median(np.diff(piece.time)))
     figure = go.Figure()
     for number, name in enumerate(piece.channels):
@@ -53,14 +53,14 @@ def spectrum_figure(record: Record, begin: float, end: float) -> go.Figure:
     return figure
 
 
-def response_figure(record: Record, begin: float, end: float, drive: str, channels: Sequence[str]) -> go.Figure:
+def response_figure(shown: Shown, begin: float, end: float, drive: str, channels: Sequence[str]) -> go.Figure:
     """Draw gain and coherence against a drive.
 
     The channels have H = S_ux / S_uu and the coherence |S_ux|² / (S_uu S_xx).
     """
     from scipy.signal import csd, welch
 
-    piece = _piece(record, begin, end).unwrapped()
+    piece = _piece(shown, begin, end).unwrapped()
     rate = 1 / float(np.median(np.diff(piece.time)))
     window = int(min(4096, max(16, piece.size // 8)))
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.65, 0.35], vertical_spacing=0.06)
@@ -81,12 +81,12 @@ def response_figure(record: Record, begin: float, end: float, drive: str, channe
     return figure
 
 
-def portrait_figure(record: Record, begin: float, end: float, channel: str) -> go.Figure:
+def portrait_figure(shown: Shown, begin: float, end: float, channel: str) -> go.Figure:
     """Draw the rate of a channel against its value.
 
     The rate is by differences where it was not measured.
     """
-    piece = _piece(record, begin, end).unwrapped()
+    piece = _piece(shown, begin, end).unwrapped()
     values = piece[channel]
     rate = f"{channel}'"
     speed = piece[rate] if rate in piece.channels else np.gradient(values, piece.time)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from kapitza.base.cures import marked
 from kapitza.data import Record
 from kapitza.model import dimension_problems
-from kapitza.signal import bad_sample_warnings
+from kapitza.signal import bad_sample_warnings, possible_step_notes
 from kapitza.study.candidates import Candidate
 from kapitza.study.drive import drive_warning
 from kapitza.study.lookalikes import lookalike_warnings
@@ -32,7 +32,9 @@ def study_warnings(study: Study) -> tuple[str, ...]:
         for recording in study.fitted:
             for text in (*_gaps(recording), *bad_sample_warnings(recording.record)):
                 said.setdefault(f"{recording.name}: {marked(text)}")
-            for text in _of(candidate, recording):
+            # A model with impacts expects jumps.
+            steps = () if candidate.model.impacts else possible_step_notes(recording.record)
+            for text in (*steps, *_of(candidate, recording)):
                 said.setdefault(f"{recording.name}: {marked(text)}")
     return tuple(said)
 

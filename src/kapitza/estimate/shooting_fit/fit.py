@@ -28,6 +28,7 @@ from kapitza.estimate.shooting_fit.pieces import Samples
 from kapitza.estimate.shooting_fit.result import MotionWorkings, estimate_of
 from kapitza.estimate.shooting_fit.search import (
     Found,
+    exchanged_fits,
     finish,
     fitter_for,
     in_best_windows,
@@ -42,7 +43,7 @@ NEARLY = 15.0
 """Excess of -2 log L up to which another minimum is reported; the likelihood is then up to 2,000 times smaller."""
 
 SECOND_SEARCH = 20_000
-"""Most samples for which a single motion is sought where a fit with unmeasured states is doubtful."""
+"""Most samples for which other minima of a fit with unmeasured states are searched, by single motions."""
 
 BETTER_PLACES = 3
 """Most restarts of a fit from a better point that a profile has found."""
@@ -169,7 +170,7 @@ class ShootingFit(Estimator):
             return self._last_resort(task, found)
         task, found = with_step_sizes(*without_outliers(task, found))
         estimate = self._judged(task, found)
-        if _doubtful(task, estimate):
+        if _ambiguous(task, estimate):
             task, found, estimate = self._second_search(task, found, estimate)
         for _ in range(BETTER_PLACES):
             bent = with_bent_errors(estimate) if estimate.status.ok else estimate
@@ -186,13 +187,24 @@ class ShootingFit(Estimator):
         return estimate
 
     def _second_search(self, task: MotionTask, found: Found, estimate: Estimate) -> tuple[MotionTask, Found, Estimate]:
-        """Search a second minimum from a single motion.
+        """Search other minima, from single motions.
 
-        Returns the more likely one; the other is kept where it is nearly as likely. Soft links let unmeasured states
-        absorb a part of the error of the parameters, which may end in another minimum.
+        Returns the most likely one; another is kept where it is nearly as likely. Soft links let unmeasured states
+        absorb a part of the error of the parameters, which may end in another minimum; so may exchanged parameters.
         """
-        other = single_fit(task, found.solution.theta)
-        if other is None or not rivals_of(found, [other.solution.theta]):
+        alone = single_fit(task, found.solution.theta) if _doubtful(estimate) else None
+        for other in (*([] if alone is None else [alone]), *exchanged_fits(task, found)):
+            task, found, estimate = self._more_likely(task, found, estimate, other)
+        return task, found, estimate
+
+    def _more_likely(
+        self, task: MotionTask, found: Found, estimate: Estimate, other: Found
+    ) -> tuple[MotionTask, Found, Estimate]:
+        """Return the more likely of two minima.
+
+        It carries the other one where that is nearly as likely.
+        """
+        if not rivals_of(found, [other.solution.theta]):
             return task, found, estimate
         other_task, other = with_step_sizes(task, other)
         try:
@@ -202,11 +214,17 @@ class ShootingFit(Estimator):
         assert judged.likelihood is not None
         assert estimate.likelihood is not None
         gain = 2 * (judged.likelihood.log_likelihood - estimate.likelihood.log_likelihood)
-        if abs(gain) < NEARLY:
+        # An earlier minimum that is nearer in likelihood is kept.
+        nearest = min(NEARLY, np.inf if found.second is None else found.second[1])
+        if gain > 0:
+            if gain < NEARLY:
+                other = replace(other, second=(found.solution.theta, gain))
+                judged = self._judged(other_task, other)
+            return other_task, other, judged
+        if -gain < nearest:
             found = replace(found, second=(other.solution.theta, -gain))
-            other = replace(other, second=(found.solution.theta, gain))
-            judged, estimate = self._judged(other_task, other), self._judged(task, found)
-        return (other_task, other, judged) if gain > 0 else (task, found, estimate)
+            estimate = self._judged(task, found)
+        return task, found, estimate
 
     def _last_resort(self, task: MotionTask, found: Found) -> Estimate:
         """Fit by simpler methods where intervals do not close.
@@ -241,15 +259,23 @@ class ShootingFit(Estimator):
         return _with_equivalents(task, estimate)
 
 
-def _doubtful(task: MotionTask, estimate: Estimate) -> bool:
-    """Return whether the minimum may be false.
+def _ambiguous(task: MotionTask, estimate: Estimate) -> bool:
+    """Return whether there may be other minima.
 
-    Unmeasured states may cause it. Signs of it are a misfit, a fault, and a likelihood that is not parabolic.
+    Unmeasured states cause them, unless something else is known of them or of the parameters.
     """
     informed = bool(task.settings.initial) or bool(task.problem.priors.weight.any())
     plain = not (task.settings.process_noise or task.settings.robust or informed)
-    if task.known.all() or not plain or not estimate.status.ok or task.problem.samples.size > SECOND_SEARCH:
-        return False
+    if estimate.identifiability is not None and estimate.identifiability.equivalents:
+        return False  # exact exchanges are known without a search
+    return plain and not task.known.all() and estimate.status.ok and task.problem.samples.size <= SECOND_SEARCH
+
+
+def _doubtful(estimate: Estimate) -> bool:
+    """Return whether the minimum may be false.
+
+    Signs of it are a misfit, a fault, and a likelihood that is not parabolic.
+    """
     misfit = estimate.misfit
     wrong = misfit is not None and (not misfit.to_the_noise or misfit.fault is not None)
     return wrong or bool(workings_of(estimate, MotionWorkings).curved)

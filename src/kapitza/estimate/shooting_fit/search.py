@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
 from kapitza.base.arrays import Array
-from kapitza.errors import Status
+from kapitza.errors import FlowError, Status
 from kapitza.estimate.judge import HUBER
 from kapitza.estimate.shooting_fit.kicks import first_kicks, with_likeliest_kicks
 from kapitza.estimate.shooting_fit.noise import SensorNoise, robust_deviations
@@ -49,6 +50,12 @@ FIRST_READINGS = 50
 SPARSE = 10
 """Samples between the nodes of a motion that was found by single shooting."""
 
+EXCHANGEABLE = 10.0
+"""Largest ratio of two parameters that are tried in each other's place."""
+
+MOST_EXCHANGES = 6
+"""Most pairs of parameters that are exchanged, those of nearest values first."""
+
 SAME_NOISE = 0.03
 """Change of the noise ratios between sensors at which the iteration ends; it costs a thousandth of the errors."""
 
@@ -76,8 +83,14 @@ def search(task: MotionTask) -> Found:
     """
     samples, best, distance = task.problem.samples, None, (True, np.inf)
     settled: list[Array] = []
+    failure: FlowError | None = None
     for number, (start, factor) in enumerate(_beginnings(task)):
-        found = _solve(start, factor * task.settings.softness)
+        try:
+            found = _solve(start, factor * task.settings.softness)
+        except FlowError as problem:
+            # Motions from these states cannot be computed; an observer may give better ones.
+            failure = problem
+            continue
         reached = follows(samples, found.solution, found.sensors)
         settled += [found.solution.theta] if reached else []
         here = (not reached, misfit(samples, found.solution))
@@ -86,7 +99,9 @@ def search(task: MotionTask) -> Found:
         # Unmeasured states admit several minima; with all states measured the first one that follows is taken.
         if not distance[0] and (number >= MOST_DOUBTS or not _may_be_false(task, best)):
             return replace(best, rivals=rivals_of(best, settled))
-    assert best is not None
+    if best is None:
+        assert failure is not None
+        raise failure
     if best.solution.status is Status.CONVERGED:
         return replace(best, solution=replace(best.solution, status=Status.FALSE_MINIMUM))
     return best
@@ -97,24 +112,56 @@ def single_fit(task: MotionTask, reached: Array) -> Found | None:
 
     None where none follows the data; reached: (k,) parameters at which the links ended.
     """
-    samples = task.problem.samples
-    nodes, best = place_nodes(samples, SPARSE), None
+    starts = [start.states for start in _seen_and_observed(task)]
     for theta in (task.request.start, reached):
-        for start in _seen_and_observed(task):
-            motion = single_motion(task, theta, start.states)
-            if motion is None:
-                continue
-            fitter = fitter_for(task, task.settings.softness)
-            found = finish(task, fitter, fitter.go_on(motion.theta, motion.at(nodes), nodes, None))
-            # Multiple shooting may leave the minimum again where the model is wrong: the single motion is kept then.
-            if not follows(samples, found.solution, found.sensors):
-                found = _at_minimum(task, motion.theta, motion.at(nodes), nodes)
-            better = best is None or misfit(samples, found.solution) < misfit(samples, best.solution)
-            if follows(samples, found.solution, found.sensors) and better:
-                best = found
-        if best is not None:
-            break
-    return best
+        found = [one for states in starts if (one := _from_single_motion(task, theta, states)) is not None]
+        if found:
+            return min(found, key=lambda one: misfit(task.problem.samples, one.solution))
+    return None
+
+
+def exchanged_fits(task: MotionTask, found: Found) -> Iterator[Found]:
+    """Yield fits that start from exchanged parameters.
+
+    Two tanks, compartments or modes in a row give nearly the same output in the other order, so a search may end in
+    either minimum.
+    """
+    theta, solution = found.solution.theta, found.solution
+    states = task.states.copy()
+    states[solution.nodes.index] = solution.states
+    low, high = task.request.bounds
+    units = [task.model.parameter(name).unit for name in task.names]
+    pairs = [
+        (abs(np.log(theta[i] / theta[j])), i, j)
+        for i, j in combinations(range(theta.size), 2)
+        if theta[i] * theta[j] > 0 and units[i] == units[j]
+    ]
+    for apart, i, j in sorted(pairs)[:MOST_EXCHANGES]:
+        other = theta.copy()
+        other[[i, j]] = theta[[j, i]]
+        if apart > np.log(EXCHANGEABLE) or (other < low).any() or (other > high).any():
+            continue
+        made = _from_single_motion(task, other, states)
+        if made is not None:
+            yield made
+
+
+def _from_single_motion(task: MotionTask, theta: Array, states: Array) -> Found | None:
+    """Fit from a single motion near these parameters.
+
+    theta: (k,); states: (N, n). None where none follows the data.
+    """
+    samples = task.problem.samples
+    motion = single_motion(task, theta, states)
+    if motion is None:
+        return None
+    nodes = place_nodes(samples, SPARSE)
+    fitter = fitter_for(task, task.settings.softness)
+    found = finish(task, fitter, fitter.go_on(motion.theta, motion.at(nodes), nodes, None))
+    # Multiple shooting may leave the minimum again where the model is wrong: the single motion is kept then.
+    if not follows(samples, found.solution, found.sensors):
+        found = _at_minimum(task, motion.theta, motion.at(nodes), nodes)
+    return found if follows(samples, found.solution, found.sensors) else None
 
 
 def _at_minimum(task: MotionTask, theta: Array, states: Array, nodes: Nodes) -> Found:

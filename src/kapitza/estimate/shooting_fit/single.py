@@ -124,7 +124,8 @@ class _Problem:
         vectors = self.task.problem.parameters(unknowns[: len(self.task.names)], np.arange(samples.size))
         value = self.task.observation.value(path, samples.time, vectors)
         left = self.task.observation.residual(value, samples.values)
-        return (np.where(self.read, left, 0.0) / samples.spread).ravel()
+        # A motion that runs away has a finite cost too.
+        return np.clip(np.where(self.read, left, 0.0) / samples.spread, -FAR, FAR).ravel()
 
     def jacobian(self, unknowns: Array) -> Array:
         samples, k, n = self.task.problem.samples, len(self.task.names), self.dimension

@@ -78,7 +78,11 @@ def states_from_data(model: Model, samples: Samples, observation: Observation) -
 
 
 INSIDE = (1.0, 0.1, 10.0, -1.0, -0.1, -10.0)
-"""Starts of an unmeasured state, in units of the model, where the equations are not defined at zero."""
+"""Starts of an unmeasured state where the equations are not defined at zero, in units of the model and in sizes of the
+measured states."""
+
+MARGIN = 1e-3
+"""Distance to the border of the domain, in sizes of the measured states, that a start must have."""
 
 LOOKED_AT = 64
 """Samples at which the equations are evaluated for this test."""
@@ -87,8 +91,9 @@ LOOKED_AT = 64
 def _inside_domain(model: Model, samples: Samples, states: Array, known: Flags) -> Array:
     """Move unmeasured states into the domain of the equations.
 
-    states: (N, n). A length, a concentration or a volume divides: zero, the usual start of an unmeasured state, is
-    outside. A start that the model states is kept.
+    states: (N, n). A length, a concentration or a level divides or has a root: zero, the usual start of an unmeasured
+    state, is outside or on the border. Of the starts inside, the one whose rates agree best with the slopes of the
+    measured states is taken. A start that the model states is kept.
     """
     unseen = [
         i for i, name in enumerate(model.states)
@@ -99,18 +104,31 @@ def _inside_domain(model: Model, samples: Samples, states: Array, known: Flags) 
     # A sample of the record suffices to see whether the equations are defined.
     index = np.unique(np.linspace(0, samples.size - 1, LOOKED_AT).astype(int))
     flow, vector = Flow(model), samples.parameters[0]
+    seen = np.flatnonzero(known.all(axis=0))
+    size = float(np.abs(states[:, seen]).mean()) if seen.size else 1.0
+    with np.errstate(all="ignore"):
+        # Between two records time may stand still.
+        slopes = np.nan_to_num(np.gradient(states[:, seen], samples.time, axis=0)[index])
 
-    def defined(tried: Array) -> bool:
-        with np.errstate(all="ignore"):
-            return bool(np.isfinite(flow.rates(tried[index], samples.time[index], vector)).all())
+    def distance(value: float) -> float:
+        """Return how far the rates are from the measured slopes; infinite outside of the domain."""
+        tried, apart = states[index], np.inf
+        for shift in (MARGIN * size, -MARGIN * size, 0.0):
+            tried[:, unseen] = value + shift
+            with np.errstate(all="ignore"):
+                rates = flow.rates(tried, samples.time[index], vector)
+            if not np.isfinite(rates).all():
+                return np.inf
+            apart = float(np.abs(rates[:, seen] - slopes).sum())
+        return apart
 
-    if defined(states):
+    if np.isfinite(distance(0.0)):
         return states
-    for value in INSIDE:
-        moved = states.copy()
-        moved[:, unseen] = value
-        if defined(moved):
-            return moved
+    # Equal distances (no measured rate depends on the state) leave the first one.
+    best = min((sign * unit for sign in INSIDE for unit in (1.0, size)), key=distance)
+    if np.isfinite(distance(best)):
+        states = states.copy()
+        states[:, unseen] = best
     return states
 
 

@@ -47,6 +47,7 @@ from kapitza.signal import (
     mutual_information,
     noise_level,
     on_circles,
+    possible_step_notes,
     power_spectrum,
     without_bad_samples,
 )
@@ -177,6 +178,7 @@ def inspect(
     notes += [cut] if cut else []
     record = without_bad_samples(record)
     notes += bad_sample_warnings(record.select(names))
+    notes += possible_step_notes(record.select(names))
     chosen = record.select(names)
     strobed = record.period is not None and samples_per_period(record) < 1.5
     interval = float(sampling.interval)
