@@ -182,3 +182,7 @@ def test_validate_tells_how_far_a_model_predicts(capsys, tmp_path):
     assert code == 0
     assert "follows to the noise" in " ".join(out.split())
     assert (tmp_path / "a.png").stat().st_size > 1000
+    kz.write_model(model.with_values(c=0.05), tmp_path / "rig.toml")
+    code, out, _ = run(capsys, "validate", *files[:2])
+    assert code == 3
+    assert "rejected" in out

@@ -21,6 +21,9 @@ from rich.text import Text
 from kapitza.base.cures import in_command, in_study
 from kapitza.errors import printable
 
+MISSES = 3
+"""Exit code where the model misses the data by more than the noise."""
+
 
 class Harmless:
     """Write control characters out.

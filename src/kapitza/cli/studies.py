@@ -19,6 +19,7 @@ from kapitza.base.cures import in_study, marked
 from kapitza.base.monitor import Silent
 from kapitza.base.suffixes import SUFFIXES
 from kapitza.cli.console import (
+    MISSES,
     GroupOption,
     UnitOption,
     answers,
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (.toml); `kapitza new` writes one.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and of the answer only the sentence.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The answer as JSON on standard output.")]
-MISSES = 3
-"""Exit code of a fit whose model misses the data by more than the noise."""
-
 Replace = Annotated[
     bool, typer.Option("--replace", help="Run again, and replace older results instead of keeping a copy of them.")
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from kapitza.cli.console import answers, examples
+from kapitza.cli.console import MISSES, answers, examples
 from kapitza.cli.fits import Name, chosen_fit, estimate_of, warn_of_drive
 from kapitza.cli.simulate import assignments
 
@@ -34,7 +34,8 @@ def validate_command(
 ) -> None:
     """Test a fitted model on another recording.
 
-    Parameters are held, states alone are fitted; the command prints how far the model predicts.
+    Parameters are held, states alone are fitted; the command prints how far the model predicts. Exit code 3: the model
+    is rejected, or does not follow the recording.
     """
     from kapitza.data import read
     from kapitza.estimate import validate
@@ -55,6 +56,8 @@ def validate_command(
     if plot is not None:
         check.plot(plot)
         answers().print(Text(f"Figure written to {plot}"))
+    if check.rejected or check.unexplained:
+        raise typer.Exit(MISSES)
 
 
 def _under_its_drive(tested: Model | Estimate, record: Record, name: str) -> Model | Estimate:
