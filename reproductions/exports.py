@@ -217,7 +217,8 @@ def main() -> str:
             "events; "
             "model exchange: CVode at 1e-13). Target: 1e-8.",
             markdown_table(("program", *CASES), rows),
-            f"Cells that miss the target or failed: {missed}; not run: {left_out}. A C compiler was {'there' if compiler else 'not there'}.",
+            f"Cells that miss the target or failed: {missed}; not run: {left_out}. A C compiler was "
+            f"{'there' if compiler else 'not there'}.",
             "Modelica is run by rumoca 0.10 with its BDF method; with measured drives that method stops by a check of "
             "its own, and its explicit one is used.",
             "Julia files are parsed by a grammar (tree-sitter) and were not run: no Julia was at hand.",
