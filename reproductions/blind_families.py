@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness import markdown_table
 
 import kapitza as kz
@@ -10,7 +12,7 @@ from reproductions._blind_families import AUTONOMOUS, DRIVEN, MAPS, Driven, Mapp
 from reproductions.held_out_families import Score, evaluated
 
 
-def _map_row(system: Mapped) -> tuple[list[str], Score]:
+def map_row(system: Mapped, known: Any) -> tuple[list[str], Score]:
     model = kz.Model.from_map(system.images, parameters=system.parameters, name=system.name)
     score = Score()
     width = system.bounds[1] - system.bounds[0]
@@ -26,7 +28,7 @@ def _map_row(system: Mapped) -> tuple[list[str], Score]:
     return _cells(system, score, 0, [end.name for end in branch.ends]), score
 
 
-def _driven_row(system: Driven) -> tuple[list[str], Score]:
+def driven_row(system: Driven, known: Any) -> tuple[list[str], Score]:
     model = kz.Model.from_equations(
         list(system.equations), parameters=system.parameters, period=system.period, name=system.name
     )
@@ -45,22 +47,23 @@ def _cells(system: Mapped | Driven, score: Score, steps: int, ends: list[str]) -
 
 def main() -> str:
     done = [evaluated(s, known.AT_REST, known.CYCLES, known.CURVES) for s in AUTONOMOUS]
-    done += [_map_row(s) for s in MAPS]
-    done += [_driven_row(s) for s in DRIVEN]
+    done += [map_row(s, known) for s in MAPS]
+    done += [driven_row(s, known) for s in DRIVEN]
+    return "\n".join([*table(done), "", NOTE])
+
+
+def table(done: list[tuple[list[str], Score]]) -> list[str]:
+    """Lines of the table of rows and scores, with the sum above it."""
     rows, scores = zip(*done, strict=True)
     found, missed = sum(s.found for s in scores), sum(len(s.missed) for s in scores)
     false = sum(len(s.false) for s in scores)
     head = ["system", "source", "found", "missed", "false verified", "unverified", "steps on cycles", "end (known)"]
-    return "\n".join(
-        [
-            f"{len(rows)} systems, {found + missed} known points: {found} found, {missed} missed "
-            f"({100 * missed / (found + missed):.1f} %), {false} false verified.",
-            "",
-            markdown_table(head, rows),
-            "",
-            NOTE,
-        ]
-    )
+    return [
+        f"{len(rows)} systems, {found + missed} known points: {found} found, {missed} missed "
+        f"({100 * missed / (found + missed):.1f} %), {false} false verified.",
+        "",
+        markdown_table(head, rows),
+    ]
 
 
 NOTE = (

@@ -90,3 +90,15 @@ def test_a_hopf_curve_ends_at_bogdanov_and_takens():
     assert point.verified
     assert curve.ends[1] is End.CODIMENSION_TWO
     assert curve.values[:, 0].max() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_hopf_curve_ends_where_equilibria_meet_their_mirror_images():
+    """x'' = px - x³ + (q - x²)x': Hopf points of x² = p at q = p with ω² = 2p, which touches 0 and turns back."""
+    model = kz.Model.from_equations(["x' = y", "y' = p*x - x**3 + q*y - x**2*y"], parameters={"p": 1.0, "q": 0.5})
+    rest = kz.follow(model, {"x": 1.0, "y": 0.0}, "q", (0.2, 2.0), equilibrium=True)
+    curve = kz.follow(rest.of("Hopf")[0], ("p", "q"), {"p": (-1.0, 2.0), "q": (-1.0, 2.0)})
+    assert [b.kind.value for b in curve.bifurcations] == ["Bogdanov-Takens"]
+    assert curve.bifurcations[0].verified
+    np.testing.assert_allclose(curve.bifurcations[0].values, 0.0, atol=1e-8)
+    assert {end.name for end in curve.ends} == {"CODIMENSION_TWO", "BOUND"}
+    np.testing.assert_allclose(curve.values[:, 0], curve.values[:, 1], atol=1e-8)

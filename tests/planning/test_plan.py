@@ -8,6 +8,7 @@ import pytest
 import kapitza as kz
 from kapitza.errors import DataError, IdentifiabilityError, RigError
 from kapitza.planning import Ending
+from kapitza.planning.plan import _branches
 from kapitza.rig import Sensors, SimulatedRig
 
 RUN = kz.Choice({"F": 0.1, "w": 1.0}, duration=25.0, step=0.1, channels={"x": 0.01})
@@ -276,3 +277,12 @@ def test_a_missing_law_never_narrows_a_promise():
     plain, wide = (np.array([getattr(one, name) for one in found]) for name in ("after", "with_laws"))
     assert (wide >= plain).all()
     assert (wide[:, 0] > 1.5 * plain[:, 0]).any()  # drag is damping
+
+
+def test_motions_between_two_branches_do_not_hide_them():
+    """Seven of ten settle at 0.1, three at 1.2; four of a hundred are still on their way down."""
+    size = np.concatenate([np.linspace(0.094, 0.12, 66), [0.16, 0.21, 0.28, 0.35], np.linspace(1.1, 1.25, 30)])
+    found = _branches(np.random.default_rng(0).permutation(size), np.ones((100, 1)))
+    assert [round(one.probability, 2) for one in found] == [0.7, 0.3]
+    spread = _branches(np.geomspace(0.01, 10.0, 20), np.ones((20, 1)))
+    assert [one.probability for one in spread] == [1.0]

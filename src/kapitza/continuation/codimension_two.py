@@ -51,7 +51,7 @@ def curve_readings(at: CurvePoint, node: Node) -> Readings:
     """
     family, (own, square) = at.family, at.family.split(node.z)
     if isinstance(at.inner, EquilibriumPoint):
-        return _resting(at, at.inner, own, square)
+        return _resting(at, at.inner, node, square)
     inner = at.inner.orbit(own)
     values = inner.multipliers()
     rest = without(values, critical_multipliers(family, square))
@@ -85,9 +85,9 @@ def curve_readings(at: CurvePoint, node: Node) -> Readings:
     return Readings(values, tests)
 
 
-def _resting(at: CurvePoint, inner: EquilibriumPoint, own: Array, square: float) -> Readings:
+def _resting(at: CurvePoint, inner: EquilibriumPoint, node: Node, square: float) -> Readings:
     """Return the test functions on curves of equilibria."""
-    family, values = at.family, inner.eigenvalues()
+    family, values, own = at.family, inner.eigenvalues(), at.family.split(node.z)[0]
     rest = without(values, critical_eigenvalues(family, square))
     sums = hopf_function(rest)
     if family.kind is Kind.HOPF:
@@ -100,7 +100,7 @@ def _resting(at: CurvePoint, inner: EquilibriumPoint, own: Array, square: float)
                 lyapunov_coefficient(inner.family, own, square) if square > SLOW * family.rate**2 else float("nan")
             ),
         }
-        return Readings(values, tests, square=square)
+        return Readings(values, tests, square=square, slope=float(node.tangent[family.base]))
     v, w, product = _null_vectors(at)
     quadratic = float(w @ (family.second(own, v)[:, : v.size] @ v))
     return Readings(values, {Kind.CUSP: quadratic, Kind.BOGDANOV_TAKENS: product, Kind.ZERO_HOPF: sums})
@@ -204,16 +204,18 @@ AT_REST = {
 def curve_tests(curve: Kind, of_orbits: bool) -> tuple[Test, ...]:
     """Return the codimension-two points a curve can pass."""
     kind = Kind.DOUBLING if curve is Kind.PITCHFORK else curve
-    tests = tuple(test_of(each) for each in (ON_ORBITS if of_orbits else AT_REST)[kind])
-    if kind is not Kind.NEIMARK_SACKER:
-        return tests
-    # Where M is the identity (or its negative) the pair meets and stays on the circle: κ touches 1 and turns back.
-    return (*tests, (Kind.RESONANCE_1_1, lambda r: r.slope))
+    return tuple(test_of(each) for each in (ON_ORBITS if of_orbits else AT_REST)[kind])
 
 
 def end_tests(curve: Kind) -> tuple[Test, ...]:
-    """Return the codimension-two points that end a curve."""
-    return tuple(test_of(each) for each in ENDS.get(curve, ()))
+    """Return the codimension-two points that end a curve.
+
+    In symmetric models a pair may meet and stay critical: κ touches 1 where M is the identity (or its negative), ω²
+    touches 0 where the equilibria meet their mirror images. Beyond such points lies the mirror image of the curve.
+    """
+    ends = ENDS.get(curve, ())
+    touched: tuple[Test, ...] = tuple((each, lambda r: r.slope) for each in ends[:1])
+    return (*(test_of(each) for each in ends), *touched)
 
 
 def judged_on_curve(at: CurvePoint, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:

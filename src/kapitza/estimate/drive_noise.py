@@ -9,19 +9,24 @@ J by the free parameters and the initial state, both weighted by the noise of th
 under drives that are disturbed by a small share of noise of the measured size, and is scaled up: noise of the full
 size leaves the range of linear response where motions are unstable. The mean of δθ δθᵀ over draws is added to the
 covariance of the fit.
+
+A drive is known at its samples only. Where another degree between them follows left-out samples clearly better, the
+shift of the estimate that this degree would cause is computed in the same way, and reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.cures import Do, Message
 from kapitza.data import Record, as_parts
 from kapitza.errors import DataError, FlowError, ModelError, nearest_name
 from kapitza.estimate.combinations import combinations_of, in_combinations
+from kapitza.estimate.drives import best_degree, longest_run
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.parts import FittedMotion
 from kapitza.flow import Flow
@@ -48,13 +53,16 @@ class DriveEffect:
 
     noise: in units of the drives. moved: root mean square shift of the free parameters by name; covariance (k, k): of
     these shifts, in the order of `moved`. left: what the noise adds to the residuals, root mean square in units of the
-    noise of the channels.
+    noise of the channels. degrees: of drives that another degree follows better between their samples; bent: shifts of
+    the parameters with these.
     """
 
     noise: dict[str, float]
     moved: dict[str, float]
     covariance: Array
     left: float = 0.0
+    degrees: dict[str, int] = field(default_factory=dict)
+    bent: dict[str, float] = field(default_factory=dict)
 
     def reportable(self, deviations: dict[str, float]) -> dict[str, float]:
         """Return the shifts worth reporting, in standard errors.
@@ -63,6 +71,20 @@ class DriveEffect:
         """
         shares = {n: m / deviations[n] for n, m in self.moved.items() if deviations.get(n, 0.0) > 0}
         return {n: s for n, s in shares.items() if s > REPORTED}
+
+    def between_samples(self, deviations: dict[str, float]) -> str:
+        """Return a warning about drives between their samples, else ""."""
+        shares = {n: m / deviations[n] for n, m in self.bent.items() if deviations.get(n, 0.0) > 0}
+        moves = ", ".join(f"{n} by {s:+.1f} standard errors" for n, s in shares.items() if abs(s) > REPORTED)
+        if not moves:
+            return ""
+        best = max(self.degrees.values())
+        cure = Do(f"kz.Signal(..., degree={best})", f"drive_degree = {best}")
+        shape = "a cubic spline" if best == 3 else "straight lines"
+        return Message(
+            f"Between the samples of the drive {' and '.join(self.degrees)} {shape} would follow it better, and would "
+            f"move {moves}, which the intervals do not hold: set {cure}."
+        )
 
     def explained(self, estimate: Estimate) -> float:
         """Return the share of the misfit that noise explains.
@@ -113,6 +135,8 @@ class DriveEffect:
             if wide is fit.base or combined is None:
                 return fit
             return in_combinations(wide, combined).with_(start=fit.start)
+        if bent := self.between_samples(fit.deviations):
+            fit = replace(fit, warnings=(*fit.warnings, bent))
         if not self.sentence(fit):
             return fit
         # Draws (at bounds, or where the likelihood is not parabolic) and errors of derived values are not widened.
@@ -195,41 +219,66 @@ def drive_effect(estimate: Estimate, noise: Mapping[str, float] | None = None, s
     if not names or not free:
         return None
     levels = drive_levels(record, model) | {name: float(size) for name, size in (noise or {}).items()}
-    if not any(levels.values()):
+    degrees = _better_degrees(model)
+    if not any(levels.values()) and not degrees:
         return DriveEffect(levels, dict.fromkeys(free, 0.0), np.zeros((len(free), len(free))))
     weights = np.array([1.0 / max(estimate.noise.get(n, 1.0), 1e-300) for n in names])
     columns = [model.states.index(n) for n in names]
     small = {name: SMALL * level for name, level in levels.items()}
     try:
-        slopes, shifts = _responses(model.with_values(**own), motion, free, small, np.random.default_rng(seed))
+        model = model.with_values(**own)
+        random = np.random.default_rng(seed)
+        drawn = [_noisy(model, small, random) for _ in range(DRAWS)] + [_bent(model, degrees)] * bool(degrees)
+        slopes, shifts = _responses(model, motion, free, drawn)
     except (FlowError, ModelError):
         return None
+    shifts[..., :DRAWS] /= SMALL
     rows = (slopes[:, columns] * weights[None, :, None]).reshape(-1, slopes.shape[2])
-    shifted = (shifts[:, columns] * weights[None, :, None]).reshape(len(rows), -1) / SMALL
+    shifted = (shifts[:, columns] * weights[None, :, None]).reshape(len(rows), -1)
     if motion.read is not None and motion.read.shape[1] == len(names):
         read = motion.read.ravel()
         # Lost samples were not fitted.
         rows, shifted = rows[read], shifted[read]
     # δθ = -J⁺ G e for all draws at once.
     moved = -np.linalg.lstsq(rows, shifted, rcond=None)[0]
-    left = float(np.sqrt(np.mean((shifted + rows @ moved) ** 2)))
-    covariance = moved[: len(free)] @ moved[: len(free)].T / DRAWS
+    left = float(np.sqrt(np.mean((shifted + rows @ moved)[:, :DRAWS] ** 2)))
+    by_noise = moved[: len(free), :DRAWS]
+    covariance = by_noise @ by_noise.T / DRAWS
     sizes = dict(zip(free, np.sqrt(np.diag(covariance)).tolist(), strict=True))
-    return DriveEffect(levels, sizes, covariance, left)
+    bent = dict(zip(free, moved[: len(free), -1].tolist(), strict=True)) if degrees else {}
+    return DriveEffect(levels, sizes, covariance, left, degrees, bent)
 
 
-def _responses(
-    model: Model, motion: FittedMotion, free: tuple[str, ...], small: dict[str, float], random: np.random.Generator
-) -> tuple[Array, Array]:
+def _better_degrees(model: Model) -> dict[str, int]:
+    """Return drives that another degree follows better, by name.
+
+    Held drives (degree 0) are taken as stated.
+    """
+    found: dict[str, int] = {}
+    for signal in model.signals:
+        if signal.kind == "polynomial" and signal.degree:
+            best = best_degree(signal.times, signal.values)
+            if (best == 1) != (signal.degree == 1):
+                found[signal.name] = best
+    return found
+
+
+def _bent(model: Model, degrees: dict[str, int]) -> Model:
+    """Return the model with other degrees of its drives."""
+    assert model.excitation is not None
+    signals = tuple(replace(s, degree=degrees.get(s.name, s.degree)) for s in model.signals)
+    return replace(model, excitation=replace(model.excitation, signals=signals))
+
+
+def _responses(model: Model, motion: FittedMotion, free: tuple[str, ...], drawn: list[Model]) -> tuple[Array, Array]:
     """Return slopes of the motion, and its shifts.
 
-    They are slopes (N, n, k + n·pieces) by parameters and starts, and shifts (N, n, draws) under small noise. Each
-    uninterrupted piece of the motion has its own start; the drives are disturbed once for all of them.
+    They are slopes (N, n, k + n·pieces) by parameters and starts, and shifts (N, n, draws) with the drives of the
+    models `drawn`. Each uninterrupted piece of the motion has its own start.
     """
-    drawn = [_noisy(model, small, random) for _ in range(DRAWS)]
     pieces, n, k = np.unique(motion.piece), len(model.states), len(free)
     slopes = np.zeros((motion.sample_times.size, n, k + n * pieces.size))
-    shifts = np.empty((motion.sample_times.size, n, DRAWS))
+    shifts = np.empty((motion.sample_times.size, n, len(drawn)))
     for number, piece in enumerate(pieces):
         rows = np.flatnonzero(motion.piece == piece)
         times = motion.sample_times[rows]
@@ -254,21 +303,10 @@ def drive_levels(record: Record, model: Model) -> dict[str, float]:
             levels[signal.name] = float(stated[signal.name])
             continue
         try:
-            levels[signal.name] = float(noise_level(_longest_run(signal)[:, None])[0])
+            levels[signal.name] = float(noise_level(longest_run(signal.times, signal.values)[1][:, None])[0])
         except DataError:
             levels[signal.name] = 0.0
     return levels
-
-
-def _longest_run(signal: Signal) -> Array:
-    """Return the longest stretch without a gap.
-
-    A jump across a gap looks like noise.
-    """
-    steps = np.diff(signal.times)
-    edges = np.concatenate([[0], np.flatnonzero(steps > 1.5 * np.median(steps)) + 1, [signal.times.size]])
-    first = int(np.argmax(np.diff(edges)))
-    return signal.values[edges[first] : edges[first + 1]]
 
 
 def _noisy(model: Model, levels: dict[str, float], random: np.random.Generator) -> Model:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kapitza.base.arrays import Array
 from kapitza.base.cures import By, Do
 from kapitza.data import Record
 from kapitza.errors import DataError
@@ -16,6 +17,54 @@ APART = 0.1
 
 NEAR = 1e-9
 """Share of its length by which a record may pass the ends of a drive: rounding of its clock."""
+
+CLEARLY = 0.8
+"""Ratio of the errors at left-out samples below which a spline clearly follows a drive better than straight lines."""
+
+ALIKE = 1.1
+"""The same ratio for white noise is 1.08: a spline is no worse up to here."""
+
+STEP = 30.0
+"""Second difference, over their robust deviation, from which a drive has a step; smooth and noisy ones have 2 to 10."""
+
+FEWEST = 16
+"""Samples below which nothing is inferred from those left out."""
+
+
+def best_degree(times: Array, values: Array) -> int:
+    """Return the degree that follows a drive between samples.
+
+    Every second sample is predicted from the others, by a cubic spline and by straight lines. The spline (3) is taken
+    where it predicts clearly better, or no worse in a drive without steps; lines (1) otherwise, as a spline rings at
+    steps. Straight lines through n samples per oscillation act as a gain of 1 - (π/n)²/3, which moves estimates by
+    many standard errors where the noise is small.
+    """
+    times, values = longest_run(times, values)
+    if times.size < FEWEST or not (np.diff(times) > 0).all():
+        return 1
+    missed = {degree: _missed(times, values, degree) for degree in (1, 3)}
+    bends = np.abs(np.diff(values, 2))
+    has_steps = bends.max() > STEP * 1.4826 * np.median(bends)
+    return 3 if missed[3] <= (CLEARLY if has_steps else ALIKE) * missed[1] else 1
+
+
+def longest_run(times: Array, values: Array) -> tuple[Array, Array]:
+    """Return the longest stretch without a gap.
+
+    A jump across a gap looks like noise, or like a step.
+    """
+    steps = np.diff(times)
+    edges = np.concatenate([[0], np.flatnonzero(steps > 1.5 * np.median(steps)) + 1, [times.size]])
+    first = int(np.argmax(np.diff(edges)))
+    run = slice(int(edges[first]), int(edges[first + 1]))
+    return times[run], values[run]
+
+
+def _missed(times: Array, values: Array, degree: int) -> float:
+    """Return the root mean square error at every second sample."""
+    others = Signal("u", times[::2], values[::2], degree=degree)
+    left_out = slice(1, times.size - 1, 2)
+    return float(np.sqrt(np.mean((others(times[left_out]) - values[left_out]) ** 2)))
 
 
 def check_reach(model: Model, record: Record, label: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
@@ -30,6 +31,9 @@ MOST = 10
 BRANCHES = 1.3
 """Ratio of neighbouring amplitudes among the draws from which on they are two branches."""
 
+
+MOST_BRANCHES, FEW, MOSTLY = 3, 0.06, 0.8
+"""Branches that are reported; share of draws below which one of more groups is none; share that branches must hold."""
 
 CHANCES = 128
 """Draws from which probabilities of branches are taken: 32 leave an error of 0.1."""
@@ -312,12 +316,30 @@ def _branches(size: Array, widths: Array) -> tuple[Outcome, ...]:
     with np.errstate(divide="ignore", invalid="ignore"):
         cuts = np.flatnonzero(ordered[1:] > BRANCHES * ordered[:-1]) + 1
     groups = np.split(order, cuts)
-    if len(groups) > 3:
-        # Amplitudes spread out without steps: a chaotic motion, or one that the parameters move smoothly.
-        groups = [order]
+    if len(groups) > MOST_BRANCHES:
+        groups = _solid(groups, size)
     return tuple(
         Outcome(len(group) / size.size, float(np.median(size[group])), _mean(widths[group])) for group in groups
     )
+
+
+def _solid(groups: list[NDArray[np.intp]], size: Array) -> list[NDArray[np.intp]]:
+    """Join small groups of ordered amplitudes to large ones.
+
+    Motions still on their way from one branch to another are no branch: they join the nearest. Amplitudes that spread
+    out without steps, as those of a chaotic motion, are one group.
+    """
+    large = [i for i, group in enumerate(groups) if len(group) >= FEW * size.size]
+    held = sum(len(groups[i]) for i in large)
+    if len(large) > MOST_BRANCHES or held < MOSTLY * size.size:
+        return [np.concatenate(groups)]
+    ends = np.log([[size[groups[i][0]], size[groups[i][-1]]] for i in large])
+    joined = [[groups[i]] for i in large]
+    for i, group in enumerate(groups):
+        if i not in large:
+            middle = np.log(np.median(size[group]))
+            joined[int(np.abs(ends - middle).min(axis=1).argmin())].append(group)
+    return [np.concatenate(parts) for parts in joined]
 
 
 def _beyond(choice: Choice, size: Array, done: Sequence[Done]) -> float:

@@ -169,7 +169,9 @@ DATA = {
     ),
     "hold_back": Key(SPANS, "spans [s] that are not fitted but predicted: [[4.0, 6.0], [10.0, 12.0]]"),
     "drive": Key(TEXTS, "channels that drive the model, under their names in the equations"),
-    "drive_degree": Key(WHOLE, "how the drive runs between samples: 0 held, 1 linear, 3 or 5 spline"),
+    "drive_degree": Key(
+        WHOLE, "how the drive runs between samples: 0 held, 1 linear, 3 or 5 spline; by default as they show"
+    ),
     "period": Key(NUMBER, "period of the excitation [s], where the model does not say it"),
     "phase": Key(NUMBER, "time of the first sample after the excitation's start [s]"),
     "phase_channel": Key(COLUMN, "a column whose rising edges mark the start of each excitation period"),

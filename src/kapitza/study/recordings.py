@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kapitza.data import FITTED, Record, read
 from kapitza.errors import DataError, KapitzaError
-from kapitza.estimate import Sensor
+from kapitza.estimate import Sensor, best_degree
 from kapitza.model import Model, Signal
 from kapitza.signal import without_bad_samples
 from kapitza.study.problems import Notebook
@@ -193,7 +193,7 @@ def one_recording(
     record = reader(path, keep_bad=content.get("bad_samples") == "keep", **settings)
     if marker is not None:
         record = strobe_marks(record, str(marker))
-    signals = tuple(drive_signal(record, name, int(content.get("drive_degree", 1))) for name in drives)
+    signals = tuple(drive_signal(record, name, content.get("drive_degree")) for name in drives)
     if signals and "phase" not in record.content.attrs:
         record = record.with_attributes(phase=0.0)
     for name in content.get("ignore", ()):
@@ -325,10 +325,10 @@ def _with_noise(record: Record, noise: float | Mapping[str, float]) -> Record:
     return record
 
 
-def drive_signal(record: Record, channel: str, degree: int) -> Signal:
+def drive_signal(record: Record, channel: str, degree: int | None = None) -> Signal:
     """Return a measured drive as a model's signal.
 
-    t = 0 at the first sample; it is known up to the last.
+    t = 0 at the first sample; it is known up to the last. degree: by default the one that follows its samples best.
     """
     if len(record.segments()) > 1:
         raise DataError(
@@ -336,6 +336,7 @@ def drive_signal(record: Record, channel: str, degree: int) -> Signal:
             "as a file of its own, or cut one out by from and to."
         )
     time = record.time - record.time[0]
+    degree = best_degree(time, record[channel]) if degree is None else int(degree)
     return Signal(channel, time, record[channel], degree=degree)
 
 
