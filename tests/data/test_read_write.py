@@ -461,3 +461,25 @@ def test_separators_of_several_bytes_are_refused(tmp_path, separator):
     (tmp_path / "run.csv").write_text("t,x\n0,1\n1,2\n", encoding="utf-8")
     with pytest.raises(DataError, match="one ASCII character"):
         kz.read(tmp_path / "run.csv", separator=separator)
+
+
+@pytest.mark.parametrize(
+    ("write", "scale"),
+    [
+        (lambda i, v: f"{i};{v:,d}", 1),
+        (lambda i, v: f"{i};{v:,d}".replace(",", "."), 1),
+        (lambda i, v: f"{i / 100:.2f};{v:,d}", 1),
+        (lambda i, v: f"{i};{v / 1000:.3f}".replace(".", ","), 1000),
+        (lambda i, v: f"{i};{v / 1000:.3f}", 1000),
+        (lambda i, v: f"{i},{v / 1000:.3f}", 1000),
+        (lambda i, v: f"{i};{v / 1000:g}".replace(".", ","), 1000),
+        (lambda i, v: f"{i};{v / 1000:g}", 1000),
+    ],
+)
+def test_signs_group_thousands_or_set_decimals_apart(tmp_path, write, scale):
+    """12,345 is twelve thousand beside 955 and 0, and twelve and a third beside 0,955 and 0,000."""
+    values = np.round(123456 * np.sin(0.1 * np.arange(100))).astype(int).tolist()
+    rows = [write(i, v) for i, v in enumerate(values)]
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join(["t,F" if "," in rows[0] and ";" not in rows[0] else "t;F", *rows]) + "\n")
+    assert np.allclose(scale * kz.read(path)["F"], values, rtol=1e-5, atol=1e-9)

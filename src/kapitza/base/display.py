@@ -6,6 +6,7 @@ All nouns offer it; `kapitza.report` draws them on request.
 from __future__ import annotations
 
 import os
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +42,13 @@ def drawn(figure: Any, path: str | os.PathLike[str] | None) -> Any:
         with replacing(path) as draft:
             figure.savefig(draft)
     return figure
+
+
+def percent(value: float) -> str:
+    """Return a relative width [%] as text.
+
+    Two digits, whole numbers from 100 on; "unknown" where it is infinite.
+    """
+    if not isfinite(value):
+        return "unknown"
+    return f"{value:.2g} %" if abs(value) < 99.5 else f"{value:.0f} %"

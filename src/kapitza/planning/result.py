@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.base.arrays import Array
-from kapitza.base.display import Shown
+from kapitza.base.display import Shown, percent
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.model import Expression, Model, Signal
@@ -216,9 +216,9 @@ class Plan(Shown):
             for i, label in enumerate(self.wanted.labels):
                 unit = 100 / self.wanted.scale[i]
                 now, after, low, high = (unit * part[i] for part in (one.now, one.after, one.low, one.high))
-                text = f"{label} ± {now:.2g} % → ± {after:.2g} % ({low:.2g} … {high:.2g})"
+                text = f"{label} ± {percent(now)} → ± {percent(after)} ({low:.2g} … {high:.2g})"
                 if one.with_laws is not None:
-                    text += f", ± {unit * one.with_laws[i]:.2g} % if there is {' or '.join(self.missing)}"
+                    text += f", ± {percent(unit * one.with_laws[i])} if there is {' or '.join(self.missing)}"
                 lines.append(f"     {text}")
             lines += [f"     {remark}" for remark in self.remarks(one)]
         return "\n".join([*lines, *self.unimproved(), *self.doubts()])

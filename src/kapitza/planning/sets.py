@@ -17,7 +17,7 @@ import pandas as pd
 
 from kapitza.base.arrays import Array, Indices
 from kapitza.base.cures import Code, Give
-from kapitza.base.display import Shown
+from kapitza.base.display import Shown, percent
 from kapitza.base.monitor import Interrupted, Monitor, checkpoint, watch
 from kapitza.continuation import Bifurcation, moved_bifurcation
 from kapitza.errors import DataError, KapitzaError
@@ -145,7 +145,7 @@ class SetPlan(Shown):
         for rank, one in enumerate(self.sets, 1):
             units = 100 / self.wanted.scale
             said = [
-                f"{n} ± {u * b:.2g} % → ± {u * a:.2g} %"
+                f"{n} ± {percent(u * b)} → ± {percent(u * a)}"
                 for n, u, b, a in zip(self.wanted.labels, units, self.now, one.after, strict=True)
             ]
             lines.append(f"  {rank}. {' + '.join(self.labels[i] for i in one.numbers)}: {', '.join(said)}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
-from scipy.interpolate import Akima1DInterpolator
+from scipy.interpolate import Akima1DInterpolator, CubicSpline
 
 from kapitza.base.arrays import Array
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 BETWEEN = 12
 """Points drawn between two points of a branch."""
+
+SWING = 0.02
+"""Share of the range of a quantity by which the spline may differ from Akima's interpolant."""
 
 NAMED = "name of a point"
 """Mark of the texts that `place_names` wrote."""
@@ -124,7 +127,11 @@ def _interpolant(s: Array, values: Array, branch: Branch) -> Any:
     """
     if len(s) < 3 or len(set(branch.sequences)) > 1:
         return lambda x: np.interp(x, s, values)
-    return Akima1DInterpolator(s, values, method="makima")
+    near, smooth = Akima1DInterpolator(s, values, method="makima"), CubicSpline(s, values)
+    # A spline bends evenly, where Akima's curve has visible corners; where steps change abruptly it may swing out.
+    fine = np.interp(np.arange(4 * len(s)) / 4, np.arange(len(s)), s)
+    swing = float(np.abs(smooth(fine) - near(fine)).max())
+    return smooth if swing <= SWING * float(np.ptp(values)) else near
 
 
 def _place(along: Any, begin: float, end: float, value: float) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from kapitza.base.display import percent
 from kapitza.report.interactive import CHECK, DATA, floats
 from kapitza.report.page import Section, write_page
 from kapitza.report.plan_figures import NAMED, place_of, plot_plan
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
 
 GRID, GRID_WITH_SWITCHES = 18, 12
 """Points of the map along each choice; runs with switches take twenty times as long as smooth ones."""
-
-
-def percent(value: float) -> str:
-    """Return a relative width as text.
-
-    Two digits; "unknown" where it is infinite.
-    """
-    return f"{value:.2g} %" if np.isfinite(value) else "unknown"
 
 
 def plan_table(plan: Plan) -> pd.DataFrame:

@@ -93,11 +93,16 @@ def spectrum_figure(motion: Motion | None) -> go.Figure | None:
         floor = float(np.log10(max(least, 1e-300))) - 1.0
         top = float(np.log10(max(most, 1e-300))) + 0.5
         unit = motion.units.get(channel, "")
-        title = f"power of {label(channel)}" + (f" [({unit})²/Hz]" if unit else " [1/Hz]")
+        title = f"power of {label(channel)}" + (f" [{grouped(unit)}²/Hz]" if unit else " [1/Hz]")
         figure.update_yaxes(type="log", title_text=title, exponentformat="power", range=[floor, top], row=row, col=1)
     figure.update_xaxes(title_text="frequency [Hz]", row=len(channels), col=1)
     figure.update_layout(height=180 + 200 * len(channels))
     return figure
+
+
+def grouped(unit: str) -> str:
+    """Return a unit in brackets unless it is one symbol."""
+    return unit if unit.isalnum() else f"({unit.replace('^2', '²')})"
 
 
 def response_figure(motion: Motion | None, record: Record | None, drives: list[str]) -> go.Figure | None:
@@ -135,7 +140,7 @@ def response_figure(motion: Motion | None, record: Record | None, drives: list[s
         phase = np.degrees(np.unwrap(np.angle(response)))
         figure.add_scatter(x=floats(frequency), y=floats(phase), showlegend=False, row=2, col=1, **style)
     unit, other = motion.units.get(channel, "1") or "1", record.units.get(drive, "1") or "1"
-    title = f"|{label(channel)} / {label(drive)}| [{unit}/{other}]"
+    title = f"|{label(channel)} / {label(drive)}| [{unit}/{grouped(other)}]"
     figure.update_yaxes(type="log", title_text=title, exponentformat="power", row=1, col=1)
     figure.update_yaxes(title_text="phase [degrees]", row=2, col=1)
     figure.update_xaxes(title_text="frequency [Hz]", row=2, col=1)

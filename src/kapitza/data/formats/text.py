@@ -218,6 +218,10 @@ GROUPED = {",": re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+"), ".": re.compile(r"[-+
 """Decimal sign → numbers whose thousands are set apart by the other sign: 1.234,5 and 1,234.5."""
 
 
+DECIMAL = {sign: re.compile(rf"[-+]?\d*{re.escape(sign)}\d*([eE][-+]?\d+)?") for sign in ",."}
+"""Decimal sign → numbers with it."""
+
+
 def number_signs(rows: Sequence[str], separator: str, decimal: str | None) -> tuple[str, str | None]:
     """Return the decimal sign and the thousands separator.
 
@@ -227,8 +231,33 @@ def number_signs(rows: Sequence[str], separator: str, decimal: str | None) -> tu
     for sign, grouped in GROUPED.items():
         if decimal in (None, sign) and any(map(grouped.fullmatch, fields)):
             return sign, "." if sign == "," else ","
+    for sign, other in ((".", ","), (",", ".")):
+        if separator != other and decimal in (None, sign) and whole_thousands(rows, separator, other):
+            return sign, other
     # "1,5;2,5": a comma that does not separate is a decimal comma
-    return decimal or ("," if separator != "," and "," in rows[0] and "." not in rows[0] else "."), None
+    written = {sign: any(map(DECIMAL[sign].fullmatch, fields)) for sign in DECIMAL}
+    comma = separator != "," and written[","] and not written["."]
+    return decimal or ("," if comma else "."), None
+
+
+SURE = {",": 5, ".": 20}
+"""Numbers with three digits after a sign, beside numbers without it, that show that it groups thousands. Trailing zeros
+of decimals are left out in one of ten, and a point is far more often a decimal sign."""
+
+
+def whole_thousands(rows: Sequence[str], separator: str, sign: str) -> bool:
+    """Return whether a sign groups whole numbers.
+
+    It does in "1,234,567", and in a column where "12,345" stands beside "955": decimals would be written in both.
+    """
+    grouped = re.compile(rf"[-+]?[1-9]\d{{0,2}}({re.escape(sign)}\d{{3}})+")
+    for column in itertools.zip_longest(*(split(row, separator) for row in rows), fillvalue=""):
+        signed = [field for field in column if sign in field]
+        if signed and all(map(grouped.fullmatch, signed)):
+            plain = any(re.fullmatch(r"[-+]?\d{1,3}", field) for field in column)
+            if (plain and len(signed) >= SURE[sign]) or any(field.count(sign) > 1 for field in signed):
+                return True
+    return False
 
 
 def first_lines(path: Path, count: int = 200) -> tuple[list[str], str]:
