@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from scipy.signal import lfilter
 
 import kapitza as kz
@@ -108,3 +109,16 @@ def test_weak_form_intervals_count_the_scatter_between_recordings():
     assert (np.array(list(fit.deviations.values())) > 0.8 * refits).all()
     # Damping grows with the amplitude: the scatter is that of six recordings between 0.1 and 0.1 + 8/(3π) q ω a.
     assert 0.3 < fit.deviations["c"] / (8 / (3 * np.pi) * 0.02 * 2.0 * np.std([0.4, 0.7, 1.0, 1.4, 1.9, 2.5])) < 3.0
+
+
+def test_a_widening_that_nothing_explains_is_reported():
+    """A long-run variance of 4 times that of white noise doubles the standard errors."""
+    rng = np.random.default_rng(8)
+    white = rng.standard_normal((4000, 1)) / np.sqrt(4000)
+    # A moving sum of four has the long-run variance 16/4 of its own samples.
+    slow = sum(np.roll(white, shift, axis=0) for shift in range(4)) / 2
+    for scores, wide in ((white, False), (slow, True)):
+        found = widening(np.eye(1), scores, None, None, True, np.inf)
+        assert bool(list(found.warnings(explained=False))) is wide
+        assert not list(found.warnings(explained=True))
+        assert found.factor[0] == pytest.approx(2.0 if wide else 1.0, rel=0.15)

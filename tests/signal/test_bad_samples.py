@@ -161,6 +161,6 @@ def test_rest_at_the_end_is_not_a_dropout():
 def test_values_held_next_to_an_end_are_dropouts():
     time = np.arange(1500) * 0.02
     values = np.exp(-0.05 * time) * np.cos(3.0 * time) + 0.005 * np.random.default_rng(4).standard_normal(time.size)
-    values[1:9] = values[-10:-1] = 0.0
+    values[1:9], values[-10:-1] = 0.0, -0.15
     found = bad_samples(values)
     assert np.flatnonzero(found.lost).tolist() == [*range(1, 9), *range(1490, 1499)]

@@ -370,9 +370,10 @@ def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tup
     untied = noise and step <= FINE * scale
     if untied:
         dropped |= ~turns | (runs.level == 0.0)
-    # Whatever leads past it: a long run of ties in such noise is a held value.
-    held = untied & (runs.length >= HELD) & ~extreme
-    edge = _held_near_ends(values) if untied else none
+    # Whatever leads past it: a long run of ties in such noise is a held value. An encoder with hysteresis repeats its
+    # value where the motion turns, but does not jump there.
+    held = untied & (runs.length >= HELD) & ~extreme & (~turns | jumps)
+    edge = _held_near_ends(values, size) if untied else none
     few = int(runs.length[held].sum() + edge.sum()) <= FEW_HELD * values.size
     held, edge = held & few, edge & few
     # The samples come to the end of the range and leave it at speed.
@@ -389,16 +390,21 @@ def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tup
     return (runs.marked((held | (past & dropped)) & ~clipped) | edge) & ~saturated, saturated
 
 
-def _held_near_ends(values: Array) -> Flags:
+def _held_near_ends(values: Array, size: float) -> Flags:
     """Return samples (N,) of held values near an end.
 
-    Too few samples lie beyond them for a cubic across.
+    Too few samples lie beyond them for a cubic across; on the other side the record must jump.
     """
     edges = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1, [values.size]])
-    start, stop = edges[:-1], edges[1:]
-    near = (start < OUTSIDE) | (stop > values.size - OUTSIDE)
-    inner = (values[start] < values.max()) & (values[start] > values.min())
-    return np.repeat((stop - start >= HELD) & near & inner, stop - start)
+    held, low, high = np.zeros(values.size, bool), values.min(), values.max()
+    for run in np.flatnonzero(np.diff(edges) >= HELD):
+        start, stop = int(edges[run]), int(edges[run + 1])
+        early, late = start < OUTSIDE, stop > values.size - OUTSIDE
+        if early == late or not low < values[start] < high:
+            continue
+        inner = values[stop : stop + OUTSIDE] if early else values[start - OUTSIDE : start][::-1]
+        held[start:stop] = abs(inner[0] - values[start]) > CANDIDATE * max(np.abs(np.diff(inner)).max(), size)
+    return held
 
 
 def _piled(values: Array, size: float, end: int) -> bool:

@@ -134,7 +134,7 @@ class FitPane:
         with ui.card().classes("kz-card w-full") as self.progress:
             self.bar = ui.linear_progress(0.0, show_value=False, size="6px")
             self.words = ui.label().classes("kz-note pre")
-            with ui.row().classes("kz-columns w-full") as self.movement:
+            with ui.row().classes("kz-columns w-full kz-moving") as self.movement:
                 with ui.column().classes("kz-half"):
                     self.estimates = LinkedTable(("parameter", "start", "now"), height=260)
                 with ui.column().classes("kz-half"):

@@ -20,7 +20,7 @@ from kapitza.studio.work import OWN_RIGS, rig_points, work_folder
 RANGES = {"duffing": ("omega", 0.5, 2.0, 1.0), "beam": ("Omega", 50.0, 80.0, 55.0)}
 """Parameter, ends and start that a rig is tried with."""
 
-COLUMNS = ("point", "parameter", "largest output", "residual [σ]", "effort", "measurements")
+COLUMNS = ("point", "parameter", "largest output", "residual [σ]", "effort", "runs")
 
 
 def build(session: Session) -> None:
@@ -154,7 +154,7 @@ class RigPane:
             [
                 {"point": n, "parameter": p["value"], "largest output": p["peaks"].get(output),
                  "residual [σ]": short(p["residual"]), "effort": short(p["effort"]),
-                 "measurements": p["measurements"]}
+                 "runs": p["measurements"]}
                 for n, p in enumerate(points, start=1)
             ],
             len(points) - 1 if points else None,

@@ -110,6 +110,8 @@ class Session:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._checking = False
         self._loading = False
+        self._read = asyncio.Event()
+        """Set when the recordings are read: one after the other, two reads of a long file take memory once."""
 
     # -- changing --------------------------------------------------------------------------------------------------
 
@@ -179,6 +181,7 @@ class Session:
 
     async def _check(self) -> None:
         try:
+            await self._read.wait()
             while self.checked_version != self.document.version:
                 version = self.document.version
                 read = await run.io_bound(_read, self.path, self.document.text, self._records)
@@ -200,6 +203,9 @@ class Session:
                 self.recordings[len(tables) :] = []
                 wanted = [(n, t) for n, t in enumerate(tables) if self._stale(n, key_of(t, folder))]
                 late = [(n, s) for n, s in enumerate(self.recordings) if isinstance(s, Shown) and not s.searched]
+                if not wanted:
+                    self._records.others = [one.record for one in self.recordings if isinstance(one, Shown)]
+                    self._read.set()
                 if not wanted and not late:
                     return
                 if not wanted:
@@ -216,6 +222,8 @@ class Session:
                 self.loaded.emit()
         finally:
             self._loading = False
+            # Whatever happened to the recordings, the study is checked.
+            self._read.set()
 
     def _stale(self, number: int, key: tuple[Any, ...]) -> bool:
         if number >= len(self.recordings):

@@ -94,7 +94,7 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
     warnings = warnings_of(task, found, misfit, identifiability, covariance)
     # A large misfit is reported already and explains the disagreement.
     if widened is not None and (misfit is None or not misfit.misses):
-        warnings += widened.warnings()
+        warnings += widened.warnings(explained=misfit is not None and any(misfit.warnings()))
     if task.settings.hold_back > 0 and prediction is None and converged:
         warnings.append("samples were held back, but no motion leads on into them: there is a gap in between.")
     by_channel, by_record = _noise(task, found)
