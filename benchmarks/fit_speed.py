@@ -147,7 +147,7 @@ def main() -> str:
     ]  # fmt: skip
     events = [(model.name, *through_events(model, wrt)) for model, wrt in models]
     jobs = [
-        ("dry friction: triple pendulum, 6776 samples, 14 parameters", 166.0, triple_fit, 1.5),
+        ("dry friction: triple pendulum, 6776 samples, 14 parameters", 166.0, triple_fit, 33.2),
         ("dry friction, measured drive, 11400 samples, auto", 155.0, driven_fit, 5.0),
         (
             "process noise, dry friction, 256 samples",
@@ -182,8 +182,7 @@ def main() -> str:
     head = ["model", "together [µs]", "one by one [µs]", "events a period"]
     return (
         "Processor seconds, compilation included. Before: the times of an earlier version on other records of the same "
-        "kind, so that the ratios are rough. Members of a batch that meet a single switch or wall, fast and alone, are "
-        "carried across it together; what sticks, rests or touches goes its own way.\n\n"
+        "kind, so that the ratios are rough.\n\n"
         + comparison_table(rows)
         + "\n\nOne period with the tangents of state and parameters, of 64 states:\n\n"
         + markdown_table(head, table)
