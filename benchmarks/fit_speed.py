@@ -75,6 +75,22 @@ def triple_fit() -> tuple[float, bool]:
     return seconds, fit.status.ok and max(abs(fit.values[n] / TRIPLE.values[n] - 1) for n in ("G1", "C12", "f1")) < 0.1
 
 
+def driven_fit() -> tuple[float, bool]:
+    """A mass with dry friction under a measured multi-sine, 11,400 samples; are all values within four deviations?"""
+    times = np.linspace(0.0, 57.0, 11_400)
+    force = 2.2 * sum(np.sin(2 * np.pi * f * times + 2 * f**2) for f in (0.35, 0.55, 0.8, 1.05, 1.4, 1.9))
+    truth = {"m": 1.2, "c": 0.35, "k": 48.0, "mu": 1.1}
+    model = kz.Model.from_equations(
+        "m*x'' + c*x' + k*x + mu*sign(x') = F", parameters=truth, signals=[kz.Signal("F", times, force, degree=3)]
+    )
+    exact = kz.simulate(model, x0=[0.05, 0.0], t=times).select(["x"])
+    record = kz.measure(exact, noise=2e-4, seed=1)
+    start = model.with_values(m=1.0, c=1.0, k=30.0, mu=0.5)
+    seconds, fit = processor(lambda: kz.identify(start, record, list(truth)))
+    assert isinstance(fit, kz.Estimate)
+    return seconds, all(abs(fit.values[n] - truth[n]) < 4 * fit.deviations[n] for n in truth)
+
+
 def kicked(model: kz.Model, count: int = 256, step: float = 0.2) -> kz.Record:
     """x alone, of a motion whose rate is kicked by 0.05 at every sample, with noise of 0.01."""
     random, flow = np.random.default_rng(0), Flow(model)
@@ -131,20 +147,22 @@ def main() -> str:
     ]  # fmt: skip
     events = [(model.name, *through_events(model, wrt)) for model, wrt in models]
     jobs = [
-        ("dry friction: triple pendulum, 6776 samples, 14 parameters", 166.0, triple_fit),
+        ("dry friction: triple pendulum, 6776 samples, 14 parameters", 166.0, triple_fit, 33.2),
+        ("dry friction, measured drive, 11400 samples, auto", 155.0, driven_fit, 5.0),
         (
             "process noise, dry friction, 256 samples",
             79.0,
             lambda: kicked_fit(FRICTION, {"c": 0.2, "k": 1.2, "f": 0.15}),
+            15.8,
         ),
-        ("process noise, impacts, 256 samples", 100.0, lambda: kicked_fit(WALL, {"c": 0.15, "k": 1.1, "r": 0.7})),
-        ("start wrong by a factor of 16, 2000 samples with impacts", 26.0, refusal),
+        ("process noise, impacts, 256 samples", 100.0, lambda: kicked_fit(WALL, {"c": 0.15, "k": 1.1, "r": 0.7}), 20.0),
+        ("start wrong by a factor of 16, 2000 samples with impacts", 26.0, refusal, 5.2),
     ]
     rows = []
-    for name, before, work in jobs:
+    for name, before, work, target in jobs:
         seconds, right = work()
         said = f"{seconds:.1f} s" + ("" if right else " (not converged)")
-        rows.append(Comparison(name, f"{before:g} s", said, f"below {before / 5:g} s", seconds <= before / 5 and right))
+        rows.append(Comparison(name, f"{before:g} s", said, f"below {target:g} s", seconds <= target and right))
     slowest = max(together for _, together, _, _ in events)
     rows.append(
         Comparison(
@@ -157,14 +175,14 @@ def main() -> str:
         Comparison(
             "periods with tangents through events, together against one by one", "",
             ", ".join(f"{r:.1f} ×" for r in ratios), "at least 5 ×", min(ratios) >= 5,
+            "single runs were 20 × slower when this was asked",
         )
     )  # fmt: skip
     table = [[name, f"{t:.0f}", f"{a:.0f}", f"{n:.1f}"] for name, t, a, n in events]
     head = ["model", "together [µs]", "one by one [µs]", "events a period"]
     return (
         "Processor seconds, compilation included. Before: the times of an earlier version on other records of the same "
-        "kind, so that the ratios are rough. Members of a batch that meet a single switch or wall, fast and alone, are "
-        "carried across it together; what sticks, rests or touches goes its own way.\n\n"
+        "kind, so that the ratios are rough.\n\n"
         + comparison_table(rows)
         + "\n\nOne period with the tangents of state and parameters, of 64 states:\n\n"
         + markdown_table(head, table)

@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,15 +19,15 @@ from typing import Any
 import numpy as np
 from harness import load, markdown_table
 from tests.studio.conftest import BROWSER, served
+from tests.studio.waiting import DRAWN, EQUATIONS
 
 import kapitza as kz
 from kapitza.recordings import copy_recording
+from kapitza.studio.fields import PAUSE
 from kapitza.study import write_new_study
 
 SAMPLES = 10_000_000
 REPEATS = 20
-DRAWN = "() => Number(document.querySelector('.kz-recording')?.dataset.drawn) > 0"
-EQUATIONS = "textarea[aria-label='Equations of motion']"
 
 ZOOM = """async (factor) => {
   const view = document.querySelector('.kz-recording'), over = view.querySelector('.u-over');
@@ -127,71 +128,120 @@ def long_recording(folder: Path) -> Path:
     return Path(kz.write(record, folder / "long.npz"))
 
 
+def long_study(folder: Path) -> tuple[Path, float]:
+    """Write a study of the long recording; return it and the seconds to read the file alone."""
+    long_recording(folder)
+    begin = time.perf_counter()
+    kz.read(folder / "long.npz")
+    reading = time.perf_counter() - begin
+    study = folder / "long.toml"
+    study.write_text(
+        "[model]\nequations = [\"x'' + c*x' + k*x = 0\"]\nparameters = {c = 0.1, k = 36.0}\n[data]\n"
+        'file = "long.npz"\nchannels = {x = "x"}\nevery = 1000\n[fit]\nfree = ["c", "k"]\n'
+    )
+    return study, reading
+
+
+def zooms(page: Any) -> list[float]:
+    """Return the seconds from turns of the wheel to sharper numbers."""
+    return [page.evaluate(ZOOM, -100 if n % 10 < 6 else 100) for n in range(REPEATS)]
+
+
+def fitting(study: Path) -> subprocess.Popen[bytes]:
+    """Start a worker that fits a study again and again."""
+    command = [sys.executable, "-m", "kapitza.studio.worker"]
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    job = {"job": "identify", "arguments": {"study": str(study), "replace": True}}
+    worker.stdin.write((json.dumps(job) + "\n").encode() * 30)
+    worker.stdin.flush()
+    while json.loads(worker.stdout.readline()).get("level", 0) < 1:
+        pass
+    # Nobody reads on: the lines of a fit fit into the pipe of a few seconds only, so they are drained.
+    threading.Thread(target=worker.stdout.read, daemon=True).start()
+    return worker
+
+
+def of_the_long_recording(browser: Any, study: Path, small: Path) -> tuple[list[list[str]], float]:
+    """Return rows of first pictures, zooms and memory, and the seconds of the first picture with reading."""
+    rows = []
+    with served(study) as (link, process):
+        page, first = opened(browser, link)
+        # The check reads the file too, and spikes are looked for after the picture.
+        page.wait_for_selector("text=/ready to run|to mend/")
+        page.wait_for_selector("text=spike of x")
+        page.context.close()
+        times = []
+        for number in range(REPEATS):
+            page, seconds = opened(browser, link)
+            times.append(seconds)
+            if number < REPEATS - 1:
+                page.context.close()
+        rows.append(row("first picture, file already read", times, 3.0))
+        rows.append(row("zoom to new numbers", zooms(page), 0.2))
+        beside = fitting(small)
+        rows.append(row("zoom to new numbers while a fit runs", zooms(page), 0.5))
+        beside.kill()
+        beside.wait()
+        server, tree = memory(process.pid)
+        rows.append(row("memory of the server", [server], 1000, "MB"))
+        rows.append(row("memory of all its processes", [tree], 2000, "MB"))
+        page.context.close()
+    return rows, first
+
+
+def of_typing(page: Any) -> list[list[str]]:
+    """Return rows of verdicts on typed equations."""
+    page.get_by_role("tab", name="Model").click()
+    page.wait_for_selector(EQUATIONS)
+    typed = []
+    for number in range(REPEATS + 1):
+        text = f"phi'' + c*phi' + k*phi + q{number}*phi**3 = 0"
+        # The pause after which the field counts as typed is not part of the verdict's time.
+        typed.append(page.evaluate(TYPED, [EQUATIONS, text, f'"q{number}"']) - PAUSE)
+    return [row("verdict after the pause, first equation", typed[:1], 0.3),
+            row("verdict after the pause, later ones", typed[1:], 0.3)]  # fmt: skip
+
+
+def of_fits(page: Any) -> list[list[str]]:
+    """Return rows of fits: pressed to first iteration, stop seen, stop done."""
+    page.fill(EQUATIONS, "phi'' + c*phi' + k*sin(phi) = 0")
+    page.wait_for_selector("text=ready to run")
+    page.get_by_role("tab", name="Fit", exact=True).click()
+    first, seen, done = [], [], []
+    for _ in range(REPEATS):
+        begin = time.perf_counter()
+        page.get_by_role("button", name="Fit", exact=True).click()
+        page.locator(".kz-moving td").first.wait_for()
+        first.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        page.locator(".kz-pane").get_by_role("button", name="Stop", exact=True).click()
+        page.get_by_text(re.compile("^(Stopping|Stopped|It did not stop|Done)")).first.wait_for()
+        seen.append(time.perf_counter() - begin)
+        page.get_by_text(re.compile("^(Stopped|It did not stop|Done)")).first.wait_for()
+        done.append(time.perf_counter() - begin)
+        page.locator(".kz-moving td").first.wait_for(state="hidden")
+    return [row("fit pressed to first iteration shown, warm", first, 3.0), row("stop pressed to stop seen", seen, 0.5),
+            row("stop pressed to stop done", done, 5.0)]  # fmt: skip
+
+
 def main() -> str:
     from playwright.sync_api import sync_playwright
 
     if BROWSER is None:
         raise SystemExit("No Chromium: apt-get install chromium")
-    rows: list[list[str]] = []
     with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
         folder = Path(name)
         browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        long_recording(folder)
-        begin = time.perf_counter()
-        record = kz.read(folder / "long.npz")
-        reading = time.perf_counter() - begin
-        del record
-        (folder / "long.toml").write_text(
-            "[model]\nequations = [\"x'' + c*x' + k*x = 0\"]\nparameters = {c = 0.1, k = 36.0}\n[data]\n"
-            'file = "long.npz"\nchannels = {x = "x"}\nevery = 1000\n[fit]\nfree = ["c", "k"]\n'
-        )
-        with served(folder / "long.toml") as (link, process):
-            page, first = opened(browser, link)
-            page.wait_for_selector("text=/ready to run|to mend/")
-            page.context.close()
-            times = []
-            for _ in range(REPEATS):
-                page, seconds = opened(browser, link)
-                times.append(seconds)
-                if len(times) < REPEATS:
-                    page.context.close()
-            rows.append(row("first picture, file already read", times, 3.0))
-            zooms = [page.evaluate(ZOOM, -100 if n % 10 < 6 else 100) for n in range(REPEATS)]
-            rows.append(row("zoom to new numbers", zooms, 0.2))
-            small = write_new_study(copy_recording("pendulum", folder))
-            beside = subprocess.Popen(
-                [sys.executable, "-m", "kapitza.studio.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            assert beside.stdin is not None
-            assert beside.stdout is not None
-            beside.stdout.readline()
-            lines, begin = [], time.perf_counter()
-            job = {"job": "identify", "arguments": {"study": str(small), "replace": True}}
-            beside.stdin.write((json.dumps(job) + "\n").encode() * 30)
-            beside.stdin.flush()
-            while not lines or lines[-1].get("level", 0) < 1:
-                lines.append(json.loads(beside.stdout.readline()))
-            rows.append(row("fit asked to first iteration heard, warm", [time.perf_counter() - begin], 3.0))
-            zooms = [page.evaluate(ZOOM, -100 if n % 10 < 6 else 100) for n in range(REPEATS)]
-            rows.append(row("zoom to new numbers while a fit runs", zooms, 0.5))
-            beside.kill()
-            beside.wait()
-            server, tree = memory(process.pid)
-            rows.append(row("memory of the server", [server], 1000, "MB"))
-            rows.append(row("memory of all its processes", [tree], 2000, "MB"))
-            page.context.close()
+        study, reading = long_study(folder)
+        small = write_new_study(copy_recording("pendulum", folder))
+        rows, first = of_the_long_recording(browser, study, small)
         with served(small) as (link, _):
             page, _ = opened(browser, link)
             page.wait_for_selector("text=ready to run")
-            page.get_by_role("tab", name="Model").click()
-            page.wait_for_selector(EQUATIONS)
-            typed = []
-            for number in range(REPEATS + 1):
-                text = f"phi'' + c*phi' + k*phi + q{number}*phi**3 = 0"
-                # The pause after which the field counts as typed is not part of the verdict's time.
-                typed.append(page.evaluate(TYPED, [EQUATIONS, text, f'"q{number}"']) - 0.25)
-            rows.append(row("verdict after the pause, first equation", typed[:1], 0.3))
-            rows.append(row("verdict after the pause, later ones", typed[1:], 0.3))
+            rows += of_typing(page)
+            rows += of_fits(page)
         browser.close()
     base = requirements(["kapitza"])
     added = requirements(["kapitza"], ["studio"]) - base

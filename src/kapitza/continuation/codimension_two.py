@@ -208,14 +208,17 @@ def curve_tests(curve: Kind, of_orbits: bool) -> tuple[Test, ...]:
 
 
 def end_tests(curve: Kind) -> tuple[Test, ...]:
-    """Return the codimension-two points that end a curve.
+    """Return the codimension-two points that end a curve."""
+    return tuple(test_of(each) for each in ENDS.get(curve, ()))
+
+
+def touching_tests(curve: Kind) -> tuple[Test, ...]:
+    """Return the points that end a curve without a change of sign.
 
     In symmetric models a pair may meet and stay critical: κ touches 1 where M is the identity (or its negative), ω²
     touches 0 where the equilibria meet their mirror images. Beyond such points lies the mirror image of the curve.
     """
-    ends = ENDS.get(curve, ())
-    touched: tuple[Test, ...] = tuple((each, lambda r: r.slope) for each in ends[:1])
-    return (*(test_of(each) for each in ends), *touched)
+    return tuple((each, lambda r: r.slope) for each in ENDS.get(curve, ())[:1])
 
 
 def judged_on_curve(at: CurvePoint, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:

@@ -18,7 +18,7 @@ from kapitza.base.arrays import Array
 from kapitza.base.cures import Give
 from kapitza.base.monitor import Monitor
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.codimension_two import end_tests
+from kapitza.continuation.codimension_two import end_tests, touching_tests
 from kapitza.continuation.curve_family import CurveFamily
 from kapitza.continuation.cycles import along_cycle, cycle_family
 from kapitza.continuation.ends import Ending, hopf_on_curve
@@ -124,12 +124,16 @@ class CurveEnds:
     largest: float = 0.0
 
     def within(self, before: Node, node: Node) -> Ending | None:
-        for kind, function in end_tests(self.kind):
+        crossed = end_tests(self.kind)
+        for kind, function in (*crossed, *touching_tests(self.kind)):
             if function(before.readings) * function(node.readings) >= 0:
                 continue
             found = Stretch(before, node).zero(function)
             label = None if found is None else found.at.judged(kind, found, before, node)
             if found is None or label is None:
+                continue
+            # ω² has extrema next to 0 as well, which end nothing.
+            if not label.verified and (kind, function) not in crossed:
                 continue
             where = ", ".join(f"{n} = {v:.8g}" for n, v in zip(node.family.free, found.z[-2:], strict=True))
             return Ending(found, End.CODIMENSION_TWO, f"{label.kind.value} at {where}", label)

@@ -101,7 +101,7 @@ class _Progress:
     offset: Array
     total: Array | None
     determinant: Array
-    events: dict[int, list[tuple[Sequence[Event], float, Array]]]
+    events: dict[int, list[tuple[Sequence[Event], float, Array | None]]]
 
 
 def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> Many:
@@ -144,9 +144,11 @@ def _take(core: Core, engine: Engine, part: _Round, progress: _Progress, vectors
     run = engine.run_many(before, unit, part.start, part.end, runtime, part.stretches)
     progress.now[members] = run.state
     met = () if isinstance(engine, SmoothEngine) else np.flatnonzero([len(found) for found in run.events]).tolist()
+    numbers, origins, turning = members.tolist(), part.origin.tolist(), bool(core.angles.any())
     for row in met:
-        i = int(members[row])
-        progress.events.setdefault(i, []).append((run.events[row], float(part.origin[row]), progress.offset[i].copy()))
+        i = numbers[row]
+        offset = progress.offset[i].copy() if turning else None
+        progress.events.setdefault(i, []).append((run.events[row], origins[row], offset))
     if progress.total is not None:
         change = run.tangents
         assert change is not None

@@ -165,11 +165,14 @@ class Events(Sequence[Event]):
         return tuple, (self._all,)
 
 
-def join_events(parts: Sequence[tuple[Sequence[Event], float, Array]]) -> Sequence[Event]:
+def join_events(parts: Sequence[tuple[Sequence[Event], float, Array | None]]) -> Sequence[Event]:
     """Join the events of consecutive pieces.
 
-    parts: (events, origin of time, turns of the angles) of each piece. The result is in the time of the whole run.
+    parts: (events, origin of time, turns of the angles or None) of each piece. The result is in the time of the whole
+    run.
     """
+    if len(parts) == 1 and parts[0][1] == 0.0 and parts[0][2] is None:
+        return parts[0][0]  # nothing to shift: batches have thousands of members
     met = [part for part in parts if len(part[0])]
     if not met:
         return ()
@@ -177,7 +180,7 @@ def join_events(parts: Sequence[tuple[Sequence[Event], float, Array]]) -> Sequen
     def make() -> Iterator[Event]:
         for events, origin, offset in met:
             for e in events:
-                before, after = (None if s is None else s + offset for s in (e.state, e.after))
+                before, after = (s if s is None or offset is None else s + offset for s in (e.state, e.after))
                 yield replace(e, time=e.time + origin, state=before, after=after)
 
     return Events(sum(len(part[0]) for part in met), make)

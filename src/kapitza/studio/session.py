@@ -39,7 +39,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nicegui import Event, context, helpers, run
+from nicegui import Event, context, helpers
 
 from kapitza.errors import DataError, KapitzaError
 from kapitza.model import Model, dimension_problems
@@ -47,6 +47,7 @@ from kapitza.studio.document import Change, Document, Place
 from kapitza.studio.loading import Shown, key_of, load, state_of, with_spikes
 from kapitza.studio.motion import Motion
 from kapitza.studio.runs import Run, Runs
+from kapitza.studio.threads import in_thread
 from kapitza.study import KeptRecords, Problem, Study, StudyError, StudyResult, read_results, study_of
 
 WATCH = 0.4
@@ -110,6 +111,8 @@ class Session:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._checking = False
         self._loading = False
+        self._read = asyncio.Event()
+        """Set when the recordings are read: one after the other, two reads of a long file take memory once."""
 
     # -- changing --------------------------------------------------------------------------------------------------
 
@@ -179,9 +182,10 @@ class Session:
 
     async def _check(self) -> None:
         try:
+            await self._read.wait()
             while self.checked_version != self.document.version:
                 version = self.document.version
-                read = await run.io_bound(_read, self.path, self.document.text, self._records)
+                read = await in_thread(_read, self.path, self.document.text, self._records)
                 if read is None:
                     return
                 study, problems, warnings = read
@@ -200,22 +204,27 @@ class Session:
                 self.recordings[len(tables) :] = []
                 wanted = [(n, t) for n, t in enumerate(tables) if self._stale(n, key_of(t, folder))]
                 late = [(n, s) for n, s in enumerate(self.recordings) if isinstance(s, Shown) and not s.searched]
+                if not wanted:
+                    self._records.others = [one.record for one in self.recordings if isinstance(one, Shown)]
+                    self._read.set()
                 if not wanted and not late:
                     return
                 if not wanted:
                     # Drawn first, searched for spikes after: 10^7 samples take many seconds.
                     number, shown = late[0]
-                    found = await run.io_bound(_searched, shown)
+                    found = await in_thread(_searched, shown)
                     if found is not None and number < len(self.recordings) and self.recordings[number] is shown:
                         self.recordings[number] = found
                         self.loaded.emit()
                     continue
                 number, table = wanted[0]
                 self.recordings += [None] * (number + 1 - len(self.recordings))
-                self.recordings[number] = await run.io_bound(_loaded, table, folder)
+                self.recordings[number] = await in_thread(_loaded, table, folder)
                 self.loaded.emit()
         finally:
             self._loading = False
+            # Whatever happened to the recordings, the study is checked.
+            self._read.set()
 
     def _stale(self, number: int, key: tuple[Any, ...]) -> bool:
         if number >= len(self.recordings):
@@ -273,7 +282,7 @@ class Session:
         folder = self.results_folder
         state = (str(folder), state_of(folder / "result.json"))
         if self._result[0] != state:
-            self._result = (state, await run.io_bound(_results, folder))
+            self._result = (state, await in_thread(_results, folder))
         return self._result[1]
 
     @property

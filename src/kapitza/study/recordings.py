@@ -6,8 +6,8 @@ They are read, cut and given their excitation, before any fit.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +92,12 @@ MOST_KEPT = 4
 class KeptRecords:
     """Keep records that were read.
 
-    The keys are file and settings; a file that has changed since is read again.
+    The keys are file and settings; a file that has changed since is read again. others: records of the same files
+    that are held elsewhere; columns equal to theirs take no memory of their own.
     """
 
     found: dict[str, Record] = field(default_factory=dict)
+    others: list[Record] = field(default_factory=list)
 
     def read(self, path: Path, **settings: Any) -> Record:
         """Read a file with bad samples marked.
@@ -110,11 +112,32 @@ class KeptRecords:
         key = repr((str(path), stamp, sorted(settings.items())))
         record = self.found.pop(key, None)
         if record is None:
-            record = read_marked(path, **settings)
+            record = sharing(read_marked(path, **settings), self.others)
         self.found[key] = record
         while len(self.found) > MOST_KEPT:
             del self.found[next(iter(self.found))]
         return record
+
+
+def sharing(record: Record, others: Sequence[Record]) -> Record:
+    """Return the record with columns that others hold too.
+
+    Equal columns become the same array.
+    """
+    known = [
+        column.values
+        for other in others
+        if other.size == record.size
+        for column in (*other.content.channels.values(), *other.content.coords.values())
+    ]
+
+    def held(values: NDArray[Any]) -> NDArray[Any]:
+        same = (one for one in known if one.dtype == values.dtype and np.array_equal(one, values))
+        return next(same, values)
+
+    content = record.content
+    content = content.with_channels({n: replace(c, values=held(c.values)) for n, c in content.channels.items()})
+    return Record.from_content(content.with_coords({n: held(c.values) for n, c in content.coords.items()}))
 
 
 def read_marked(path: Path, keep_bad: bool = False, **settings: Any) -> Record:

@@ -492,13 +492,18 @@ def run_many(
     _travel_many(kernel, runs)
     kernel.handled += int(runs["handled"].sum())
     events: list[Sequence[Event]] = [()] * count
+
+    def noted_by(i: int, met: int) -> Noted:
+        return Noted(times[i, :met], marks[i, :met], noted[i, :met])
+
+    counts, statuses = runs["event_count"].tolist(), runs["status"].tolist()
     # Rows without events that have arrived, which are most of them in fits, need nothing more.
     for i in np.flatnonzero((runs["event_count"] > 0) | (runs["status"] != DONE)).tolist():
-        met, status = int(runs["event_count"][i]), int(runs["status"][i])
-        part = Noted(times[i, :met], marks[i, :met], noted[i, :met])
+        met, status = counts[i], statuses[i]
         if status == DONE:
-            events[i] = Events(met, lambda part=part: _in_order((part,)))
+            events[i] = Events(met, lambda i=i, met=met: _in_order((noted_by(i, met),)))
             continue
+        part = noted_by(i, met)
         run = CRun.from_buffer(runs.data, i * runs.itemsize)
         own = None if tangents is None else tangents[i]
         trip = Trip(kernel, settings, run, x[i], own, runtime[i], end_rates[i])

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 MANY_NEIGHBOURS = 20_000  # points times neighbours from which on a search is shared by threads
 
+LEAF = 32
+"""Points in a leaf of the search tree."""
+
 
 class SearchIndex:
     """Search structures over the points of a section.
@@ -46,8 +49,9 @@ class SearchIndex:
         from scipy.spatial import KDTree
 
         points = self._unit[self.starts]
-        # Uniform cuts build faster than medians and the query speed is the same on these data.
-        return KDTree(points, boxsize=np.where(self._circle, 1.0, 0.0), balanced_tree=False, compact_nodes=False)
+        box = np.where(self._circle, 1.0, 0.0) if self._circle.any() else None
+        # Uniform cuts and larger leaves (10 by default) build in half the time; queries are as fast on these data.
+        return KDTree(points, LEAF, boxsize=box, balanced_tree=False, compact_nodes=False)
 
     @cached_property
     def starts(self) -> Indices:
@@ -199,6 +203,14 @@ class Section:
         return distance, self.starts[np.asarray(found[1], np.intp)[:, :count]]
 
 
+def spans(points: Array) -> Array:
+    """Return the span (n,) of each column.
+
+    By columns: NumPy takes 40 times as long along the first axis of many short rows.
+    """
+    return np.array([np.ptp(column) for column in points.T])
+
+
 def make_section(
     points: Array,
     follows: NDArray[np.bool_],
@@ -221,7 +233,7 @@ def make_section(
     """
     points = np.asarray(points, float)
     circle = np.asarray(angles, bool)
-    size: Array = np.where(circle, 2 * np.pi, np.ptp(points, axis=0) if scale is None else scale)
+    size: Array = np.where(circle, 2 * np.pi, spans(points) if scale is None else scale)
     if extent is not None:
         # A response with the period of the drive has a section without size.
         size = np.maximum(size, 1e-6 * np.asarray(extent, float))
