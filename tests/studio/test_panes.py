@@ -1,6 +1,8 @@
 """Panes as functions of results: figures hold the numbers of the nouns, tables and clicks name the same point."""
 
+import importlib.util
 import json
+import sys
 import threading
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 
 import kapitza as kz
+from kapitza.studio import threads
 from kapitza.studio.diagram import point_of, point_rows, row_of
 from kapitza.studio.drawings import attractor_figure, branch_figure, moving_figure, multiplier_figure, portrait_figure
 from kapitza.studio.fit import comparison_rows, kept_runs, progress_of
@@ -175,3 +178,11 @@ def test_kept_runs_come_newest_first(tmp_path):
     names = [folder.name for folder in kept_runs(tmp_path / "r-results")]
     assert names == ["r-results", "r-results-10", "r-results-2", "r-results-1"]
     assert comparison_rows({}) == []
+
+
+def test_work_in_a_thread_begins_after_the_shared_imports():
+    """Two threads that imported xarray and dask at once got a partially initialized module, and no check."""
+    installed = [name for name in threads.SHARED if importlib.util.find_spec(name.partition(".")[0])]
+    missing = threads._after_imports(lambda: [name for name in installed if name not in sys.modules])
+    assert missing == []
+    assert "xarray" in installed

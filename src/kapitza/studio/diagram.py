@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
-from nicegui import run, ui
+from nicegui import ui
 
 from kapitza.errors import KapitzaError
 from kapitza.studio.drawings import (
@@ -24,6 +24,7 @@ from kapitza.studio.figures import LIVE, dressed, picture
 from kapitza.studio.loading import state_of
 from kapitza.studio.session import Session, hear
 from kapitza.studio.tables import LinkedTable
+from kapitza.studio.threads import in_thread
 from kapitza.studio.work import BRANCHES, branch_list, rig_points, work_folder
 
 if TYPE_CHECKING:
@@ -249,14 +250,14 @@ class DiagramPane:
         state = state_of(self.folder / BRANCHES)
         if state != self.state:
             self.state = state
-            found = await run.io_bound(read_branches, self.folder) or []
-            self.branches = await run.io_bound(measured_heights, found, str(self.measure.value)) or []
+            found = await in_thread(read_branches, self.folder) or []
+            self.branches = await in_thread(measured_heights, found, str(self.measure.value)) or []
             self.chosen = (len(self.branches) - 1, 0) if self.branches else None
         self.redraw()
 
     async def measured(self) -> None:
         branches = [branch for branch, _ in self.branches]
-        self.branches = await run.io_bound(measured_heights, branches, str(self.measure.value)) or []
+        self.branches = await in_thread(measured_heights, branches, str(self.measure.value)) or []
         self.redraw()
 
     def on_rig(self) -> list[tuple[float, float]]:
@@ -307,7 +308,7 @@ class DiagramPane:
         """
         name = f"{branch.parameter} = {branch.values[index, 0]:.6g}"
         self.portrait_title.text = f"Orbit at {name}"
-        orbit = await run.io_bound(orbit_at, branch, index)
+        orbit = await in_thread(orbit_at, branch, index)
         # Another point may have been chosen meanwhile: its orbit must not be drawn over.
         if orbit is None or self.chosen is None or self.branches[self.chosen[0]][0] is not branch:
             return

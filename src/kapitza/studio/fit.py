@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
-from nicegui import run, ui
+from nicegui import ui
 
 from kapitza.errors import KapitzaError
 from kapitza.studio.drawings import moving_figure
@@ -23,6 +23,7 @@ from kapitza.studio.loading import state_of
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.tables import LinkedTable
 from kapitza.studio.terms import with_term
+from kapitza.studio.threads import in_thread
 
 if TYPE_CHECKING:
     from kapitza.report import Part
@@ -217,7 +218,7 @@ class FitPane:
         self.result.clear()
         self.runs_card.set_visibility(bool(folders))
         if result is not None:
-            parts = await run.io_bound(evidence, result) or []
+            parts = await in_thread(evidence, result) or []
             with self.result:
                 self._verdict(result)
                 self._suggestions(result)
@@ -271,25 +272,26 @@ class FitPane:
         return [] if study is None else [candidate.name for candidate in study.candidates]
 
     def _part(self, part: Part) -> None:
+        """Add a part of the evidence.
+
+        One that is folded is drawn when it is opened: fourteen figures at once keep a browser busy for seconds.
+        """
         open_ = part.title.startswith(FIRST)
-        with ui.expansion(part.title, value=open_).classes("kz-card w-full kz-part"):
-            for text in part.paragraphs:
-                ui.label(text).classes("kz-note pre")
-            for text in part.warnings:
-                ui.label(text).classes("kz-warning")
-            if part.table is not None and len(part.table):
-                table = part.table.reset_index() if part.table.index.name else part.table
-                rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
-                LinkedTable([str(c) for c in table.columns], height=420).fill(rows)
-            if part.figure is not None:
-                picture(part.figure, part.figure.to_dict()["layout"].get("height", 340))
-            if part.caption:
-                ui.label(part.caption).classes("kz-note")
+        with ui.expansion(part.title, value=open_).classes("kz-card w-full kz-part") as box:
+            holder = ui.column().classes("w-full gap-2")
+
+        def fill() -> None:
+            if box.value and not holder.default_slot.children:
+                with holder:
+                    _draw_part(part)
+
+        box.on_value_change(fill)
+        fill()
 
     async def _runs(self, folders: Sequence[Path]) -> None:
         results = {}
         for folder in folders[:6]:
-            found = await run.io_bound(read_run, folder)
+            found = await in_thread(read_run, folder)
             if found is not None:
                 results[folder.name] = found
         self.runs.clear()
@@ -299,3 +301,19 @@ class FitPane:
                 ui.label(f"{name}, {made}: {result.sentence()}").classes("kz-note")
             if len(results) > 1:
                 LinkedTable(["parameter", *results], height=300).fill(comparison_rows(results))
+
+
+def _draw_part(part: Part) -> None:
+    """Draw text, table and figure of a part."""
+    for text in part.paragraphs:
+        ui.label(text).classes("kz-note pre")
+    for text in part.warnings:
+        ui.label(text).classes("kz-warning")
+    if part.table is not None and len(part.table):
+        table = part.table.reset_index() if part.table.index.name else part.table
+        rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
+        LinkedTable([str(c) for c in table.columns], height=420).fill(rows)
+    if part.figure is not None:
+        picture(part.figure, part.figure.to_dict()["layout"].get("height", 340))
+    if part.caption:
+        ui.label(part.caption).classes("kz-note")

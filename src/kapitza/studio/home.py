@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from nicegui import events, run, ui
+from nicegui import events, ui
 
 from kapitza.errors import KapitzaError
 from kapitza.studio.studio import Studio
+from kapitza.studio.threads import in_thread
 
 LARGEST_UPLOAD = 4 * 2**30
 
@@ -58,7 +59,7 @@ async def _open_recording(studio: Studio, name: str) -> None:
     The study is written when there is none.
     """
     try:
-        made = await run.io_bound(studio.new_study, name)
+        made = await in_thread(studio.new_study, name)
         if made is not None:
             _go(made)
     except (KapitzaError, OSError) as problem:

@@ -9,7 +9,7 @@ import re
 from functools import partial
 from typing import Any
 
-from nicegui import run, ui
+from nicegui import ui
 
 from kapitza.errors import KapitzaError
 from kapitza.model import CONSTANTS, FUNCTIONS
@@ -22,6 +22,7 @@ from kapitza.studio.parameters import free_place, parameter_table
 from kapitza.studio.recording import View
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.templates import FIRST_EQUATIONS, coordinate, starting_points
+from kapitza.studio.threads import in_thread
 
 SOURCES = ("equations", "library", "file", "map")
 
@@ -283,7 +284,7 @@ class _Redraw:
         begin, end = self.seen or (float(shown.time[0]), float(shown.time[-1]))
         try:
             model = study.candidates[self.number].model.with_values(**{**recording.values, **self.values})
-            made = await run.io_bound(simulated, model, recording.record, names, begin, end)
+            made = await in_thread(simulated, model, recording.record, names, begin, end)
         except (KapitzaError, ArithmeticError) as problem:
             self.session.motion = None
             self.said.text = str(problem)

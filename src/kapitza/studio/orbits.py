@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
-from nicegui import run, ui
+from nicegui import ui
 
 from kapitza.errors import KapitzaError
 from kapitza.studio.drawings import attractor_figure, multiplier_figure, time_figure
@@ -17,6 +17,7 @@ from kapitza.studio.figures import LIVE, dressed, picture
 from kapitza.studio.loading import state_of
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.tables import LinkedTable
+from kapitza.studio.threads import in_thread
 from kapitza.studio.work import ORBITS, work_folder
 from kapitza.study import orbit_labels
 
@@ -134,7 +135,7 @@ class OrbitsPane:
         path = work_folder(self.session.path) / ORBITS
         if state_of(path) != self.state:
             self.state = state_of(path)
-            self.orbits = await run.io_bound(read_orbits, path) if self.state else None
+            self.orbits = await in_thread(read_orbits, path) if self.state else None
             self.chosen = 0 if self.orbits is not None and len(self.orbits) else None
         self.redraw()
 

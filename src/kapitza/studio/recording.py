@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
-from nicegui import run, ui
+from nicegui import ui
 from nicegui.element import Element
 
 from kapitza.errors import KapitzaError
@@ -23,6 +23,7 @@ from kapitza.studio.figures import dressed, picture
 from kapitza.studio.loading import Mark, Shown
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.spans import portrait_figure, response_figure, spectrum_figure
+from kapitza.studio.threads import in_thread
 
 STATIC = Path(__file__).parent / "static"
 
@@ -341,7 +342,7 @@ def _findings(session: Session, number: int, shown: Shown, view: View, seen: dic
         }
         draws, *more = work[kind.value]
         try:
-            figure = await run.io_bound(draws, shown, *span, *more)
+            figure = await in_thread(draws, shown, *span, *more)
         except KapitzaError as problem:
             said.text = str(problem)
             return

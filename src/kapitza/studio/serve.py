@@ -33,6 +33,9 @@ WIDEST = 8000
 
 MOST_KEPT = 50
 
+PATIENT = 40
+"""Seconds that a window may be silent: a busy browser draws figures for ten seconds and answers nothing meanwhile."""
+
 
 def run(target: Path, port: int, browser: bool) -> None:
     """Serve a folder, study or recording until Ctrl-C."""
@@ -50,7 +53,9 @@ def run(target: Path, port: int, browser: bool) -> None:
     page.add(studio)
     app.on_startup(studio.workers.warm_up)
     app.on_shutdown(studio.workers.close)
-    ui.run_with(api, title="Kapitza studio", favicon="🎐", dark=None, reconnect_timeout=10, show_welcome_message=False)
+    ui.run_with(
+        api, title="Kapitza studio", favicon="🎐", dark=None, reconnect_timeout=PATIENT, show_welcome_message=False
+    )
     gate = Gate(api, port, token)
     config = uvicorn.Config(
         gate, ws="websockets-sansio", lifespan="on", log_level="warning", timeout_graceful_shutdown=2

@@ -39,7 +39,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nicegui import Event, context, helpers, run
+from nicegui import Event, context, helpers
 
 from kapitza.errors import DataError, KapitzaError
 from kapitza.model import Model, dimension_problems
@@ -47,6 +47,7 @@ from kapitza.studio.document import Change, Document, Place
 from kapitza.studio.loading import Shown, key_of, load, state_of, with_spikes
 from kapitza.studio.motion import Motion
 from kapitza.studio.runs import Run, Runs
+from kapitza.studio.threads import in_thread
 from kapitza.study import KeptRecords, Problem, Study, StudyError, StudyResult, read_results, study_of
 
 WATCH = 0.4
@@ -184,7 +185,7 @@ class Session:
             await self._read.wait()
             while self.checked_version != self.document.version:
                 version = self.document.version
-                read = await run.io_bound(_read, self.path, self.document.text, self._records)
+                read = await in_thread(_read, self.path, self.document.text, self._records)
                 if read is None:
                     return
                 study, problems, warnings = read
@@ -211,14 +212,14 @@ class Session:
                 if not wanted:
                     # Drawn first, searched for spikes after: 10^7 samples take many seconds.
                     number, shown = late[0]
-                    found = await run.io_bound(_searched, shown)
+                    found = await in_thread(_searched, shown)
                     if found is not None and number < len(self.recordings) and self.recordings[number] is shown:
                         self.recordings[number] = found
                         self.loaded.emit()
                     continue
                 number, table = wanted[0]
                 self.recordings += [None] * (number + 1 - len(self.recordings))
-                self.recordings[number] = await run.io_bound(_loaded, table, folder)
+                self.recordings[number] = await in_thread(_loaded, table, folder)
                 self.loaded.emit()
         finally:
             self._loading = False
@@ -281,7 +282,7 @@ class Session:
         folder = self.results_folder
         state = (str(folder), state_of(folder / "result.json"))
         if self._result[0] != state:
-            self._result = (state, await run.io_bound(_results, folder))
+            self._result = (state, await in_thread(_results, folder))
         return self._result[1]
 
     @property

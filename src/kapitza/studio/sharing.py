@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from nicegui import run, ui
+from nicegui import ui
 
 from kapitza.errors import KapitzaError
 from kapitza.exports import export
@@ -18,6 +18,7 @@ from kapitza.model import Model
 from kapitza.report import write_study_report
 from kapitza.studio.document import Change
 from kapitza.studio.session import Session, hear, window
+from kapitza.studio.threads import in_thread
 from kapitza.study import read_results, rewriting
 
 FORMATS = {".py": "Python (SciPy)", ".m": "MATLAB", ".c": "C", ".mo": "Modelica", ".jl": "Julia", ".fmu": "FMI unit",
@@ -64,7 +65,7 @@ def _report(session: Session) -> None:
 
     async def write_again() -> None:
         try:
-            await run.io_bound(write)
+            await in_thread(write)
         except (KapitzaError, OSError) as problem:
             ui.notify(str(problem), type="negative", multi_line=True)
         show()
@@ -96,7 +97,7 @@ def _export(session: Session) -> None:
             said.text = "There is no model yet: repair what the list of problems names."
             return
         try:
-            files = await run.io_bound(_exported, source, str(kind.value), session.path.stem)
+            files = await in_thread(_exported, source, str(kind.value), session.path.stem)
         except (KapitzaError, OSError) as problem:
             said.text = str(problem)
             return

@@ -1,0 +1,46 @@
+"""Run work of the server in threads, after the imports."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from nicegui import run
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SHARED = ("pandas", "dask.base", "xarray", "scipy.signal", "plotly.graph_objects")
+"""Packages that functions of Kapitza import when they are called, and whose modules import one another."""
+
+_lock = threading.Lock()
+_imported: list[str] = []
+
+
+async def in_thread(work: Callable[P, R], *arguments: P.args, **settings: P.kwargs) -> R | None:
+    """Return what work in a thread returns.
+
+    None where the server is ending.
+    """
+    return await run.io_bound(_after_imports, work, *arguments, **settings)
+
+
+def _after_imports(work: Callable[P, R], *arguments: P.args, **settings: P.kwargs) -> R:
+    import_shared()
+    return work(*arguments, **settings)
+
+
+def import_shared() -> None:
+    """Import shared packages once, in one thread.
+
+    Two threads that import modules with a circle between them at the same time get "partially initialized module".
+    """
+    with _lock:
+        for name in SHARED if not _imported else ():
+            # Not all of them are installed everywhere.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+            _imported.append(name)
