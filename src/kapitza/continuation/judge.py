@@ -44,12 +44,15 @@ def judged_orbit(
     index, target = critical
     value = complex(exact.multipliers[index])
     distance = abs(abs(value) - 1) if kind is Kind.NEIMARK_SACKER else abs(value - target)
-    if distance > (1e-2 if kind is Kind.BRANCH_POINT else FAR):
+    defect, far = orbit.defect(exact), 1e-2 if kind is Kind.BRANCH_POINT else FAR
+    # A fold is where the parameter turns. Near a homoclinic orbit its multiplier changes by 1e9 within a step: the
+    # parameter cannot be given precisely enough to confirm it.
+    unresolved = kind is Kind.FOLD and distance <= 1e-6 * max(float(np.abs(each).max()) for each in spectra)
+    if distance > far and not unresolved:
         return None
-    defect = orbit.defect(exact)
     allowed = max(10 * defect, NEAR_BRANCHING if kind is Kind.BRANCH_POINT else ACCEPTED)
     clear = all(_ends_clear(kind, end, autonomous, defect) for end in (first, last))
-    verified = bool(np.isfinite(defect) and distance <= allowed and clear)
+    verified = bool(np.isfinite(defect) and distance <= min(allowed, far) and clear)
     vector = exact.right[:, index]
     label, half = _label(orbit, kind, vector)
     angle = float(abs(np.angle(value))) if kind is Kind.NEIMARK_SACKER else float("nan")

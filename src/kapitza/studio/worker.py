@@ -34,7 +34,7 @@ import numpy as np
 PAUSE = 0.1
 """Seconds between two writings of progress; a screen shows no more."""
 
-GRACE = 4.0
+GRACE = 2.5
 """Seconds that a job has to stop after the server is gone, before the kernel ends this process."""
 
 NICE = 5
