@@ -135,7 +135,9 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
         problem = replace(problem, **_held(model, method.initial, scale, len(records)))
     # A state counts as known only if it is known at every sample.
     known = np.asarray(seen.all(axis=0))
-    return MotionTask(request, method, problem, states, known, ~seen.any(axis=0), scale, sensors, everything, positions)
+    return MotionTask(
+        request, method, problem, states, known, np.asarray(~seen.any(axis=0)), scale, sensors, everything, positions
+    )
 
 
 def _positions(samples: Samples, hold_back: float) -> Indices:
