@@ -1,6 +1,7 @@
 """Plans: the best run found, limits kept, promises reached, what cannot be improved."""
 
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import kapitza as kz
 from kapitza.errors import DataError, IdentifiabilityError, RigError
 from kapitza.planning import Ending
 from kapitza.planning.plan import _branches
+from kapitza.report.plan_page import choice_table
 from kapitza.rig import Sensors, SimulatedRig
 
 RUN = kz.Choice({"F": 0.1, "w": 1.0}, duration=25.0, step=0.1, channels={"x": 0.01})
@@ -165,6 +167,13 @@ def test_the_map_is_drawn(made, tmp_path):
     page = (tmp_path / "plan.html").read_text(encoding="utf-8")
     assert "Do this next: F = " in page
     assert len(page) > 50_000  # the map is in it
+    # The page alone says what F drives, what is held and what is not to be passed.
+    assert all(f"{equation} = 0" in unescape(page) for equation in made.model.equations)
+    table = choice_table(made)
+    assert {axis.name for axis in made.space.axes} == set(table.index[table["is"] == "chosen"])
+    assert set(made.limits) == set(table.index[table["is"] == "limit"])
+    settings = set(made.model.names) - set(made.knowledge.names)
+    assert settings <= set(table.index[table["is"] != "limit"])
 
 
 def test_two_orbits_tell_what_neither_tells_alone():
