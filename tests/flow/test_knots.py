@@ -12,6 +12,8 @@ import pytest
 import kapitza as kz
 from kapitza.flow import Flow
 from kapitza.flow.core import Propagation
+from kapitza.flow.engine import Stretches
+from kapitza.flow.events import EventEngine
 
 VALUES = {"m": 1.3, "k": 40.0, "mu": 0.9}
 STEP = 0.02
@@ -129,3 +131,19 @@ def test_a_lasting_contact_passes_knots():
     expected = np.where(times < lift, 0.0, 8.0 * np.clip(times - lift, 0, None) ** 3 / 6)
     found = Flow(model).trajectory([0.0, 0.0], times)
     assert np.abs(found[:, 0] - expected).max() < 1e-9
+
+
+@pytest.mark.parametrize(("ends", "rows"), [([0.1, 0.2, 0.3], 2), ([0.1, 0.3, 0.2], 3), ([0.1, np.nan, 0.3], 3)])
+def test_stretches_that_the_stepper_cannot_follow_are_refused(ends: list[float], rows: int):
+    """With too few rows it would read beyond them; an end that is not later would never be passed."""
+    core = Flow(driven(1)).core
+    vector = np.array(list(VALUES.values()))
+    engine, (piece, *_) = core.engine(vector), core.pieces(np.zeros(2), 0.0, 0.3, vector, False)
+    assert isinstance(engine, EventEngine)
+    assert piece.stretches is not None
+    runtime = core.runtime(engine, vector, piece.coefficients)
+    bad = Stretches(np.array(ends), piece.stretches.coefficients[:rows], piece.stretches.first)
+    with pytest.raises(ValueError, match="not well formed"):
+        engine.run(np.array([0.1, 0.2]), None, 0.0, 0.3, runtime, stretches=bad)
+    with pytest.raises(ValueError, match="not well formed"):
+        engine.run_many(np.array([[0.1, 0.2]]), None, np.zeros(1), np.full(1, 0.3), runtime[None], [bad])

@@ -73,7 +73,7 @@ class DriveEffect:
         return {n: s for n, s in shares.items() if s > REPORTED}
 
     def between_samples(self, deviations: dict[str, float]) -> str:
-        """Return a warning about drives between their samples, else ""."""
+        """Return a warning on drives between samples, else ""."""
         shares = {n: m / deviations[n] for n, m in self.bent.items() if deviations.get(n, 0.0) > 0}
         moves = ", ".join(f"{n} by {s:+.1f} standard errors" for n, s in shares.items() if abs(s) > REPORTED)
         if not moves:

@@ -82,7 +82,7 @@ class _Round:
 
     @property
     def coefficients(self) -> Array | None:
-        """Run-time values (B, m) of the signals at the starts."""
+        """Return run-time values (B, m) of signals at starts."""
         return None if self.stretches is None else np.stack([own.coefficients[0] for own in self.stretches])
 
     def pick(self, chosen: NDArray[np.bool_]) -> _Round:

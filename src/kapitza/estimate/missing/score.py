@@ -191,8 +191,9 @@ def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
 
 
 def _of_lost(lost: Flags, coefficients: Array, rows: Array) -> Array:
-    """Return the part of filtered rows (R, m) that lost samples reproduce.
+    """Return the part that lost samples reproduce.
 
+    rows: (R, m), filtered. The part is
     D (DᵀD)⁻¹ Dᵀ rows, D the filtered unit columns of the lost samples: a band matrix.
     """
     from scipy import sparse
