@@ -7,6 +7,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.estimate import best_degree, drive_effect
+from kapitza.estimate.drive_noise import DriveEffect
 
 TIMES = np.linspace(0.0, 30.0, 1501)
 RANDOM = np.random.default_rng(4)
@@ -31,6 +32,13 @@ def test_the_degree_follows_from_the_samples(values: np.ndarray, degree: int):
     assert best_degree(TIMES, values) == degree
     # Neither the unit nor the offset decides.
     assert best_degree(TIMES, 1e3 * values - 7.0) == degree
+
+
+def test_each_drive_is_named_with_its_own_degree():
+    effect = DriveEffect({}, {}, np.zeros((0, 0)), degrees={"u": 3, "v": 1}, bent={"k": 1.0})
+    text = effect.between_samples({"k": 0.1})
+    assert "a cubic spline would follow the drive u better, straight lines would follow the drive v better" in text
+    assert "degree=3) and kz.Signal(..., degree=1)" in text
 
 
 def test_straight_lines_through_a_sine_are_reported_with_their_shift():
@@ -58,7 +66,7 @@ def test_straight_lines_through_a_sine_are_reported_with_their_shift():
     share = effect.bent["k"] / 5.0
     assert (0.6 * speed * step) ** 2 / 12 < share < (speed * step) ** 2 / 12
     wide = kz.with_drive_noise(fits[1])
-    assert any("cubic spline would follow it better" in str(w) for w in wide.warnings)
+    assert any("cubic spline would follow the drive F better" in str(w) for w in wide.warnings)
     right = drive_effect(fits[3])
     assert right is not None
     assert not right.degrees
