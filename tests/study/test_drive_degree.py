@@ -7,7 +7,6 @@ import pytest
 
 import kapitza as kz
 from kapitza.estimate import best_degree, drive_effect
-from kapitza.estimate.drive_noise import DriveEffect
 
 TIMES = np.linspace(0.0, 30.0, 1501)
 RANDOM = np.random.default_rng(4)
@@ -32,13 +31,6 @@ def test_the_degree_follows_from_the_samples(values: np.ndarray, degree: int):
     assert best_degree(TIMES, values) == degree
     # Neither the unit nor the offset decides.
     assert best_degree(TIMES, 1e3 * values - 7.0) == degree
-
-
-def test_each_drive_is_named_with_its_own_degree():
-    effect = DriveEffect({}, {}, np.zeros((0, 0)), degrees={"u": 3, "v": 1}, bent={"k": 1.0})
-    text = effect.between_samples({"k": 0.1})
-    assert "a cubic spline would follow the drive u better, straight lines would follow the drive v better" in text
-    assert "degree=3) and kz.Signal(..., degree=1)" in text
 
 
 def test_straight_lines_through_a_sine_are_reported_with_their_shift():
