@@ -117,3 +117,11 @@ def test_an_equation_of_the_menu_is_shown_in_its_field_and_undone(windows, serve
     page.get_by_role("button", name="Undo").click()
     until_written(page, study, lambda s: s == tomllib.loads(before))
     assert study.read_text() == before
+    # Beside another candidate it lists its own parameters to find: d is not one of the other.
+    page.get_by_role("button", name="Another candidate").click()
+    until_written(page, study, lambda s: isinstance(s["model"], list) and len(s["model"]) == 2)
+    page.get_by_label("Equation to begin with").click()
+    page.get_by_role("option", name="pendulum with dry friction").click()
+    until_written(page, study, lambda s: s["model"][1].get("free") == ["c", "d", "k"])
+    page.wait_for_selector("text=ready to run")
+    assert tomllib.loads(study.read_text())["fit"] == tomllib.loads(before)["fit"]
