@@ -328,7 +328,7 @@ class Core:
         return (Piece(0.0, step if i < count - 1 else t1 - (t0 + i * step), t0 + i * step, 0) for i in range(count))
 
     def _stretches_per_piece(self, vector: Array, tangents: bool) -> int:
-        """Return how many stretches between knots one run may span."""
+        """Return how many stretches one run may span."""
         engine = self.engine(vector)
         # Coefficients differ between stretches: none of them decides whether the motion is smooth.
         unknown = np.ones(len(self.system.parameters) - len(self.model.names))
