@@ -39,7 +39,7 @@ TERMS = {
 """What the truth has more than the model, on its first equation, and how `suggest` calls it."""
 
 SENSOR = {"gain of a sensor": "gain of the sensor", "offset of a sensor": "offset of the sensor",
-          "drift of a sensor": "drift of the sensor", "lag of a sensor": "lag of the sensor"}  # fmt: skip
+          "drift of a sensor": "drift of the sensor", "lag of a sensor": "delay of the sensor"}  # fmt: skip
 
 MIDDLE = IDEAL[1]
 """Noncentrality at which the size of a fault is sought."""
@@ -271,7 +271,7 @@ def wrong_model(name: str, seed: int) -> list[Any]:
     errors = {n: abs(fit[n] - held.values[n]) / max(fit.deviations[n], 1e-300) for n in fit.names}
     off = max(errors.values())
     called = SENSOR.get(kind) or TERMS.get(kind, ("", ""))[1]
-    called = {"held parameter": f"other value of {held_name(held)}", "lag of the drive": "lag of"}.get(kind, called)
+    called = {"held parameter": f"other value of {held_name(held)}", "lag of the drive": "delay of"}.get(kind, called)
     named = {t.name for t in found.alternatives} | {t.name for pair in found.pairs for t in pair}
     spoken = f"{fit}\n{found}"
     lines = [(one.name, one.errors) for one in fit.leverage if str(one) in spoken]
