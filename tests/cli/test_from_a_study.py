@@ -1,6 +1,7 @@
 """Commands that go on from a study that was run; expected values from closed forms and the true values."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.cli import main
+from kapitza.cli.families import response_sentence
 from kapitza.model import harmonic_drive
 from kapitza.study import model_to_follow, read_alike, write_new_study
 
@@ -295,6 +297,25 @@ def test_both_responses_are_found_where_the_resonance_leaves_the_range(capsys, s
     stable = np.sqrt(np.sort(squared.real))[[0, 2]]
     found = np.sort(end[end["stability"] == "stable"]["x amplitude"])
     assert np.allclose(found, stable, rtol=0.03)
+
+
+def test_a_softening_resonance_has_two_responses_below_its_fold():
+    """It leaves by the lower end: x'' + 0.03x' + x - 0.3x³ = 0.06 cos ωt, followed from 0.8 to 1.3 rad/s."""
+    model = kz.Model.from_equations(
+        "x'' + c*x' + x - a*x**3 = B*cos(omega*t)",
+        parameters={"c": 0.03, "a": 0.3, "B": 0.06, "omega": 1.0},
+        period="2*pi/omega",
+    )
+    branches = kz.frequency_response(model, "omega", (0.8, 1.3), force="B").branches
+    said = response_sentence(list(branches), (0.8 / (2 * np.pi), 1.3 / (2 * np.pi)))
+    low, high = (2 * np.pi * float(n) for n in re.search(r"between (\S+) and (\S+) Hz", said).groups())
+    # Harmonic balance of one term, (1 - u - 0.225 A²)² + 0.03² u = (0.06/A)² with u = ω²: the fold is the largest ω of
+    # the smaller root.
+    size = np.linspace(0.1, 1.2, 2000)
+    middle = 1 - 0.225 * size**2 - 0.5 * 0.03**2
+    smaller = middle - np.sqrt(middle**2 - (1 - 0.225 * size**2) ** 2 + (0.06 / size) ** 2)
+    assert low == pytest.approx(0.8, rel=1e-4)
+    assert high == pytest.approx(np.sqrt(smaller.max()), rel=0.01)
 
 
 def test_a_family_begins_inside_of_its_range(capsys, shaken):

@@ -483,3 +483,13 @@ def test_signs_group_thousands_or_set_decimals_apart(tmp_path, write, scale):
     path = tmp_path / "run.csv"
     path.write_text("\n".join(["t,F" if "," in rows[0] and ";" not in rows[0] else "t;F", *rows]) + "\n")
     assert np.allclose(scale * kz.read(path)["F"], values, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize(("separator", "sign", "mark"), [(";", ",", "0"), (";", ".", "-999"), (",", ".", "955")])
+def test_decimals_beside_a_whole_number_stay_decimals(tmp_path, separator, sign, mark):
+    """A logger writes 0 or -999 for a lost sample; a comma that separates columns is not a decimal sign."""
+    values = [20 + i + 0.345 for i in range(40)]
+    rows = [f"{i}{separator}{v:.3f}".replace(".", sign) for i, v in enumerate(values)]
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join([f"t{separator}F", *rows, f"40{separator}{mark}"]) + "\n")
+    assert np.allclose(kz.read(path)["F"], [*values, float(mark)], rtol=1e-12)

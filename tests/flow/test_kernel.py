@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from kapitza.errors import FlowError
 from kapitza.flow.core import Core
 from kapitza.flow.events import EventEngine
 from kapitza.flow.events.settle import Regime
+from kapitza.flow.kernel import library as shared
 from kapitza.flow.kernel.library import BAD_CALL, CheckedTape, library
 from kapitza.flow.kernel.tape import NoTapeError, write_tape
 from kapitza.model import symbol
@@ -26,6 +29,32 @@ FAR_WALL = [{"name": "far", "surface": "x + 1e6", "reset": {"x": "x"}}]
 def test_the_stepper_is_built():
     """Without it events run in Python, which is right but slow: the build hook has failed."""
     assert library() is not None
+
+
+@pytest.fixture
+def loaded_anew() -> Iterator[None]:
+    library.cache_clear()
+    yield
+    library.cache_clear()
+
+
+@pytest.mark.usefixtures("loaded_anew")
+@pytest.mark.parametrize("fault", ["of other sources", "not a library", "missing"])
+def test_a_library_that_cannot_be_used_warns_once(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    if fault == "of other sources":
+        monkeypatch.setattr(shared, "SOURCE", tmp_path / "hybrid.c")
+        shared.SOURCE.write_bytes(Path(shared.__file__).with_name("hybrid.c").read_bytes() + b"\n")
+    elif fault == "not a library":
+        (tmp_path / "hybrid.so").write_bytes(b"")
+        monkeypatch.setenv("KAPITZA_KERNEL", str(tmp_path / "hybrid.so"))
+    else:
+        monkeypatch.setattr(shared, "library_path", lambda: None)
+    with warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always")
+        assert library() is None
+        assert library() is None
+    assert len(met) == (fault != "missing")
+    assert all('"make" or "pip install -e ."' in str(one.message) for one in met)
 
 
 @pytest.mark.parametrize("seed", [0, 3, 7, 19, 36, 41])

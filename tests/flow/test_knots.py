@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.base.arrays import Array
 from kapitza.flow import Flow
 from kapitza.flow.core import Propagation
+from kapitza.flow.engine import Stretches
+from kapitza.flow.events import EventEngine
 
 VALUES = {"m": 1.3, "k": 40.0, "mu": 0.9}
 STEP = 0.02
@@ -129,3 +132,40 @@ def test_a_lasting_contact_passes_knots():
     expected = np.where(times < lift, 0.0, 8.0 * np.clip(times - lift, 0, None) ** 3 / 6)
     found = Flow(model).trajectory([0.0, 0.0], times)
     assert np.abs(found[:, 0] - expected).max() < 1e-9
+
+
+def test_a_batch_between_knots_equals_single_runs() -> None:
+    # Members start and end on knots, between them, run backwards or not at all.
+    rng = np.random.default_rng(0)
+    times: Array = np.linspace(0.0, 9.95, 200)
+    drive = kz.Signal("u", times, rng.standard_normal(200).cumsum() * 0.1, degree=3)
+    model = kz.Model.from_equations("x'' + 0.2*x' + k*x + x**3 = u", parameters={"k": 1.0}, signals=[drive])
+    flow = kz.Flow(model, wrt=("k",))
+    states = rng.standard_normal((9, 2))
+    begin = np.array([times[3], 1.23, times[7], 2.0, 3.3, 0.0, times[-1], 4.0, times[5]])
+    end = np.array([times[90], times[60], 4.44, 2.0, 1.1, times[-1], 0.0, times[80] + 1e-15, times[5] - 0.02])
+    together = flow.propagate_many(states, begin, end, tangents=True)
+    assert together.jacobian is not None
+    for i in range(len(states)):
+        alone = flow.propagate(states[i], begin[i], end[i])
+        np.testing.assert_allclose(together.state[i], alone.state, rtol=1e-12, atol=1e-12)
+        assert alone.jacobian is not None
+        np.testing.assert_allclose(together.jacobian[i], alone.jacobian, rtol=1e-10, atol=1e-10)
+    with pytest.raises(kz.KapitzaError, match=r'Signal "u" is known from 0 to 9\.95 s, not at 12 s'):
+        flow.propagate_many(states, begin, np.full(9, 12.0))
+
+
+@pytest.mark.parametrize(("ends", "rows"), [([0.1, 0.2, 0.3], 2), ([0.1, 0.3, 0.2], 3), ([0.1, np.nan, 0.3], 3)])
+def test_stretches_that_the_stepper_cannot_follow_are_refused(ends: list[float], rows: int):
+    """With too few rows it would read beyond them; an end that is not later would never be passed."""
+    core = Flow(driven(1)).core
+    vector = np.array(list(VALUES.values()))
+    engine, (piece, *_) = core.engine(vector), core.pieces(np.zeros(2), 0.0, 0.3, vector, False)
+    assert isinstance(engine, EventEngine)
+    assert piece.stretches is not None
+    runtime = core.runtime(engine, vector, piece.coefficients)
+    bad = Stretches(np.array(ends), piece.stretches.coefficients[:rows], piece.stretches.first)
+    with pytest.raises(ValueError, match="not well formed"):
+        engine.run(np.array([0.1, 0.2]), None, 0.0, 0.3, runtime, stretches=bad)
+    with pytest.raises(ValueError, match="not well formed"):
+        engine.run_many(np.array([[0.1, 0.2]]), None, np.zeros(1), np.full(1, 0.3), runtime[None], [bad])

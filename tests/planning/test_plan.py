@@ -1,6 +1,8 @@
 """Plans: the best run found, limits kept, promises reached, what cannot be improved."""
 
+import re
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -165,6 +167,13 @@ def test_the_map_is_drawn(made, tmp_path):
     page = (tmp_path / "plan.html").read_text(encoding="utf-8")
     assert "Do this next: F = " in page
     assert len(page) > 50_000  # the map is in it
+    # The page alone says what F drives, what is held and what is not to be passed.
+    assert all(f"{equation} = 0" in unescape(page) for equation in made.model.equations)
+    text = " ".join(re.sub(r"<[^>]+>", " ", unescape(page).split("Model and choices")[-1]).split())
+    assert all(f"{axis.name} chosen" in text for axis in made.space.axes)
+    assert all(f"{limit} limit at most {bound:.4g}" in text for limit, bound in made.limits.items())
+    settings = set(made.model.names) - set(made.knowledge.names) - {axis.name for axis in made.space.axes}
+    assert all(f"{name} held" in text for name in settings)
 
 
 def test_two_orbits_tell_what_neither_tells_alone():

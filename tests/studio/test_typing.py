@@ -57,6 +57,11 @@ def test_equations_are_checked_while_typed_and_a_slider_moves_the_motion(windows
     # The start that is typed afterwards leaves the unit where it is.
     filled(page, "Start of k", "35", "")
     until_written(page, study, lambda s: s["model"]["parameters"]["k"] == {"value": 35.0, "unit": "1/s^2"})
+    # Undone and done again, the field shows what it had written itself.
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_function("document.querySelector(\"[aria-label='Start of k']\").value !== '35'")
+    page.get_by_role("button", name="Redo").click()
+    page.wait_for_function("document.querySelector(\"[aria-label='Start of k']\").value === '35'")
     for tab, label, wrong, right, message in (
         ("Fit", "share held back", "2", "0.2", "is not a share"),
         ("Orbits", "longest period", "0", "", "at least 1 period"),
@@ -112,3 +117,11 @@ def test_an_equation_of_the_menu_is_shown_in_its_field_and_undone(windows, serve
     page.get_by_role("button", name="Undo").click()
     until_written(page, study, lambda s: s == tomllib.loads(before))
     assert study.read_text() == before
+    # Beside another candidate it lists its own parameters to find: d is not one of the other.
+    page.get_by_role("button", name="Another candidate").click()
+    until_written(page, study, lambda s: isinstance(s["model"], list) and len(s["model"]) == 2)
+    page.get_by_label("Equation to begin with").click()
+    page.get_by_role("option", name="pendulum with dry friction").click()
+    until_written(page, study, lambda s: s["model"][1].get("free") == ["c", "d", "k"])
+    page.wait_for_selector("text=ready to run")
+    assert tomllib.loads(study.read_text())["fit"] == tomllib.loads(before)["fit"]

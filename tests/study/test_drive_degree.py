@@ -58,7 +58,7 @@ def test_straight_lines_through_a_sine_are_reported_with_their_shift():
     share = effect.bent["k"] / 5.0
     assert (0.6 * speed * step) ** 2 / 12 < share < (speed * step) ** 2 / 12
     wide = kz.with_drive_noise(fits[1])
-    assert any("cubic spline would follow it better" in str(w) for w in wide.warnings)
+    assert any("cubic spline would follow the drive F better" in str(w) for w in wide.warnings)
     right = drive_effect(fits[3])
     assert right is not None
     assert not right.degrees

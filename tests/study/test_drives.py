@@ -95,18 +95,17 @@ def test_predictions_under_a_formula_follow_it(fit):
     assert (table["x low"] <= table["x"] + 1e-12).all()
 
 
-def test_predictions_under_a_file_equal_simulations_under_it(fit, tmp_path):
+def test_predictions_under_a_file_equal_simulations_under_its_sine(fit, tmp_path):
+    """At 63 samples per oscillation straight lines would weaken the drive by (π/63)²/3, 0.08 %."""
     values = np.sin(5.0 * TIME[:300])
     pd.DataFrame({"t [s]": TIME[:300] + 7.0, "Force [N]": values}).to_csv(tmp_path / "next.csv", index=False)
     drive = drive_of("Force", str(tmp_path / "next.csv"), "N")
     times = TIME[:250]
     table = predicted_table(fit, times, np.array([0.1, 0.0]), {}, drives={"Force": drive})
     other = kz.Model.from_equations(
-        "x'' + 0.4*x' + k*x = b*F",
-        parameters={n: fit.values[n] for n in ("k", "b")},
-        signals=[kz.Signal("F", TIME[:300], values, 6.0)],
+        "x'' + 0.4*x' + k*x = b*sin(5*t)", parameters={n: fit.values[n] for n in ("k", "b")}
     )
-    assert np.allclose(table["x"], kz.simulate(other, x0=[0.1, 0.0], t=times)["x"], atol=1e-10)
+    assert np.allclose(table["x"], kz.simulate(other, x0=[0.1, 0.0], t=times)["x"], atol=1e-6)
     with pytest.raises(KapitzaError, match=r'"Force" lasts 5\.98 s, the prediction 8 s'):
         predicted_table(fit, np.linspace(0.0, 8.0, 11), np.zeros(2), {}, drives={"Force": drive})
 

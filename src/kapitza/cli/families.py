@@ -208,8 +208,14 @@ def response_sentence(branches: list[Any], limits: tuple[float, float]) -> str:
     text = f"largest {coordinate} {size:.4g} {model.units.get(coordinate, '')}".rstrip() + f" at {hertz:.5g} Hz"
     folds = sorted(fold.value / turn for b in branches for fold in b.of("fold"))
     if len(branches) > 1:
-        # The branches meet outside of the range: both are there from the fold inside to the end that they leave by.
-        low, high = (folds[0], limits[1]) if folds else limits
+        # The branches meet outside of the range: both are there from the fold inside to the end that they leave by. A
+        # hardening resonance leaves above, a softening one below, where the first branch then returns to its start.
+        along = branches[0].values[:, 0]
+        low, high = limits
+        if folds and abs(along[-1] - along[0]) < 0.5 * abs(along[-1] - turn * limits[1]):
+            high = folds[-1]
+        elif folds:
+            low = folds[0]
         where = f"{low:.5g} and {high:.5g} Hz, and beyond: widen --from or --to to see where they meet"
         return f"{text}; hysteresis: two stable responses between {where}"
     if len(folds) >= 2:

@@ -213,10 +213,11 @@ def end_tests(curve: Kind) -> tuple[Test, ...]:
 
 
 def touching_tests(curve: Kind) -> tuple[Test, ...]:
-    """Return the points that end a curve without a change of sign.
+    """Return the points where a curve may turn back.
 
-    In symmetric models a pair may meet and stay critical: κ touches 1 where M is the identity (or its negative), ω²
-    touches 0 where the equilibria meet their mirror images. Beyond such points lies the mirror image of the curve.
+    No test function changes its sign there. In symmetric models a pair may meet and stay critical: κ touches 1 where M
+    is the identity (or its negative), ω² touches 0 where the equilibria meet their mirror images. Beyond such points
+    lies the mirror image of the curve.
     """
     return tuple((each, lambda r: r.slope) for each in ENDS.get(curve, ())[:1])
 

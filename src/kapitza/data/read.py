@@ -138,9 +138,9 @@ def _read(
 
 
 def bag_inside(path: Path) -> Path:
-    """Return the file of a ROS 2 bag, which is a folder.
+    """Return the file inside a ROS 2 bag.
 
-    Other paths are returned as they are.
+    A bag is a folder with metadata.yaml. Other paths are returned as they are.
     """
     if not (path.is_dir() and (path / "metadata.yaml").is_file()):
         return path

@@ -73,17 +73,17 @@ class DriveEffect:
         return {n: s for n, s in shares.items() if s > REPORTED}
 
     def between_samples(self, deviations: dict[str, float]) -> str:
-        """Return a warning about drives between their samples, else ""."""
+        """Return a warning on drives between samples, else ""."""
         shares = {n: m / deviations[n] for n, m in self.bent.items() if deviations.get(n, 0.0) > 0}
         moves = ", ".join(f"{n} by {s:+.1f} standard errors" for n, s in shares.items() if abs(s) > REPORTED)
         if not moves:
             return ""
-        best = max(self.degrees.values())
-        cure = Do(f"kz.Signal(..., degree={best})", f"drive_degree = {best}")
-        shape = "a cubic spline" if best == 3 else "straight lines"
+        shapes = {1: "straight lines", 3: "a cubic spline"}
+        better = ", ".join(f"{shapes[d]} would follow the drive {name} better" for name, d in self.degrees.items())
+        cures = [Do(f"kz.Signal(..., degree={d})", f"drive_degree = {d}") for d in dict.fromkeys(self.degrees.values())]
         return Message(
-            f"Between the samples of the drive {' and '.join(self.degrees)} {shape} would follow it better, and would "
-            f"move {moves}, which the intervals do not hold: set {cure}."
+            f"Between the samples {better}, and would move {moves}, which the intervals do not hold: set "
+            f"{' and '.join(map(str, cures))}."
         )
 
     def explained(self, estimate: Estimate) -> float:

@@ -61,7 +61,7 @@ def longest_run(times: Array, values: Array) -> tuple[Array, Array]:
 
 
 def _missed(times: Array, values: Array, degree: int) -> float:
-    """Return the root mean square error at every second sample."""
+    """Return the root mean square error at left-out samples."""
     others = Signal("u", times[::2], values[::2], degree=degree)
     left_out = slice(1, times.size - 1, 2)
     return float(np.sqrt(np.mean((others(times[left_out]) - values[left_out]) ** 2)))

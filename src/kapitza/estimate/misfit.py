@@ -20,6 +20,9 @@ ALARM = 1e-3
 FOLLOWS_NOT = 0.3
 """Residuals beyond the noise, as a share of the signal, from which a model does not follow the data."""
 
+NOTHING = 0.01
+"""Residuals beyond the noise, in units of it, below which no number is printed."""
+
 SMALLEST_BAND = 1
 """Bins of the narrowest band of frequencies that is tested; each next band is four times as wide."""
 
@@ -91,8 +94,11 @@ class Misfit:
             )
             return
         if not self.misses:
+            beyond = (
+                f"{self.size:.2g} times the noise beyond it" if self.size >= NOTHING else "no larger than the noise"
+            )
             yield (
-                f"the residuals of {self.what}, {self.size:.2g} times the noise beyond it, are not white "
+                f"the residuals of {self.what}, {beyond}, are not white "
                 f"(p = {self.chance:.1g}): a small term is missing, the drive, a gain or the clock is off, or noise "
                 "is coloured. The intervals count how much parts of the data differ, for motions like these."
                 + ("" if self.fault is None else f" Most of it would go with {self.fault}.")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kapitza.base import checks
 from kapitza.base.arrays import Array, Indices
 from kapitza.base.workers import Executor, in_order, pool_of
+from kapitza.flow.clock import SAME_INSTANT
 from kapitza.flow.core import TURN, Core, CoreSettings, Propagation
 from kapitza.flow.engine import Engine, Event, Stretches, join_events
 from kapitza.flow.smooth import SmoothEngine
@@ -70,7 +71,8 @@ def _joined(parts: list[Many]) -> Many:
 class _Round:
     """One piece of time for each of some members.
 
-    The local times run from start to end, as in `clock.Piece`.
+    The local times run from start to end, as in `clock.Piece`. coefficients: (B, m) run-time values of the signals at
+    the starts; stretches: between the knots, where a piece has several.
     """
 
     members: Indices
@@ -78,19 +80,14 @@ class _Round:
     end: Array
     origin: Array
     turns: NDArray[np.int64]
+    coefficients: Array | None = None
     stretches: tuple[Stretches, ...] | None = None
 
-    @property
-    def coefficients(self) -> Array | None:
-        """Run-time values (B, m) of the signals at the starts."""
-        return None if self.stretches is None else np.stack([own.coefficients[0] for own in self.stretches])
-
     def pick(self, chosen: NDArray[np.bool_]) -> _Round:
-        some = None
-        if self.stretches is not None:
-            some = tuple(self.stretches[i] for i in np.flatnonzero(chosen))
+        values = None if self.coefficients is None else self.coefficients[chosen]
+        some = None if self.stretches is None else tuple(self.stretches[i] for i in np.flatnonzero(chosen))
         times = self.start[chosen], self.end[chosen], self.origin[chosen]
-        return _Round(self.members[chosen], *times, self.turns[chosen], some)
+        return _Round(self.members[chosen], *times, self.turns[chosen], values, some)
 
 
 @dataclass
@@ -162,6 +159,10 @@ def _rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tan
     if periods is None and not core.has_knots:
         yield from _free_rounds(core, states, t0, t1, vectors)
         return
+    one = len(vectors) > 0 and not core.engine_kinds(vectors).any()
+    if periods is None and one and isinstance(core.engine(vectors[0]), SmoothEngine):
+        yield from _knot_rounds(core, t0, t1, vectors)
+        return
     if periods is None or core.has_knots or (tangents and core.has_timed_jumps):
         yield from _planned_rounds(core, states, t0, t1, vectors, tangents)
         return
@@ -199,6 +200,36 @@ def _free_rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array
         yield _Round(members, start, start + length, origin, np.zeros(members.size, np.int64))
 
 
+def _knot_rounds(core: Core, t0: Array, t1: Array, vectors: Array) -> Iterator[_Round]:
+    """Yield rounds between the knots of nonrepeating signals.
+
+    All members have the same knots, so that each round is made by array operations.
+    """
+    core.check_reach(t0, t1)
+    clock = core.clock(vectors[0])
+    knots, coefficients = clock.knots, clock.coefficients
+    assert knots is not None
+    assert coefficients is not None
+    near = SAME_INSTANT * float(knots[-1] - knots[0])
+    ahead, now, members = np.where(t1 >= t0, 1, -1), np.array(t0, float), np.arange(len(t0))
+    while members.size:
+        start, sign = now[members], ahead[members]
+        # The interval that begins here: a knot within rounding of the start is behind it.
+        index = np.where(
+            sign > 0,
+            np.searchsorted(knots, start + near, side="right") - 1,
+            np.searchsorted(knots, start - near, side="left") - 1,
+        )
+        index = np.clip(index, 0, len(coefficients) - 1)
+        stop = knots[np.where(sign > 0, index + 1, index)]
+        last = sign * (t1[members] - stop) <= near
+        end = np.where(last, t1[members], stop)
+        nothing = np.zeros(members.size)
+        yield _Round(members, start, end, nothing, nothing.astype(np.int64), coefficients[index])
+        now[members] = end
+        members = members[~last]
+
+
 def _planned_rounds(
     core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool
 ) -> Iterator[_Round]:
@@ -221,5 +252,6 @@ def _planned_rounds(
             np.array([p.end for p in found]),
             np.array([p.origin for p in found]),
             np.array([p.turns for p in found]),
+            np.stack([own.coefficients[0] for own in stretches]) if stretches else None,
             stretches or None,
         )

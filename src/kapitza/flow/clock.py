@@ -40,7 +40,7 @@ class Piece:
 
     @property
     def coefficients(self) -> Array | None:
-        """Run-time values (m,) of the signals on the first stretch."""
+        """Return the run-time values (m,) of the first stretch."""
         return None if self.stretches is None else self.stretches.coefficients[0]
 
     def cut(self, longest: int) -> Iterator[Piece]:

@@ -132,6 +132,7 @@ class Core:
         self._evaluators: dict[int, Evaluator] = {}
         self._merged: dict[float | None, tuple[Array, Array]] = {}
         self._lasting = any(signal.period is None for signal in self._signals)
+        self._reach = model.reach if self._lasting else (-np.inf, np.inf)
 
     @property
     def settings(self) -> CoreSettings:
@@ -248,9 +249,12 @@ class Core:
 
         Such a drive has no period.
         """
-        for signal in self._signals if self._lasting else ():
-            for some in times:
-                signal.inside(some)
+        low, high = self._reach
+        for some in times:
+            # The signals, which name themselves in their refusals, are asked only where a time may be outside.
+            if np.min(some, initial=high) < low or np.max(some, initial=low) > high:
+                for signal in self._signals:
+                    signal.inside(some)
 
     def _beyond_a_turn(self, state: Array) -> bool:
         """Return whether an angle is outside of (-π, π).
@@ -324,7 +328,7 @@ class Core:
         return (Piece(0.0, step if i < count - 1 else t1 - (t0 + i * step), t0 + i * step, 0) for i in range(count))
 
     def _stretches_per_piece(self, vector: Array, tangents: bool) -> int:
-        """Return how many stretches between knots one run may span."""
+        """Return how many stretches one run may span."""
         engine = self.engine(vector)
         # Coefficients differ between stretches: none of them decides whether the motion is smooth.
         unknown = np.ones(len(self.system.parameters) - len(self.model.names))

@@ -221,8 +221,9 @@ class Memory:
 
 @dataclass(frozen=True)
 class Stretches:
-    """Consecutive stretches of one run, between the knots of signals.
+    """Consecutive stretches of one run.
 
+    They are between the knots of signals.
     ends: (K,) local times at which they end; coefficients: (K, m) run-time values of the signals on each;
     first: place of the first coefficient among the run-time parameters.
     """

@@ -322,8 +322,9 @@ def _step_by_step(
 def _sampled_together(
     core: Core, states: Array, times: Array, vectors: Array, tangents: bool
 ) -> tuple[Array, Array] | None:
-    """Sample all members in one call of the stepper for events.
+    """Sample all members in one call.
 
+    The stepper for events samples them.
     None where another engine serves, or where a member needs several pieces of time.
     """
     engine = core.engine(vectors[0])

@@ -49,7 +49,7 @@ class Limits:
 
     @property
     def peaks(self) -> Array:
-        """Return the largest peaks (l,) that planned runs may have."""
+        """Return the largest allowed peaks (l,) of planned runs."""
         return np.array([self.bounds[text] for text in self.simulated]) / MARGIN
 
     def share(self, runs: Runs, choices: Sequence[Choice]) -> Array:

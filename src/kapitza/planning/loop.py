@@ -244,7 +244,7 @@ def _campaign(measure: Measure, asked: _Asked, budget: int, folder: Path | None)
                 entries[-1] = replace(entries[-1], reached=dict(zip(sought.labels, widths.tolist(), strict=True)))
                 if folder is not None:
                     write_journal(folder, asked.fingerprint, entries)
-            # Before the plan, which is the dearest part: a campaign that has ended needs none.
+            # Before the plan, which costs most: a campaign that has ended needs none.
             if runs and sought.reached(knowledge.information):
                 return Campaign(Ending.REACHED, "", fit, tuple(entries), made)
             made = asked.plan(known)

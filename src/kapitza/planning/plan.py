@@ -275,7 +275,10 @@ class _Beside:
         return cls(runner, before, values, replace(sought, slopes=slopes))
 
     def widths(self, choice: Choice, draws: Array) -> Array:
-        """Return geometric mean widths (w,) over draws (D, k) of the parameters, the laws at their values."""
+        """Return geometric mean widths over draws.
+
+        Widths (w,), draws (D, k) of the parameters; the laws keep their values.
+        """
         laws = np.tile(self.values[draws.shape[1] :], (len(draws), 1))
         told = self.runner.run([choice], np.hstack([draws, laws])).information[0]
         return _mean(self.sought.widths(self.information + told))

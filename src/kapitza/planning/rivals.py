@@ -250,7 +250,7 @@ class _Bout:
         They are (P,) at points (P, a); infinite beyond a limit, and where a fit fails.
         """
         choices = [self.where.choice(point) for point in points]
-        # The peaks are all that is asked of runs with limits: no tangents are followed then.
+        # Only the peaks of runs with limits are needed: their tangents are not followed.
         none = np.full(len(self.limits.simulated), -np.inf)
         shares = [
             self.limits.share(runner.run(choices, rival.draws, none), choices)

@@ -228,7 +228,10 @@ class Runner:
         return states
 
     def _peaks(self, states: Array, times: Array, vectors: Array, choice: Choice) -> Array:
-        """Return the largest values (B, l) of limited expressions during the recordings."""
+        """Return the peaks of limited expressions.
+
+        They are (B, l), the largest values during the recordings.
+        """
         if not self._limited:
             return np.empty((len(states), 0))
         length = times[:, -1:] - times[:, :1]

@@ -17,6 +17,7 @@ from kapitza.base.display import percent
 from kapitza.report.interactive import CHECK, DATA, floats
 from kapitza.report.page import Section, write_page
 from kapitza.report.plan_figures import NAMED, place_of, plot_plan
+from kapitza.study import equations_text
 
 if TYPE_CHECKING:
     from kapitza.planning import Expected, Plan
@@ -94,6 +95,28 @@ def duration_table(plan: Plan) -> pd.DataFrame:
     return shown.set_index(pd.Index([float(f"{d:.4g}") for d in table.index], name="duration [s]"))
 
 
+def choice_table(plan: Plan) -> pd.DataFrame:
+    """Return the settings of a run: chosen or held.
+
+    Ranges and options of those that may be chosen, values of parameters that are neither chosen nor fitted, limits.
+    """
+    model, held = plan.model, [n for n in plan.model.names if n not in plan.knowledge.names]
+    rows = []
+    for axis in plan.space.axes:
+        text = ", ".join(map(str, axis.options)) if axis.options else f"{axis.low:.4g} to {axis.high:.4g}"
+        unit = model.units.get(axis.name, "") or (model.parameter(axis.name).unit if axis.name in model.names else "")
+        rows.append((axis.name, "chosen", f"{text} {unit}".strip()))
+    chosen = {axis.name for axis in plan.space.axes}
+    best = plan.expected[0].choice.settings if plan.expected else {}
+    rows += [
+        (name, "held", f"{best.get(name, model.values[name]):.4g} {model.parameter(name).unit}".strip())
+        for name in held
+        if name not in chosen
+    ]
+    rows += [(text, "limit", f"at most {bound:.4g}") for text, bound in plan.limits.items()]
+    return pd.DataFrame(rows, columns=["quantity", "is", "value"]).set_index("quantity")
+
+
 LONG = "The best run, shorter and longer, from the same start. Long enough: where a longer run narrows hardly anything."
 
 
@@ -115,6 +138,8 @@ def write_plan_report(plan: Plan, path: str | os.PathLike[str]) -> Path:
             Section("How long is long enough", (LONG,), table=duration_table(plan)),
             Section("Sensors, and what cannot be improved", tuple(plan_answers(plan))),
         ]
+    # A reader of this page alone has to know what F and omega are.
+    sections.append(Section("Model and choices", listing=equations_text(plan.model), table=choice_table(plan)))
     return write_page(f"Next experiment: {plan.model.name}", plan_sentences(plan)[0], sections, Path(path))
 
 

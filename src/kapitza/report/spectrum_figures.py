@@ -101,7 +101,7 @@ def spectrum_figure(motion: Motion | None) -> go.Figure | None:
 
 
 def grouped(unit: str) -> str:
-    """Return a unit in brackets unless it is one symbol."""
+    """Return a unit, in brackets unless one symbol."""
     return unit if unit.isalnum() else f"({unit.replace('^2', '²')})"
 
 

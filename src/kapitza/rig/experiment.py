@@ -378,7 +378,10 @@ class Experiment:
         return worst
 
     def add_modes(self) -> int:
-        """Add two modes to the unknowns; return their number before."""
+        """Add two modes to the unknowns.
+
+        The number of modes before is returned.
+        """
         before = self.modes
         self.modes = min(before + 2, self.most_modes)
         # Variances are stored per coefficient, whose number has changed.

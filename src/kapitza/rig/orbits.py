@@ -98,7 +98,10 @@ def measure_orbit(
 
 @contextmanager
 def patiently(experiment: Experiment, settings: OrbitSettings) -> Iterator[None]:
-    """Measure with longer means; settings and modes are restored after."""
+    """Measure with longer means.
+
+    Settings and modes are restored after.
+    """
     before, modes = (experiment.resolution, experiment.average, experiment.patience), experiment.modes
     experiment.resolution, experiment.average, experiment.patience = (
         0.1 * before[0],

@@ -39,7 +39,10 @@ FEWEST = 200
 
 @lru_cache(maxsize=8)
 def _filters(half: int) -> tuple[Array, Array]:
-    """Return the weights (2m,) of J, and the projection (2m, 2m) onto the residual."""
+    """Return the filters of J and of the residual.
+
+    They are weights (2m,) of J, and the projection (2m, 2m) onto the residual.
+    """
     t = np.arange(-half, half) + 0.5
     columns = np.column_stack([*(t / half) ** np.arange(4)[:, None], 0.5 * np.sign(t)])
     inverse = np.linalg.pinv(columns)
@@ -51,9 +54,9 @@ def _windows(values: Array, half: int) -> Array:
 
 
 def possible_steps(values: Array) -> tuple[Indices, Array]:
-    """Return the first samples (s,) after steps, and their sizes (s,).
+    """Return the samples after steps, and their sizes.
 
-    values: (N,) of one evenly sampled stretch, angles continuous, bad samples bridged.
+    Both are (s,). values: (N,) of one evenly sampled stretch, angles continuous, bad samples bridged.
     """
     values = np.asarray(values, float)
     none = np.zeros(0, np.intp), np.zeros(0)

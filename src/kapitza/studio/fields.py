@@ -24,6 +24,9 @@ PAUSE = 0.25
 RECENT = 20.0
 """Seconds after its own edit during which a window reports that another has changed the same field."""
 
+NOTHING = object()
+"""Stands for a value that no field has written; None is that of a removed key."""
+
 
 class Refused(ValueError):
     """Report text that the study cannot hold.
@@ -51,7 +54,7 @@ def bind(
     state: dict[str, Any] = {
         "task": None,
         "setting": False,
-        "written": None,
+        "written": NOTHING,
         "edited": -math.inf,
         "refused": "",
         "shown": "",
@@ -101,6 +104,8 @@ def bind(
         # What this field has written itself would come back in another spelling, under the cursor.
         if change.by == own and now == state["written"]:
             return
+        # An undo and a redo bring the written value back: it has to be shown then.
+        state["written"] = NOTHING
         value = from_study(now)
         if value == element.value:
             return

@@ -39,9 +39,9 @@ def formula(model: Model) -> str:
 
 
 def _terms(equation: sp.Expr, as_it_is: bool) -> Iterator[str]:
-    """Yield the terms of a sum as MathML, highest derivative first.
+    """Yield the terms of a sum as MathML.
 
-    SymPy would begin with the parameters: cφ̇ + kφ + φ̈.
+    The highest derivative comes first; SymPy would begin with the parameters: cφ̇ + kφ + φ̈.
     """
     terms = sp.Add.make_args(equation) if not as_it_is else (equation,)
     order = {term: -max((str(s).count("'") for s in term.free_symbols), default=0) for term in terms}

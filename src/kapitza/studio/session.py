@@ -304,7 +304,7 @@ class Session:
 def _read(
     path: Path, text: str, kept: KeptRecords
 ) -> tuple[Study | None, tuple[Problem, ...], tuple[tuple[int, str], ...]]:
-    """Return the study of a text, its problems and its warnings.
+    """Return a study, its problems and its warnings.
 
     Warnings are sums of unlike quantities by candidate; those that need fits come with a run.
     """

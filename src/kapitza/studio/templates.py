@@ -43,6 +43,21 @@ def coordinate(session: Session) -> str:
     return next((str(name) for name in names if name not in drives and not str(name).endswith("'")), "x")
 
 
+def replace_candidate(session: Session, number: int, table: dict[str, Any], free: list[str]) -> None:
+    """Replace a candidate and its parameters to find.
+
+    Beside other candidates it lists them itself: theirs would be held, or unknown, by a list that all share.
+    """
+    alone = len(session.document.tables("model")) == 1 and free_place(session, number) == ("fit", "free")
+    values: dict[Any, Any] = {("model", number): table if alone else {**table, "free": free}}
+    if alone:
+        values["fit", "free"] = free
+    try:
+        session.set_all(values, window())
+    except (KapitzaError, OSError) as problem:
+        ui.notify(str(problem), type="negative", multi_line=True)
+
+
 def starting_points(session: Session, number: int) -> None:
     """Offer models of the library, and laws to add."""
     own = window()
@@ -56,9 +71,8 @@ def starting_points(session: Session, number: int) -> None:
         table = {**({"name": kept} if kept else {}), "library": name}
         values = {n: float(made.values[n]) for n in made.names if made.values[n] == made.values[n]}
         table["values"] = values
-        free = session.document.get("fit", "free", default=[]) or []
-        known = [n for n in free if n in made.names] or list(made.names)[:1]
-        session.set_all({("model", number): table, ("fit", "free"): known}, own)
+        free = session.document.get(*free_place(session, number), default=[]) or []
+        replace_candidate(session, number, table, [n for n in free if n in made.names] or list(made.names)[:1])
 
     def write_out() -> None:
         found = session.model(number)
@@ -78,9 +92,8 @@ def starting_points(session: Session, number: int) -> None:
         table = {key: kept[key] for key in ("name", "coordinates", "excitation") if key in kept}
         given = kept.get("parameters", {})
         table |= {"equations": [text], "parameters": {name: given.get(name, 1.0) for name in words}}
-        place = free_place(session, number)
-        held = [n for n in words if n in given and n not in (session.document.get(*place, default=[]) or [])]
-        session.set_all({("model", number): table, place: [n for n in words if n not in held]}, own)
+        free = session.document.get(*free_place(session, number), default=[]) or []
+        replace_candidate(session, number, table, [n for n in words if n in free or n not in given])
 
     ui.select(
         {text: name for name, text in FIRST_EQUATIONS.items()}, label="Equation to begin with",

@@ -1,4 +1,4 @@
-"""Run work of the server in threads, after the imports."""
+"""Run work in threads, after the imports."""
 
 from __future__ import annotations
 

@@ -15,5 +15,6 @@ from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import is_study, read_alike, read_study, study_of
 from kapitza.study.recordings import KeptRecords, drive_signal
 from kapitza.study.result import StudyResult, as_plain, read_results
+from kapitza.study.running import equations_text
 from kapitza.study.study import Study
 from kapitza.study.writing import write_new_study

@@ -16,7 +16,7 @@ from kapitza.base.suffixes import SUFFIXES
 from kapitza.base.units import rate_unit
 from kapitza.data import Record, read
 from kapitza.errors import FlowError, KapitzaError
-from kapitza.estimate import Estimate
+from kapitza.estimate import Estimate, best_degree
 from kapitza.flow import Flow
 from kapitza.model import Expression, Model, Signal, parse_expression, with_drives
 from kapitza.study.draws import parameter_draws
@@ -106,7 +106,8 @@ def predicted_table(
 def drive_of(name: str, given: str, unit: str = "") -> Signal | Expression:
     """Return a drive from a file or formula.
 
-    The file has a column of this name (`next.csv`); the formula is one in t.
+    The file has a column of this name (`next.csv`), followed between its samples as drives of studies are; the formula
+    is one in t.
     """
     path = Path(given)
     if path.suffix.lower() in SUFFIXES:
@@ -117,7 +118,7 @@ def drive_of(name: str, given: str, unit: str = "") -> Signal | Expression:
         found = record.units.get(column, "")
         if unit and found and unit != found:
             raise KapitzaError(f'The drive "{name}" of {path.name} is in {found}, that of the fit in {unit}.')
-        return Signal(name, time, values, unit=unit)
+        return Signal(name, time, values, degree=best_degree(time, values), unit=unit)
     return parse_expression(given, ["t"])
 
 

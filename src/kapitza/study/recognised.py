@@ -41,7 +41,7 @@ def rates(record: Record, channels: tuple[str, ...]) -> dict[str, str]:
 
 
 def _pieces(record: Record, name: str) -> list[tuple[Array, Array]]:
-    """Return times and values of the segments with enough samples."""
+    """Return times and values of long enough segments."""
     values = record[name]
     return [(record.time[piece], values[piece]) for piece in record.segments() if piece.stop - piece.start > 8]
 

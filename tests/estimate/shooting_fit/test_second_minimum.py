@@ -69,3 +69,18 @@ def test_an_unmeasured_level_starts_inside_its_domain() -> None:
     record = kz.measure(kz.simulate(tanks, x0=[4.0, 5.0], t=np.arange(150) * 2.0).select(["h2"]), noise=0.02, seed=1)
     fit = kz.identify(tanks.with_values(k1=0.3, k2=0.3, k3=0.3), record, list(truth))
     assert all(abs(fit[n] - truth[n]) < 4 * fit.deviations[n] for n in truth)
+
+
+def test_a_record_that_begins_where_another_ends_starts_inside_the_domain() -> None:
+    # Two samples of one time, with other signs, have an infinite slope between them.
+    truth = {"k1": 0.545, "k2": 0.49}
+    equations = ["h' = -k1*sqrt(h) + 0.4*(3 + sin(0.11*t))", "x' = k2*sqrt(h) - 1 - 0.3*x"]
+    tank = kz.Model.from_equations(equations, parameters=truth)
+    records, time = [], np.arange(30) * 2.0
+    for begin, x in ((0.0, 0.5), (58.0, 0.5)):
+        clean = kz.simulate(tank, x0=[4.0, x], t=begin + time).select(["x"])
+        records.append(kz.measure(clean, noise=0.02, seed=1))
+    assert records[0].time[-1] == records[1].time[0]
+    assert records[0]["x"][-1] < 0 < records[1]["x"][0]
+    fit = kz.identify(tank.with_values(k1=0.3, k2=0.3), records, list(truth))
+    assert all(abs(fit[n] - truth[n]) < 4 * fit.deviations[n] for n in truth)

@@ -232,7 +232,7 @@ def number_signs(rows: Sequence[str], separator: str, decimal: str | None) -> tu
         if decimal in (None, sign) and any(map(grouped.fullmatch, fields)):
             return sign, "." if sign == "," else ","
     for sign, other in ((".", ","), (",", ".")):
-        if separator != other and decimal in (None, sign) and whole_thousands(rows, separator, other):
+        if separator not in (sign, other) and decimal in (None, sign) and whole_thousands(rows, separator, other):
             return sign, other
     # "1,5;2,5": a comma that does not separate is a decimal comma
     written = {sign: any(map(DECIMAL[sign].fullmatch, fields)) for sign in DECIMAL}
@@ -245,6 +245,10 @@ SURE = {",": 5, ".": 20}
 of decimals are left out in one of ten, and a point is far more often a decimal sign."""
 
 
+LOST = frozenset(("0", "-1", "99", "-99", "999", "-999"))
+"""Whole numbers that loggers write for a lost sample, beside decimals too."""
+
+
 def whole_thousands(rows: Sequence[str], separator: str, sign: str) -> bool:
     """Return whether a sign groups whole numbers.
 
@@ -254,8 +258,12 @@ def whole_thousands(rows: Sequence[str], separator: str, sign: str) -> bool:
     for column in itertools.zip_longest(*(split(row, separator) for row in rows), fillvalue=""):
         signed = [field for field in column if sign in field]
         if signed and all(map(grouped.fullmatch, signed)):
-            plain = any(re.fullmatch(r"[-+]?\d{1,3}", field) for field in column)
-            if (plain and len(signed) >= SURE[sign]) or any(field.count(sign) > 1 for field in signed):
+            plain = {field for field in column if re.fullmatch(r"[-+]?\d{1,3}", field)}
+            # Decimals that cross zero would show 0,123 beside a lost sample of 0.
+            crosses = len({field.startswith("-") for field in signed}) == 2
+            if (plain and (crosses or not plain <= LOST) and len(signed) >= SURE[sign]) or any(
+                field.count(sign) > 1 for field in signed
+            ):
                 return True
     return False
 

@@ -42,9 +42,9 @@ def not_in_model(fit: Estimate, free: Sequence[str], terms: Sequence[Term]) -> l
 
 
 def _reproduced(fit: Estimate, free: Sequence[str], laws: Array) -> Flags:
-    """Return which laws (N, n, m) the free parameters reproduce.
+    """Return which laws the free parameters reproduce.
 
-    Laws are compared with the slopes of the rates by the parameters, along the motion.
+    laws: (N, n, m). They are compared with the slopes of the rates by the parameters, along the motion.
     """
     motion, model, none = fit.motion, fit.model, np.zeros(laws.shape[2], bool)
     assert motion is not None
@@ -97,8 +97,9 @@ class DriveLaws:
         return replace(every, names=tuple(name for name, made in zip(FAULTS, known, strict=True) if not made))
 
     def along(self, path: Array, times: Array, flow: Flow, vector: Array) -> Array:
-        """Return the laws (M, n, d) along a path (M, n).
+        """Return the laws along a path.
 
+        path: (M, n); laws: (M, n, d).
         They are on the left side: x' = f(x, t - c) gives ∂f/∂t, a drive larger by c its part of f, negative.
         """
         if not self.names:
@@ -113,7 +114,7 @@ class DriveLaws:
         return (flow.rates(path, after, vector) - flow.rates(path, before, vector)) / (after - before)[:, None]
 
     def _gain(self, path: Array, times: Array, flow: Flow, vector: Array) -> Array:
-        """Return the negative part of the drive in the rates.
+        """Return the negative part of the drive.
 
         A measured drive is scaled with its mean. The constant part of a formula is a force, not a drive: its part is
         f less its mean over a period at the same state.

@@ -133,7 +133,7 @@ def _normal_equations(windows: Sequence[Window], filters: Array) -> Products:
     for window in windows:
         block, initial = _whitened(window, filters)
         # Lost samples are no degrees of freedom: counted as such, they would make the noise look too small.
-        known = len(block) - int(np.count_nonzero(window.lost[len(window.lost) - len(block) // window.lost.shape[1] :]))
+        known = len(block) - _lost_unknowns(window.lost, filters, len(block))
         # The window has no more rows than unknown initial states: it carries no information.
         if known <= initial.shape[1]:
             continue
@@ -190,9 +190,22 @@ def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
     return flat[:, :split], flat[:, split:]
 
 
-def _of_lost(lost: Flags, coefficients: Array, rows: Array) -> Array:
-    """Return the part of filtered rows (R, m) that lost samples reproduce.
+def _lost_unknowns(lost: Flags, filters: Array, rows: int) -> int:
+    """Count the lost samples that filtered rows contain.
 
+    lost: (N, c); rows: of all channels. A filter reaches back to samples before its first row.
+    """
+    first = len(lost) - rows // lost.shape[1]
+    if not first:
+        return int(np.count_nonzero(lost))
+    reach = [int(np.max(np.flatnonzero(taps), initial=-1)) + 1 for taps in filters]
+    return sum(int(np.count_nonzero(lost[first - far :, c])) for c, far in enumerate(reach))
+
+
+def _of_lost(lost: Flags, coefficients: Array, rows: Array) -> Array:
+    """Return the part that lost samples reproduce.
+
+    rows: (R, m), filtered. The part is
     D (DᵀD)⁻¹ Dᵀ rows, D the filtered unit columns of the lost samples: a band matrix.
     """
     from scipy import sparse

@@ -75,8 +75,9 @@ def whitening(windows: Sequence[Window], scores: JointScores) -> tuple[Array, fl
 
 
 def filtered(columns: Array, filters: Array) -> Array:
-    """Return columns (N, c, m) after the filters (c, ORDER).
+    """Return columns after the filters.
 
+    columns: (N, c, m); filters: (c, ORDER).
     Generalised least squares: columns and residual pass through the same filter. The first ORDER rows are left out.
     """
     made = columns[ORDER:].copy()

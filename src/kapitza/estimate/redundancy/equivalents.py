@@ -151,10 +151,10 @@ class Twins:
         return residuals
 
     def _sizes(self, moving: Array, parameters: Array, here: Array) -> Array:
-        """Return the sizes (q, P) of the terms of f and h.
+        """Return the sizes of the terms of f and h.
 
-        |f| + Σ |z ∂f/∂z| over all arguments z at each point. |f| alone is small where terms cancel, and such points
-        would outweigh all others in the least squares.
+        They are (q, P): |f| + Σ |z ∂f/∂z| over all arguments z at each point. |f| alone is small where terms cancel,
+        and such points would outweigh all others in the least squares.
         """
         size = np.abs(here)
         for group in (moving, parameters):

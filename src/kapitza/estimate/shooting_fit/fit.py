@@ -268,7 +268,7 @@ def _ambiguous(task: MotionTask, estimate: Estimate) -> bool:
     plain = not (task.settings.process_noise or task.settings.robust or informed)
     if estimate.identifiability is not None and estimate.identifiability.equivalents:
         return False  # exact exchanges are known without a search
-    return plain and not task.known.all() and estimate.status.ok and task.problem.samples.size <= SECOND_SEARCH
+    return plain and bool(task.hidden.any()) and estimate.status.ok and task.problem.samples.size <= SECOND_SEARCH
 
 
 def _doubtful(estimate: Estimate) -> bool:

@@ -107,11 +107,15 @@ def _inside_domain(model: Model, samples: Samples, states: Array, known: Flags) 
     seen = np.flatnonzero(known.all(axis=0))
     size = float(np.abs(states[:, seen]).mean()) if seen.size else 1.0
     with np.errstate(all="ignore"):
-        # Between two records time may stand still.
-        slopes = np.nan_to_num(np.gradient(states[:, seen], samples.time, axis=0)[index])
+        slopes = np.gradient(states[:, seen], samples.time, axis=0)[index]
+    # Between two records time may stand still, which makes slopes infinite or undefined.
+    slopes[~np.isfinite(slopes)] = 0.0
 
     def distance(value: float) -> float:
-        """Return how far the rates are from the measured slopes; infinite outside of the domain."""
+        """Return the distance of the rates from measured slopes.
+
+        It is infinite outside of the domain.
+        """
         tried, apart = states[index], np.inf
         for shift in (MARGIN * size, -MARGIN * size, 0.0):
             tried[:, unseen] = value + shift

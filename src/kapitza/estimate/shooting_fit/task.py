@@ -53,7 +53,8 @@ class Step:
 class MotionTask(Task):
     """Request and starting values of a fit.
 
-    states: (N, n) at the samples; known: (n,) which of them the data gave; scale: (n,) size of each state.
+    states: (N, n) at the samples; known: (n,) which of them the data gave at every sample;
+    hidden: (n,) which they gave at none; scale: (n,) size of each state.
     everything: all samples, those held back included; positions: (N,) positions in it of the samples fitted.
     outliers: (N, c) samples that the fit left out because they are far from the motion, None for none.
     steps: of the sensors, subtracted from the samples.
@@ -63,6 +64,7 @@ class MotionTask(Task):
     problem: MotionProblem
     states: Array
     known: Flags
+    hidden: Flags
     scale: Array
     sensors: SensorNoise
     everything: Samples
@@ -133,7 +135,9 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
         problem = replace(problem, **_held(model, method.initial, scale, len(records)))
     # A state counts as known only if it is known at every sample.
     known = np.asarray(seen.all(axis=0))
-    return MotionTask(request, method, problem, states, known, scale, sensors, everything, positions)
+    return MotionTask(
+        request, method, problem, states, known, np.asarray(~seen.any(axis=0)), scale, sensors, everything, positions
+    )
 
 
 def _positions(samples: Samples, hold_back: float) -> Indices:

@@ -79,6 +79,7 @@ class EventEngine:
         if kernel is not None:
             followed = stretches if several else None
             return self._run_compiled(kernel, settings, state, tangents, t0, t1, parameters, grid, memory, followed)
+        assert not several  # a journey has the coefficients of one stretch
         journey = Journey(self.geometry, settings, state, t0, parameters)
         states, changes, rates = travel(journey, t1, np.zeros(0) if grid is None else np.asarray(grid, float))
         events = in_order(journey)
@@ -195,6 +196,7 @@ class EventEngine:
             if tangents is None or run.tangents is None:
                 return run
             return replace(run, tangents=chain(run.tangents, tangents))
+        assert not several  # a journey has the coefficients of one stretch
         runs = [
             self._journey_or_nan(settings, states[i], float(t0[i]), float(t1[i]), parameters[i])
             for i in range(len(states))
@@ -210,8 +212,9 @@ class EventEngine:
     def sample_many(
         self, states: Array, times: Array, parameters: Array, stretches: Sequence[Stretches] | None, tangents: bool
     ) -> Run[Array, Sequence[Event]] | None:
-        """Sample B runs at times (B, m), from the first on.
+        """Sample B runs.
 
+        times: (B, m), from the first on.
         The tangents start from the identity; members that fail are NaN. None where the compiled stepper does not serve.
         """
         kernel = self.kernel(tangents)

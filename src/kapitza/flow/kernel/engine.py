@@ -145,7 +145,10 @@ class Samples:
 
     @staticmethod
     def at(grid: Array, size: int, columns: int) -> Samples:
-        """Return empty samples at a grid (N,), or at one for each of many runs (B, N)."""
+        """Return empty samples at a grid.
+
+        grid: (N,), or (B, N) for many runs.
+        """
         rows = grid.shape if columns else (*grid.shape[:-1], 0)
         return Samples(
             np.ascontiguousarray(grid, float),
@@ -155,7 +158,7 @@ class Samples:
         )
 
     def row(self, i: int) -> Samples:
-        """Return the samples of one of many runs, as views."""
+        """Return views of the samples of one run."""
         return Samples(self.grid[i], self.states[i], self.tangents[i], self.rates[i])
 
 
@@ -436,7 +439,10 @@ def _follow(run: np.void, stretches: Stretches) -> tuple[Array, Array]:
 
     Returns the arrays that the run refers to: they must live as long as it.
     """
-    ends, coefficients = map(np.ascontiguousarray, (stretches.ends, stretches.coefficients))
+    ends, coefficients = (np.ascontiguousarray(a, float) for a in (stretches.ends, stretches.coefficients))
+    # The stepper reads as many rows as there are ends, and cannot pass an end before the one that precedes it.
+    if coefficients.ndim != 2 or len(coefficients) != ends.size or not (ends[1:] >= ends[:-1]).all():
+        raise ValueError("the stretches between knots are not well formed")
     run["t1"], run["knot_count"] = ends[0], ends.size - 1
     run["first_coefficient"], run["signals"] = stretches.first, coefficients.shape[1]
     run["knots"] = ends.ctypes.data + ends.itemsize

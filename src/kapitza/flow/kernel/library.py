@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 import weakref
 import zlib
 from functools import cache
@@ -26,6 +27,10 @@ KINDS = ("cross", "stick", "release", "impact", "contact", "detach", "graze", "c
 """Kinds of events and endings by number."""
 
 _pointer, _double, _long, _int = ctypes.c_void_p, ctypes.c_double, ctypes.c_int64, ctypes.c_int32
+
+
+SOURCE = Path(__file__).with_name("hybrid.c")
+"""Source of the library."""
 
 
 class CRun(ctypes.Structure):
@@ -70,7 +75,7 @@ def source_version(source: Path) -> int:
 def library() -> ctypes.CDLL | None:
     """Return the loaded library.
 
-    None where there is none for this platform.
+    None where there is none for this platform, and with a warning, once per process, where it cannot be used.
     """
     path = library_path()
     if path is None:
@@ -79,9 +84,15 @@ def library() -> ctypes.CDLL | None:
         loaded = ctypes.CDLL(str(path))
         loaded.kz_version.restype = _int
         # A library built from other sources may lay out a run differently.
-        if loaded.kz_version() != source_version(Path(__file__).with_name("hybrid.c")):
-            return None
-    except (OSError, AttributeError):
+        problem = "" if loaded.kz_version() == source_version(SOURCE) else f"it was not built from this {SOURCE.name}"
+    except (OSError, AttributeError) as error:
+        problem = f"it cannot be loaded ({error})"
+    if problem:
+        warnings.warn(
+            f"The compiled stepper {path.name} is not used: {problem}. Motions with events take many times as long. "
+            'Build it again in the folder of the sources: "make" or "pip install -e .".',
+            stacklevel=2,
+        )
         return None
     loaded.kz_tape_new.argtypes = [_pointer] * 8 + [ctypes.POINTER(_pointer)]
     loaded.kz_tape_new.restype = _int
