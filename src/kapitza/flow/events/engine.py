@@ -26,6 +26,9 @@ FEW_SAMPLES = 16
 MORE_SAMPLES = 4
 """The next stretch requests this many times the samples of the last one."""
 
+ONE_STRETCH = "A run over several stretches of a measured drive needs the compiled stepper: install Kapitza again."
+"""A journey in Python has the coefficients of one stretch."""
+
 
 class EventEngine:
     """Engine for systems with discontinuous switches or walls.
@@ -79,7 +82,8 @@ class EventEngine:
         if kernel is not None:
             followed = stretches if several else None
             return self._run_compiled(kernel, settings, state, tangents, t0, t1, parameters, grid, memory, followed)
-        assert not several  # a journey has the coefficients of one stretch
+        if several:
+            raise FlowError(ONE_STRETCH)
         journey = Journey(self.geometry, settings, state, t0, parameters)
         states, changes, rates = travel(journey, t1, np.zeros(0) if grid is None else np.asarray(grid, float))
         events = in_order(journey)
@@ -196,7 +200,8 @@ class EventEngine:
             if tangents is None or run.tangents is None:
                 return run
             return replace(run, tangents=chain(run.tangents, tangents))
-        assert not several  # a journey has the coefficients of one stretch
+        if several:
+            raise FlowError(ONE_STRETCH)
         runs = [
             self._journey_or_nan(settings, states[i], float(t0[i]), float(t1[i]), parameters[i])
             for i in range(len(states))
