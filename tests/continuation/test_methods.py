@@ -109,3 +109,19 @@ def test_deflation_finds_the_orbits_that_are_not_connected_at_this_value():
     assert sorted(o.stability for o in others) == ["stable", "unstable"]
     with pytest.raises(kz.KapitzaError, match="autonomous"):
         kz.other_orbits(kz.library.lorenz(), [])
+
+
+@pytest.mark.parametrize(
+    "method", [kz.Collocation(), kz.HarmonicBalance(), kz.Differences()], ids=lambda m: type(m).__name__
+)
+def test_a_parameter_that_starts_at_zero_does_not_keep_steps_short(method):
+    """A force from 0: the same folds as by shooting, and the bound is reached."""
+    model = kz.Model.from_equations(
+        "x'' + 0.1*x' + x + x**3 = B*cos(1.5*t)", parameters={"B": 0.0}, period="2*pi/1.5", name="from rest"
+    )
+    rest = {"x": 0.0, "x'": 0.0}
+    branch = kz.follow(model, rest, "B", (0.0, 1.0), method=method, direction=1)
+    shot = kz.follow(model, rest, "B", (0.0, 1.0), direction=1)
+    assert branch.ends[1] is End.BOUND
+    assert len(branch) < 300
+    assert [b.value for b in branch.of(Kind.FOLD)] == pytest.approx([b.value for b in shot.of(Kind.FOLD)], abs=1e-6)

@@ -209,8 +209,14 @@ class Branch:
 
     def vector(self, index: int) -> Array:
         """Return all parameters of the model at a point."""
-        changes = dict(zip(self.parameters, self.values[self._place(index)].tolist(), strict=True))
-        return self.model.with_values(**changes).vector
+        return self._vectors()[self._place(index)]
+
+    def _vectors(self) -> Array:
+        """Return all parameters of the model at all points."""
+        # A model per point would take longer than the continuation itself.
+        vectors = np.tile(self.model.vector, (len(self), 1))
+        vectors[:, [self.model.names.index(name) for name in self.parameters]] = self.values
+        return vectors
 
     def orbit(self, index: int) -> PeriodicOrbit:
         """Return the orbit at a point.
@@ -261,7 +267,7 @@ class Branch:
         from kapitza.orbits.of_models import VectorField
 
         flow, field, count = Flow(self.model), VectorField(self.model), len(self)
-        vectors = np.array([self.vector(i) for i in range(count)])
+        vectors = self._vectors()
         reach = self.periods / states.shape[1]
         # Every run begins at the sample before and goes forwards, as motions with switches must.
         before = (places - 1) % states.shape[1]
@@ -294,7 +300,7 @@ class Branch:
             raise KapitzaError("Cycles of a map have no profiles between their points: see branch.nodes_of(index).")
         flow, count = Flow(self.model), len(self)
         grid = np.arange(samples) / samples
-        vectors = np.array([self.vector(i) for i in range(count)])
+        vectors = self._vectors()
         # One run from the start serves while growth over the orbit is small.
         single = self.counts.size == 0 or (self.counts == 1).all()
         if single and not self.model.impacts and not self.sequences:

@@ -22,7 +22,7 @@ from kapitza.continuation.criteria import (
     without_trivial,
 )
 from kapitza.continuation.family import Node, PlainPoint, RankedTest, Readings, Sample, Subject, Test
-from kapitza.continuation.frame import Frame
+from kapitza.continuation.frame import OUTGROWN, Frame, grown, state_sizes
 from kapitza.continuation.images import images_of
 from kapitza.continuation.judge import certified_defect, judged_orbit
 from kapitza.continuation.nouns import Bifurcation, Kind
@@ -75,6 +75,10 @@ class Scheme(Protocol):
 
     def heading(self, tangent: Array) -> Array:
         """Return the mesh-independent parts of a tangent."""
+        ...
+
+    def in_frame(self, frame: Frame) -> Scheme:
+        """Return the scheme with other sizes."""
         ...
 
     def remeshed(self, z: Array) -> tuple[Scheme, Array] | None:
@@ -251,11 +255,15 @@ class DiscretisedPoint(PlainPoint):
     def defect(self, exact: Monodromy) -> float:
         return certified_defect(self, exact)
 
-    def _motion(self) -> Array:
+    def _samples(self) -> tuple[Array, Array]:
+        """Return states and rates at sixteen instants."""
         # Sixteen samples: only the direction and size of the motion are compared.
         grid = np.arange(16) / 16
-        rates = self.frame.rates(self.tangents.curve(grid), grid * self.period, self.vector)
-        return rates * self.period / (2 * np.pi) / self.frame.sizes
+        states = self.tangents.curve(grid)
+        return states, self.frame.rates(states, grid * self.period, self.vector)
+
+    def _motion(self) -> Array:
+        return self._samples()[1] * self.period / (2 * np.pi) / self.frame.sizes
 
     def motion(self) -> Array | None:
         return self._motion() if self.frame.autonomous else None
@@ -268,6 +276,17 @@ class DiscretisedPoint(PlainPoint):
 
     def heading(self, tangent: Array) -> Array:
         return self.family.scheme.heading(tangent)
+
+    def renewed(self, z: Array) -> tuple[DiscretisedFamily, DiscretisedPoint] | None:
+        """Return the family with sizes that have grown."""
+        frame, (states, rates) = self.frame, self._samples()
+        parameters = grown(frame.parameter_sizes, frame.parameters(z), frame.reach)
+        sizes = state_sizes(frame.model, states, rates, self.period, frame.sizes)
+        if parameters == frame.parameter_sizes and (sizes <= OUTGROWN * frame.sizes).all():
+            return None
+        frame = frame.with_sizes(sizes, parameters)
+        family = DiscretisedFamily(frame, self.family.scheme.in_frame(frame))
+        return family, replace(self, family=family, z=z)
 
     def remeshed(self, z: Array) -> tuple[DiscretisedPoint, Array] | None:
         other = self.family.scheme.remeshed(z)

@@ -119,6 +119,9 @@ class CollocationScheme:
     def heading(self, tangent: Array) -> Array:
         return _heading(self.frame, self.scale, tangent)
 
+    def in_frame(self, frame: Frame) -> CollocationScheme:
+        return replace(self, frame=frame)
+
     def remeshed(self, z: Array) -> tuple[Scheme, Array] | None:
         """Return a mesh adapted to the orbit.
 
@@ -216,6 +219,9 @@ class HarmonicScheme:
             / max(float(size.max()), float(np.abs(coefficients[0]).max()), 1e-6)
         )
 
+    def in_frame(self, frame: Frame) -> HarmonicScheme:
+        return replace(self, frame=frame)
+
     def remeshed(self, z: Array) -> tuple[Scheme, Array] | None:
         """Return a series with more harmonics.
 
@@ -283,6 +289,9 @@ class DifferenceScheme:
 
     def heading(self, tangent: Array) -> Array:
         return _heading(self.frame, self.scale, tangent)
+
+    def in_frame(self, frame: Frame) -> DifferenceScheme:
+        return replace(self, frame=frame)
 
     def remeshed(self, z: Array) -> tuple[Scheme, Array] | None:
         return None
