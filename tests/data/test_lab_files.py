@@ -151,6 +151,29 @@ def test_damaged_bytes_give_one_kind_of_error(made, tmp_path):
         assert record.size == COUNT
 
 
+def test_a_bag_with_a_lost_block_is_refused(tmp_path):
+    """A chunk that zeros end early gave the messages before them without a warning: 608 of 1009."""
+    from tests.hostile.formats import made as made_file
+
+    content = made_file(".mcap")
+    middle = len(content) // 2
+    (tmp_path / "run.mcap").write_bytes(content[:middle] + bytes(512) + content[middle + 512 :])
+    with pytest.raises(DataError, match=r"run.mcap is damaged: it states 1009 messages and holds \d+"):
+        kz.read(tmp_path / "run.mcap")
+
+
+@pytest.mark.parametrize("shift", [-3, 3, 512])
+def test_a_sound_of_another_length_than_it_states_is_refused(tmp_path, shift):
+    """Bytes lost or added among the samples shift all that follow."""
+    path = tmp_path / "run.wav"
+    wavfile.write(path, 1000, np.round(30000 * ACCEL).astype(np.int16))
+    assert kz.read(path).size == COUNT
+    content = path.read_bytes()
+    path.write_bytes(content[:900] + (bytes(shift) + content[900:] if shift > 0 else content[900 - shift :]))
+    with pytest.raises(DataError, match=rf"header states {len(content)} bytes and it has {len(content) + shift}"):
+        kz.read(path)
+
+
 @pytest.mark.parametrize("suffix", READERS)
 @pytest.mark.parametrize("content", [b"", b"x", b"\x00" * 4096, b"not a recording\n" * 100], ids=len)
 def test_other_contents_are_refused(tmp_path, suffix, content):

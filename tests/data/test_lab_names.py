@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy.io import wavfile
+from tests.data.test_lab_files import add_set
 
 import kapitza as kz
-from data.test_lab_files import add_set
 from kapitza.errors import DataError
 
 TIME = np.arange(64) / 1000.0

@@ -37,9 +37,15 @@ def main() -> int:
 
 
 def show(campaign: Campaign) -> None:
-    rows = [campaign.columns, *campaign.table()]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     print(f"seed {campaign.seed}")
+    show_rows([campaign.columns, *campaign.table()])
+    if by_format := campaign.by_format():
+        print()
+        show_rows([campaign.format_columns, *by_format])
+
+
+def show_rows(rows: list[list[str]]) -> None:
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     for row in rows:
         print(
             "  ".join(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.runner import commit_name
+from tests.hostile import formats
 from tests.hostile.families import FAMILIES
 from tests.hostile.family import draw
 from tests.hostile.pool import Case, Outcome, outcomes
@@ -44,6 +45,23 @@ class Campaign:
             longest = max((end.seconds for end in chosen), default=0.0)
             rows.append([family, str(len(chosen)), *(str(counts[kind]) for kind in (*GOOD, *BAD)), f"{longest:.2f}"])
         return rows
+
+    def by_format(self) -> list[list[str]]:
+        """Rows: format of recordings, cases in each state of its files, cases in other families, results, failures."""
+        ends = [end for end in self.ends if end.case.family.startswith("recordings") and end.case.content is not None]
+        rows = []
+        for suffix in sorted({end.case.content[0][0] for end in ends}):
+            own = [end for end in ends if end.case.content[0][0] == suffix]
+            states = Counter(end.case.content[1] for end in own if end.case.family == formats.FAMILY)
+            kinds = Counter(end.kind for end in own)
+            counts = [len(own), *(states[state] for state in formats.STATES), len(own) - states.total()]
+            counts += [kinds[kind] for kind in GOOD] + [sum(kinds[kind] for kind in BAD)]
+            rows.append([suffix, *map(str, counts)])
+        return rows
+
+    @property
+    def format_columns(self) -> list[str]:
+        return ["format", "cases", *formats.STATES, "others", "results", "refused", "failures"]
 
     @property
     def columns(self) -> list[str]:

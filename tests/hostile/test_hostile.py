@@ -2,7 +2,10 @@
 
 import json
 
+from tests.hostile import formats
 from tests.hostile.campaign import Part, kept_outcomes, run
+from tests.hostile.families import FAMILIES
+from tests.hostile.family import draw
 
 SEED = 20
 
@@ -14,6 +17,12 @@ def test_every_case_ends_with_a_result_or_a_refusal():
     assert not told, "\n\n".join(told[:5])
     # The cases reach beyond the first check: many are read and used.
     assert sum(end.kind == "result" for end in campaign.ends) > 30
+
+
+def test_every_format_occurs_in_every_state():
+    drawn = draw(FAMILIES[formats.FAMILY], 500, SEED)
+    found = {(suffix, state) for (suffix, _), state in drawn}
+    assert found == {(suffix, state) for suffix in formats.FORMATS for state in formats.STATES}
 
 
 def test_a_campaign_goes_on_where_it_was_stopped(tmp_path):

@@ -45,10 +45,15 @@ def read_bag(path: Path) -> list[Group]:
                 "export the numbers as csv."
             )
         topics: dict[str, _Topic] = {}
+        stated, found = sum(each.msgcount for each in connections), 0
         for connection, receipt, raw in reader.messages(connections=connections):
             unpacking.add(len(raw))
+            found += 1
             topic = topics.setdefault(connection.topic, _Topic(connection.topic))
             topic.add(unpacked(raw, connection.msgtype), receipt)
+    # A lost block of the disk ends a chunk early, and rosbags returns what came before it without an error.
+    if stated and found != stated:
+        raise DataError(f"{path.name} is damaged: it states {stated} messages and holds {found}.")
     return [topic.group() for topic in topics.values() if topic.rows]
 
 

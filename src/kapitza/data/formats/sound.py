@@ -14,6 +14,25 @@ from kapitza.base.unpacking import Unpacking
 from kapitza.data.formats.groups import Group, even_times
 from kapitza.errors import DataError
 
+UNKNOWN_LENGTHS = (0, 2**32 - 1)
+"""Lengths that programs write which do not know the end yet, and RF64 files."""
+
+
+def check_length(path: Path) -> None:
+    """Refuse a file whose length is not the one in its header: samples after lost or added bytes would be wrong."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    if len(head) < 8 or head[:4] not in (b"RIFF", b"RIFX"):
+        return
+    stated = int.from_bytes(head[4:], "little" if head[:4] == b"RIFF" else "big")
+    size = path.stat().st_size
+    # Programs differ on whether the byte that pads an odd chunk is counted.
+    if stated not in UNKNOWN_LENGTHS and abs(size - 8 - stated) > 1:
+        raise DataError(
+            f"{path.name} is cut or damaged: its header states {stated + 8} bytes and it has {size}. Copy it again, or "
+            "save it anew in the program that wrote it."
+        )
+
 
 def read_wav(path: Path) -> list[Group]:
     """Return the channels of a WAV file.
@@ -23,6 +42,7 @@ def read_wav(path: Path) -> list[Group]:
     from scipy.io import wavfile
 
     Unpacking(path).add(2 * path.stat().st_size)
+    check_length(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error", wavfile.WavFileWarning)
         # Comments of the recorder after the samples.
