@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 
-.PHONY: demo test test-elsewhere test-lowest test-sanitized test-device fuzz lint lock docs bench reproduce release clean quick
+.PHONY: demo test test-elsewhere test-lowest test-sanitized test-wheel test-device fuzz lint lock docs bench reproduce release clean quick
 
 $(READY): pyproject.toml hatch_build.py src/kapitza/flow/kernel/hybrid.c
 	$(PYTHON) -m venv $(VENV)
@@ -58,9 +58,13 @@ lock:
 	build/lock/bin/uv pip compile pyproject.toml --universal --extra dev --python-version 3.11 --no-header --no-annotate \
 	    --quiet --output-file packaging/dev-lock.txt
 
-# Wheel and source in dist/, each installed into an empty environment and tried there.
+# Wheel and source in dist/, each installed into an empty environment and tried there; then the suite on the wheel.
 release: $(READY)
-	$(BIN)/python -m harness.release
+	$(BIN)/python -m harness.release $(ONLY)
+
+# The suite, or ONLY="tests/base tests/cli", on the wheel in an empty environment; the tree it runs in has no src/.
+test-wheel: $(READY)
+	$(BIN)/python -m harness.release --tests-only $(ONLY)
 
 # Kernels for an accelerator, on a card of NVIDIA; `make test` checks their numbers by the C compiler.
 test-device: $(READY)

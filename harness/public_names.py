@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import kapitza
 from kapitza.base.files import replacing
 from kapitza.public import FOLDERS, HOMES, PUBLIC
 
 ROOT = Path(__file__).resolve().parent.parent
-STUB = ROOT / "src" / "kapitza" / "__init__.pyi"
+STUB = Path(kapitza.__file__).with_suffix(".pyi")
 REFERENCE = ROOT / "docs" / "api.md"
 BESIDES = {
     "How sure an estimate is": ("kapitza.estimate.Suggestion",),

@@ -1,7 +1,14 @@
-"""`make release`: build wheel and source distribution, install each into an empty environment, and try it there."""
+"""`make release`: build wheel and source distribution, install each into an empty environment, and try it there.
+
+The suite runs against the wheel last. `python -m harness.release --tests-only PATH ...` builds the wheel and runs the
+suite, or the paths, alone.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -36,13 +43,13 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def built() -> list[Path]:
-    """Build both distributions of the working tree."""
+def built(*kinds: str) -> list[Path]:
+    """Build distributions of the working tree; without kinds (`--wheel`), the wheel from the source distribution."""
     for old in DIST.glob("kapitza-*"):
         old.unlink()
-    run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
+    run(sys.executable, "-m", "build", *kinds, "--outdir", DIST, ROOT)
     made = sorted(DIST.glob("kapitza-*"))
-    if len(made) != 2:
+    if len(made) != (len(kinds) or 2):
         sys.exit(f"Expected a wheel and a source distribution in {DIST}, found {[path.name for path in made]}.")
     return made
 
@@ -82,10 +89,51 @@ def try_out(path: Path) -> str:
         return f"{version}, {stepper}, demo runs"
 
 
+def copy_without_sources(target: Path) -> None:
+    """Copy the files of the working tree that git knows or would add, but not the package."""
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", cwd=ROOT)
+    for name in filter(None, listed.split("\0")):
+        if not name.startswith("src/") and (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def tests_pass(wheel: Path, chosen: list[str]) -> bool:
+    """Run the suite in a copy of the tree that has no sources, with the wheel and what tests need installed.
+
+    The package can come from the wheel only: the copy has no src/.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        venv.create(home / "venv", with_pip=True)
+        python = home / "venv" / "bin" / "python"
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}[dev]")
+        copy_without_sources(home / "tree")
+        place = run(python, "-c", "import kapitza; print(kapitza.__file__)", cwd=home / "tree").strip()
+        if not Path(place).is_relative_to(home / "venv"):
+            sys.exit(f"Tests would import {place}, not the wheel.")
+        print(f"{wheel.name}: tests import {Path(place).relative_to(home)}", flush=True)
+        data = os.environ.get("KAPITZA_DATA") or str(ROOT.parent / "shared" / "data")
+        single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "KAPITZA_DATA": data}
+        pytest = [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+        done = subprocess.run(
+            [*pytest, "-o", "pythonpath=tests .", *chosen], cwd=home / "tree", env={**os.environ, **single}
+        )
+        return done.returncode == 0
+
+
 def main() -> None:
-    for path in built():
+    reader = argparse.ArgumentParser(prog="python -m harness.release")
+    reader.add_argument("--tests-only", action="store_true", help="build the wheel and run the suite against it")
+    reader.add_argument("paths", nargs="*", help="tests to run in place of the whole suite")
+    chosen = reader.parse_args()
+    made = built("--wheel") if chosen.tests_only else built()
+    for path in () if chosen.tests_only else made:
         check_contents(path)
         print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB, {try_out(path)}", flush=True)
+    (wheel,) = (path for path in made if path.suffix == ".whl")
+    if not tests_pass(wheel, chosen.paths):
+        sys.exit(f"{wheel.name}: tests fail.")
 
 
 if __name__ == "__main__":

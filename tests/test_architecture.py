@@ -204,7 +204,7 @@ def test_tests_import_private_modules_of_what_they_test_only():
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("kapitza."):
                 continue
             parts = node.module.split(".")
-            package = ROOT.joinpath("src", *parts).is_dir()
+            package = SOURCE.joinpath(*parts[1:]).is_dir()
             if len(parts) > 2 and parts[1] not in own and not package:
                 wrong.append(f"{'/'.join(place)}: {node.module}")
     assert not wrong
@@ -214,8 +214,8 @@ def test_no_part_is_found_by_the_name_of_an_attribute():
     """Optional behaviour is a typed part: no hasattr, no getattr with None, no __dict__ by name, no class names."""
     pattern = re.compile(r"\bhasattr\(|__dict__\[|getattr\([\w.]+, *[\w\"]+, *None\)|__name__ == (?!\"__main__\")")
     found = [
-        f"{path.relative_to(ROOT)}:{number}"
-        for path in sorted((ROOT / "src").rglob("*.py"))
+        f"{path.relative_to(SOURCE)}:{number}"
+        for path in sorted(SOURCE.rglob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if pattern.search(line)
     ]
