@@ -20,6 +20,7 @@ from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import Regime, System
+from kapitza.flow.events.held import Jumps
 from kapitza.flow.events.joints import JointForm, Joints, joint_form
 from kapitza.flow.sides import Probes, levels
 from kapitza.model import (
@@ -156,6 +157,7 @@ class Geometry:
         self.inputs = (*system.states, time, *system.parameters, *self.modes)
         self.compiled: dict[RegimeKey, CompiledRegime] = {}
         self.motions: Recent[MotionKey, Motion] = Recent()
+        self.jumps: Jumps = {}
         self.domain = Domain(system)
         self._smooth_when_zero: dict[bytes, bool] = {}
         self._flags: dict[tuple[tuple[int, ...], tuple[int, ...]], Array] = {}

@@ -260,7 +260,7 @@ def _parts_of_balance(
     if system.elimination is None:
         base, halves = zip(*(_split_modes(f, stuck) for f in system.smooth_rates), strict=True)
     else:
-        steps, base, halves = split_steps(system, stuck)
+        steps, base, halves = split_steps(system, stuck, geometry.jumps)
     directions: list[list[sp.Expr]] = [[-half[k] for half in halves] for k in range(len(stuck))]
     directions += [_impulse(geometry, j) for j in regime.contact]
     surfaces = [system.switches[i].function.xreplace(plus) for i in regime.stuck]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import sympy as sp
@@ -149,6 +150,18 @@ class _Writer:
             if len(self.nodes) > MOST_NODES:
                 raise NoTapeError(f"The equations have more than {MOST_NODES} operations.")
         return found
+
+    def copy(self) -> _Writer:
+        """Return a writer that shares the nodes made so far."""
+        return _Writer(dict(self.known), list(self.nodes), dict(self.shared))
+
+    def define(self, name: sp.Symbol, expression: Expression) -> None:
+        """Make a name known as the node of an expression.
+
+        Nothing is done where it is known already.
+        """
+        if name not in self.known:
+            self.known[name] = self(expression)
 
     def literal(self, value: float) -> _Node:
         return self.make(Op.LITERAL, number=value)
@@ -382,6 +395,32 @@ def _number(e: Expression) -> float:
     return value.real
 
 
+_BASES: WeakKeyDictionary[Geometry, _Writer] = WeakKeyDictionary()
+"""Per system: the nodes that the tapes of all regimes share. `Kernel` writes tapes one after another."""
+
+
+def _base_writer(geometry: Geometry) -> _Writer:
+    """Return a writer that knows what no regime changes.
+
+    These are run-time values, states, time, and steps without modes: most of a large mass matrix.
+    """
+    system, writer = geometry.system, _Writer({})
+    for i, p in enumerate((*system.parameters, *geometry.modes)):
+        writer.known[p] = writer.make(Op.PARAMETER, number=float(i))
+    for i, x in enumerate(system.states):
+        writer.known[x] = writer.make(Op.STATE, number=float(i))
+    clock = writer.make(Op.TIME)
+    clock.degree = 1
+    writer.known[time] = clock
+    switched: set[sp.Basic] = set(geometry.modes)
+    for name, expression in system.smooth_steps:
+        if switched.isdisjoint(expression.free_symbols):
+            writer.define(name, expression)
+        else:
+            switched.add(name)
+    return writer
+
+
 def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...], tangents: bool) -> Tape:
     """Write the tape of a regime.
 
@@ -391,16 +430,16 @@ def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...],
     if hidden_gains(geometry, regime):
         raise NoTapeError("The stepper does not watch a gain that vanishes together with its load.")
     flow, balance = regime_balance(geometry, regime)
-    writer = _Writer({})
-    for i, p in enumerate((*system.parameters, *geometry.modes)):
-        writer.known[p] = writer.make(Op.PARAMETER, number=float(i))
-    states = [writer.make(Op.STATE, number=float(i)) for i in range(len(system.states))]
-    writer.known.update(zip(system.states, states, strict=True))
-    clock = writer.make(Op.TIME)
-    clock.degree = 1
-    writer.known[time] = clock
+    base = _BASES.get(geometry)
+    if base is None:
+        base = _BASES[geometry] = _base_writer(geometry)
+    for i in regime.stuck:
+        for name, expression in geometry.jumps.get(geometry.modes[i], ((), []))[0]:
+            base.define(name, expression)
+    writer = base.copy()
+    states = [writer.known[x] for x in system.states]
     for name, expression in flow.smooth_steps:
-        writer.known[name] = writer(expression)
+        writer.define(name, expression)
     rates = [writer(f) for f in flow.smooth_rates]
     functions = [writer(s.function) for s in system.switches]
     surfaces = [writer(w.surface) for w in system.walls]
