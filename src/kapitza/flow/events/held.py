@@ -13,22 +13,8 @@ import sympy as sp
 from kapitza.flow.engine import System
 from kapitza.model import Elimination, Expression, Step, derivative, symbol
 
-ABOVE_ZERO = sp.Float("1e-100")
-"""heyoka loses the next root of an event function that is exactly zero at the start of a step: keep off zero."""
-
-
 MOST_TERMS = 300
 """Operations of two expressions up to which their common polynomial factor is computed."""
-
-
-def offset(number: int) -> sp.Symbol:
-    """Return the symbol of a surface's offset.
-
-    It is a run-time number of the size of rounding that keeps the function of a surface just left above zero.
-
-    Surfaces are counted switches first, then walls; the run-time parameters are θ, the modes, the flags, then these.
-    """
-    return sp.Symbol(f"offset:{number}", real=True)
 
 
 @dataclass

@@ -23,8 +23,8 @@ from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.regimes import hidden_gains, regime_balance
 from kapitza.model import Expression, derivative, time
 
-MOST_NODES = 4000
-"""Nodes beyond which unrolled code is faster than a tape by more than its compilation costs."""
+MOST_NODES = 200_000
+"""Nodes of a tape, as in hybrid.c."""
 
 LARGEST_PRODUCT = 64
 """Integer powers up to this one become products: the recurrence of a general power fails at zero."""
@@ -81,10 +81,7 @@ PAIRS = {sp.sin: (Op.SIN, 0), sp.cos: (Op.SIN, 1), sp.sinh: (Op.SINH, 0), sp.cos
 
 
 class NoTapeError(ModelError):
-    """A tape cannot express the system.
-
-    Another engine must run it.
-    """
+    """A tape cannot express the system."""
 
 
 @dataclass(frozen=True)
@@ -427,8 +424,6 @@ def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...],
     Its run-time values are the parameters of the system, then the modes.
     """
     system = geometry.system
-    if hidden_gains(geometry, regime):
-        raise NoTapeError("The stepper does not watch a gain that vanishes together with its load.")
     flow, balance = regime_balance(geometry, regime)
     base = _BASES.get(geometry)
     if base is None:
@@ -445,6 +440,8 @@ def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...],
     surfaces = [writer(w.surface) for w in system.walls]
     observed = [writer(h) for h in observe]
     edges = [writer(edge.watched) for edge in system.edges if edge.watched is not None]
+    # Gains that vanish together with their load are watched like ends of terms: the event logic decides there.
+    edges += [writer(gain) for _, gain in hidden_gains(geometry, regime)]
     balances = [writer(z) for z in balance]
     trace = _divergence(writer, flow) if tangents and not regime.collapses else None
     resets = [writer(r) for w in system.walls for r in w.reset]
@@ -487,6 +484,8 @@ def switch_flags(geometry: Geometry) -> list[int]:
     """Return the flags of each switch for the stepper."""
     system = geometry.system
     delicate = {i for edge in system.edges for i in edge.guards}
+    # At a switch that leads into the domain of a term the event logic puts the state inside.
+    delicate |= {i for i, mode in enumerate(geometry.modes) if any(e.margin.has(mode) for e in geometry.domain.entered)}
     flags: list[int] = []
     for i, switch in enumerate(system.switches):
         nested = not switch.function.free_symbols.isdisjoint(geometry.modes)
