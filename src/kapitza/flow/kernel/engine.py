@@ -221,6 +221,7 @@ class Trip:
         self._journey: Journey | None = None
         self._taken = self._handled = 0  # events taken from the journey; those of the stepper up to then
         self._returned: tuple[float, int, int] | None = None
+        self._fine_at = np.nan  # time at which the stepper had finer thresholds
 
     def travel(self) -> None:
         """Go on to the end of the run."""
@@ -297,23 +298,27 @@ class Trip:
             journey.refuse_more_events()
         if status == STEPS:
             journey.refuse_more_steps()
-        lenient = STRICT
+        lenient, here = STRICT, (run.t, run.ending_kind, run.ending_index)
         if status == UNSETTLED:
             kernel.begun += 1
             begin(journey)
             run.fresh = 0
-        elif status in (GIVEN_BACK, NEED_REGIME) and self._returned != (run.t, run.ending_kind, run.ending_index):
-            self._returned = run.t, run.ending_kind, run.ending_index
+        elif status in (GIVEN_BACK, NEED_REGIME) and self._returned != here:
+            self._returned = here
             kernel.given_back += 1
             journey.guard()
             journey.limit_events()
             meet(journey, kernel.ending(run))
         elif status in (GIVEN_BACK, NEED_REGIME, STALLED):
-            # The same instant once more means a surface that is touched.
+            # The same instant once more means a surface that is touched, or one that is not quite reached: a few
+            # roundings later the event logic is asked again.
             kernel.passed += 1
             journey.guard()
             journey.limit_at_once()
-            lenient = FINE if status == STALLED else SHIFTED
+            if status == STALLED and self._fine_at != run.t:
+                lenient, self._fine_at = FINE, run.t
+            else:
+                lenient, self._returned = SHIFTED, None
         else:
             raise FlowError(f"The compiled stepper refused the run (status {status}) at {journey.described()}.")
         self._take_over(journey)
@@ -326,7 +331,8 @@ class Trip:
         if self._journey is None:
             self._journey = Journey(kernel.geometry, self.settings, self.x, run.t, self.runtime[:first].copy())
         journey = self._journey
-        if self._returned is not None and self._returned[0] == run.t == journey.t and not run.fresh:
+        still = self._returned is not None and self._returned[0] == run.t == journey.t and not run.fresh
+        if still and np.array_equal(journey.state, self.x):
             return journey  # nothing has moved since the event logic was here
         if run.knot_count:
             journey.parameters = self.runtime[:first].copy()

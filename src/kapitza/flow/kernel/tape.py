@@ -323,7 +323,8 @@ class _Writer:
         if isinstance(e, sp.Piecewise):
             result = self.literal(float("nan"))
             for value, condition in (case.args for case in reversed(e.args)):
-                chosen = self(value)
+                # A branch that is never taken may hold 1/0, as the control of a switch without a jump.
+                chosen = self(value) if value.is_finite is not False else self.literal(float("nan"))
                 result = chosen if condition == sp.true else self.selected(self._condition(condition), chosen, result)
             return result
         arguments = [self(a) for a in e.args]
