@@ -315,11 +315,18 @@ class Geometry:
         The mass matrix is eliminated step by step, and the modes occur linearly and in the forces alone: which switches
         stick is a linear complementarity problem.
         """
-        system = self.system
-        if system.elimination is None or not system.switches or any(s.continuous for s in system.switches):
-            return False
-        plain = all(s.function.free_symbols.isdisjoint(self.modes) and not s.can_vanish for s in system.switches)
-        return plain and forces_alone_are_affine(system, self.modes)
+        switches = self.system.switches
+        plain = all(s.function.free_symbols.isdisjoint(self.modes) and not s.can_vanish for s in switches)
+        return bool(switches) and plain and not any(s.continuous for s in switches) and self.forces_are_affine
+
+    @cached_property
+    def forces_are_affine(self) -> bool:
+        """Return whether all modes that jump are linear in the forces.
+
+        Then so are those of any regime. The mass matrix is eliminated step by step.
+        """
+        jumping = [s.mode for s in self.system.switches if not s.continuous]
+        return self.system.elimination is not None and forces_alone_are_affine(self.system, jumping)
 
     def modes_multiply(self, one: int, other: int) -> bool:
         """Return whether two modes multiply each other.

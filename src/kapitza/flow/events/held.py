@@ -44,7 +44,7 @@ Jumps = dict[sp.Symbol, tuple[tuple[Step, ...], list[sp.Expr]]]
 
 
 def split_steps(
-    system: System, modes: Sequence[sp.Symbol], known: Jumps
+    system: System, modes: Sequence[sp.Symbol], known: Jumps, affine: bool
 ) -> tuple[tuple[Step, ...], tuple[sp.Expr, ...], tuple[list[sp.Expr], ...]]:
     """Split the rates into mean and half jumps.
 
@@ -54,12 +54,14 @@ def split_steps(
     existing factors, exact to rounding of their size. Otherwise whole programs are subtracted.
 
     known: jumps of earlier calls, which are extended. A jump does not depend on which other switches stick.
+    affine: whether the modes occur so, see `forces_alone_are_affine`.
     """
     elimination = system.elimination
     assert elimination is not None
-    if forces_alone_are_affine(system, modes):
+    if affine:
         gone = dict.fromkeys(modes, sp.Integer(0))
-        steps = [(name, e.xreplace(gone)) for name, e in system.smooth_steps]
+        forces = set(elimination.rest)
+        steps = [(name, e.xreplace(gone) if name in forces else e) for name, e in system.smooth_steps]
         halves: list[list[sp.Expr]] = [[] for _ in system.smooth_rates]
         for mode in modes:
             if mode not in known:

@@ -20,7 +20,7 @@ import sympy as sp
 
 from kapitza.flow.engine import Regime, System
 from kapitza.flow.events.geometry import Geometry
-from kapitza.flow.events.held import HeldSteps, cancelled, shared_factors, split_steps
+from kapitza.flow.events.held import HeldSteps, cancelled, forces_alone_are_affine, shared_factors, split_steps
 from kapitza.model import Expression, Step, derivative, solve_named
 
 CROSS, RELEASE, REPEL, IMPACT, DETACH, EDGE = "cross", "release", "repel", "impact", "detach", "edge"
@@ -146,7 +146,8 @@ def _parts_of_balance(
     if system.elimination is None:
         base, halves = zip(*(_split_modes(f, stuck) for f in system.smooth_rates), strict=True)
     else:
-        steps, base, halves = split_steps(system, stuck, geometry.jumps)
+        affine = geometry.forces_are_affine or forces_alone_are_affine(system, stuck)
+        steps, base, halves = split_steps(system, stuck, geometry.jumps, affine)
     directions: list[list[sp.Expr]] = [[-half[k] for half in halves] for k in range(len(stuck))]
     directions += [_impulse(geometry, j) for j in regime.contact]
     surfaces = [system.switches[i].function.xreplace(plus) for i in regime.stuck]
