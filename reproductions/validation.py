@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from harness import markdown_table
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 import kapitza as kz
@@ -20,7 +21,8 @@ from reproductions._bad_sample_systems import Held
 from reproductions._cells import cells, seeds
 from reproductions._validation_systems import FITTED, FRESH, IDEAL, WRONG
 
-SEEDS, RIGHT_SEEDS, SAMPLES, NOISE = 1, 20, 600, 0.01
+Array = NDArray[np.float64]
+SEEDS, RIGHT_SEEDS, FRESH_SEEDS, SAMPLES, NOISE = 1, 20, 60, 600, 0.01
 FIRST, FIRST_FRESH = 40, 7000
 """First seeds of right models: those before 40 were looked at while the size of the test was examined."""
 SYSTEMS = {held.label: held for held in (*FITTED, *FRESH)}
@@ -73,7 +75,7 @@ def pairs() -> list[tuple[str, str]]:
 
 
 def main() -> str:
-    fresh = cells("fresh", [held.label for held in FRESH], fresh_model, RIGHT_SEEDS, RIGHT_SEEDS)
+    fresh = cells("fresh", [held.label for held in FRESH], fresh_model, FRESH_SEEDS, FRESH_SEEDS)
     right = cells("right", [held.label for held in FITTED], right_model, RIGHT_SEEDS, RIGHT_SEEDS)
     names = [f"{kind} / {label} / {size:g}" for (kind, label), size in itertools.product(pairs(), IDEAL)]
     wrong = cells("wrong", names, wrong_model, SEEDS)
@@ -86,7 +88,9 @@ def main() -> str:
             right_text([one for made in right.values() for one in made]),
             "The size of the test was settled while the rates of these systems were in view.",
             "## Right models, fresh systems",
-            f"{len(FRESH)} further systems, with seeds that nothing was run on: listed first, then evaluated once.",
+            f"{len(FRESH)} further systems, listed before they were run, {FRESH_SEEDS} seeds. The first 20 had given "
+            "892 of 1040 (85.8 %). *Exact*: 90 % intervals of the linear theory at the truth with the noise known, on "
+            "the same draws of the noise; what they miss is chance.",
             right_text([one for made in fresh.values() for one in made]),
             by_system(fresh),
             "## Wrong models",
@@ -129,6 +133,14 @@ def text_of(kind: str, held: Held) -> str | None:
     return ""
 
 
+def first_states(held: Held, seed: int, count: int = 2) -> list[Array]:
+    """States at time zero of the records of a seed."""
+    rng = np.random.default_rng([seed, len(held.label), 5])
+    return [
+        np.array(held.start) * (1.0 + 0.15 * rng.uniform(-1.0, 1.0, len(held.start))) for _ in range(count)
+    ]  # fmt: skip
+
+
 @lru_cache(maxsize=64)
 def records_of(kind: str, label: str, beta: float, seed: int) -> tuple[kz.Record, kz.Record]:
     """Two clean records of a system whose model lacks something of size beta."""
@@ -139,10 +151,8 @@ def records_of(kind: str, label: str, beta: float, seed: int) -> tuple[kz.Record
         name = held_name(held)
         truth = truth.with_values(**{name: truth.values[name] * (1.0 + beta)})
     late = beta * held.step if kind in ("lag of the drive", "lag of a sensor") else 0.0
-    rng = np.random.default_rng([seed, len(label), 5])
     made = []
-    for _ in range(2):
-        start = np.array(held.start) * (1.0 + 0.15 * rng.uniform(-1.0, 1.0, len(held.start)))
+    for start in first_states(held, seed):
         skip = round(held.settle / held.step)
         times = (skip + np.arange(SAMPLES)) * held.step
         run = kz.simulate(truth, x0=start.tolist(), t=np.concatenate([[0.0], times[times > 0]]) if skip else times)
@@ -245,6 +255,43 @@ def noisy_pair(label: str, seed: int) -> tuple[kz.Record, kz.Record]:
     return first, second
 
 
+STEP = 1e-6
+"""Of the differences by parameters and states, relative."""
+
+
+def exact_z(label: str, seed: int) -> Array:
+    """Errors of the linear theory in its standard errors, on the same noise.
+
+    The noise and the truth are known: y = h(θ, x₀) + e, with J the tangents at the truth divided by the noise, gives
+    errors (JᵀJ)⁻¹ Jᵀ e of covariance (JᵀJ)⁻¹. What these intervals do not hold, the draws of the noise have caused.
+    """
+    held = SYSTEMS[label]
+    model, clean = model_of(held), records_of("", label, 0.0, 100 + seed)[0]
+    record, noise = noisy_pair(label, seed)[0], noises(clean)
+    start, times = first_states(held, 100 + seed, 1)[0], clean.time
+    if times[0] > 0:
+        run = kz.simulate(model, x0=start.tolist(), t=np.array([0.0, times[0]]))
+        start = np.array([run[c][1] for c in model.states])
+
+    def channels(changed: kz.Model, states: Array) -> Array:
+        run = kz.simulate(changed, x0=states.tolist(), t=times)
+        return np.concatenate([run[c] / noise[c] for c in held.seen])
+
+    columns = []
+    for name in held.free:
+        step = STEP * max(abs(held.values[name]), 1e-3)
+        sides = [channels(model.with_values(**{name: held.values[name] + sign * step}), start) for sign in (1, -1)]
+        columns.append((sides[0] - sides[1]) / (2 * step))
+    for unit in np.eye(start.size):
+        step = STEP * max(abs(float(unit @ start)), 1e-2)
+        columns.append((channels(model, start + step * unit) - channels(model, start - step * unit)) / (2 * step))
+    tangents = np.array(columns).T
+    errors = np.concatenate([(record[c] - clean[c]) / noise[c] for c in held.seen])
+    q, r = np.linalg.qr(tangents / np.linalg.norm(tangents, axis=0))
+    inverse = np.linalg.inv(r)
+    return ((inverse @ (q.T @ errors)) / np.linalg.norm(inverse, axis=1))[: len(held.free)]
+
+
 def right_at(label: str, seed: int) -> list[Any]:
     held = SYSTEMS[label]
     first, second = noisy_pair(label, seed)
@@ -255,8 +302,9 @@ def right_at(label: str, seed: int) -> list[Any]:
     check = kz.validate(fit, second, parts=["terms"])
     inside = [bool(fit.interval(0.9).loc[n, "low"] <= held.values[n] <= fit.interval(0.9).loc[n, "high"])
               for n in fit.names]  # fmt: skip
+    exact = int((np.abs(exact_z(label, seed)) <= norm.ppf(0.95)).sum())
     return [["ok", check.rejected, bool(kz.suggest(fit).missing), not quiet(fit), sum(inside), len(inside),
-             [] if check.test is None else check.test.reasons]]  # fmt: skip
+             [] if check.test is None else check.test.reasons, exact]]  # fmt: skip
 
 
 def quiet(fit: kz.Estimate) -> bool:
@@ -307,6 +355,10 @@ def right_text(made: list[Any]) -> str:
     rejected, suggested, warned = (sum(bool(one[k]) for one in good) for k in (1, 2, 3))
     held, total = sum(one[4] for one in good), sum(one[5] for one in good)
     untested = sum(1 for one in good if one[1] is None)
+    exact = sum(one[7] for one in good)
+    gap = (held - exact) / max(total, 1)
+    # A fit counts as one draw, since its parameters are correlated.
+    error = float(np.sqrt(sum((one[4] - one[7] - gap * one[5]) ** 2 for one in good))) / max(total, 1)
     rows = [
         ["right models rejected by `validate`", f"{rejected} of {len(good)}", "≤ 5 %",
          met(rejected <= 0.05 * len(good))],
@@ -315,6 +367,8 @@ def right_text(made: list[Any]) -> str:
         ["warnings of the fit", f"{warned} of {len(good)}", "", ""],
         ["90 % intervals hold the truth", f"{held} of {total} ({100 * held / max(total, 1):.1f} %)", "87-93 %",
          met(0.87 <= held / max(total, 1) <= 0.93)],
+        ["exact intervals on the same noise", f"{exact} of {total} ({100 * exact / max(total, 1):.1f} %)", "", ""],
+        ["held by the fits less by exact ones", f"{100 * gap:+.1f} ± {100 * error:.1f} %", "", ""],
         ["fits that failed", f"{len(made) - len(good)} of {len(made)}", "", ""],
         ["not tested (no motion follows)", f"{untested} of {len(good)}", "", ""],
     ]  # fmt: skip
@@ -327,9 +381,10 @@ def by_system(found: dict[str, list[Any]]) -> str:
     for label, made in found.items():
         good = [one for one in made if one[0] == "ok"]
         held, total = sum(one[4] for one in good), sum(one[5] for one in good)
+        exact = sum(one[7] for one in good)
         rows.append([label, *(f"{sum(bool(one[k]) for one in good)} of {len(good)}" for k in (1, 2, 3)),
-                     f"{held} of {total}", len(made) - len(good)])  # fmt: skip
-    return markdown_table(["system", "rejected", "suggest", "warned", "90 % hold", "failed"], rows)
+                     f"{held} of {total}", f"{exact} of {total}", len(made) - len(good)])  # fmt: skip
+    return markdown_table(["system", "rejected", "suggest", "warned", "90 % hold", "exact", "failed"], rows)
 
 
 def met(good: bool) -> str:
