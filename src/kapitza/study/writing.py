@@ -100,8 +100,8 @@ def write_new_study(
     """
     recording = Path(recording)
     columns = {name: column for column, name in (channels or {}).items()}
-    angles = [columns.get(name, name) for name in angles] or None
-    record = read(recording, time=time, interval=interval, units=units, group=group, angles=angles)
+    turning = [columns.get(name, name) for name in angles]
+    record = read(recording, time=time, interval=interval, units=units, group=group, angles=turning or None)
     path = Path(out) if out is not None else recording.with_suffix(".toml")
     if path.suffix != ".toml":
         raise DataError(f'A study ends in .toml, "{path.name}" does not.')
