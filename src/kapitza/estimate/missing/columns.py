@@ -5,7 +5,7 @@ Columns are taken along the fitted motion, window by window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from kapitza.data import PROPOSED
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.dictionary import Term
+from kapitza.estimate.missing.drive_filter import DriveKicks, Kicks, filtered_window
 from kapitza.estimate.missing.laws import DriveLaws
 from kapitza.estimate.observation import Observation, observe_channels
 from kapitza.estimate.result import workings_of
@@ -48,7 +49,8 @@ class Window:
 
     Rows are in standard deviations of the noise. lost (N, c): samples without a value; their rows are 0. residual
     (N, c): measured minus predicted. initial (N, c, n), free (N, c, k), terms (N, c, m): what a unit of each would add
-    to the prediction.
+    to the prediction. kicks: by noise of the drives, which the rows still contain; None where they contain none.
+    begin: number of the first sample. log_det: of the filter that made the noise white, log |C|/2.
     """
 
     lost: Flags
@@ -56,6 +58,9 @@ class Window:
     initial: Array
     free: Array
     terms: Array
+    kicks: Kicks | None = None
+    begin: int = 0
+    log_det: float = 0.0
 
     def stacked(self) -> tuple[Array, Array]:
         """Return all columns, and the initial states.
@@ -71,7 +76,24 @@ def windows_of(
     """Return the columns of parameters, terms and faults.
 
     The order is free parameters, terms, drive, held parameters, sensor faults. free: names whose columns count as those
-    of free parameters; by default those that were fitted.
+    of free parameters; by default those that were fitted. Where the fit counts the noise of its drives, the rows are
+    filtered so that their noise is white.
+    """
+    levels = {} if estimate.motion is None else estimate.motion.drive_noise or {}
+    return [filtered_window(window) for window in rows_of(estimate, terms, held, free, levels, LONGEST)]
+
+
+def rows_of(
+    estimate: Estimate,
+    terms: Sequence[Term],
+    held: Sequence[str],
+    free: Sequence[str] | None,
+    levels: Mapping[str, float],
+    longest: int,
+) -> list[Window]:
+    """Return the columns of at most `longest` samples.
+
+    levels: standard deviation of the noise of each drive; the rows contain it, and `Window.kicks` describes it.
     """
     if estimate.motion is None:
         raise KapitzaError(f'suggest needs a fit by {By("shooting")} (or "auto"): fit the record by one of them.')
@@ -85,14 +107,20 @@ def windows_of(
     sight = task.observation
     observation = observe_channels(model, sight.channels, tuple(sight.angles), task.request.outputs, wrt)
     deviations = samples.at_readings(workings.found.sensors.deviations)
+    if estimate.motion.drive_noise:
+        # Residuals contain the noise of the drive, that of the sensors is stated with the motion.
+        own = estimate.motion.noise_by_record
+        number = np.unique(samples.record, return_inverse=True)[1]
+        deviations = np.array([[noise.get(c, 1.0) for c in sight.channels] for noise in own])[number]
+    kicks = DriveKicks.of(model, levels)
     drives = DriveLaws.of(estimate, names)
     nodes, states = solution.nodes.index, solution.states
     found: list[Window] = []
     total, short = 0, False
     for piece in samples.pieces:
         begin = piece.start
-        while begin < piece.stop - 3 and total < LONGEST:
-            stop = min(piece.stop, begin + LONGEST - total)
+        while begin < piece.stop - 3 and total < longest:
+            stop = min(piece.stop, begin + longest - total)
             vector = samples.parameters[begin].copy()
             vector[[model.names.index(n) for n in estimate.names]] = [estimate.values[n] for n in estimate.names]
             node = int(np.searchsorted(nodes, begin, side="right")) - 1
@@ -100,7 +128,7 @@ def windows_of(
             if nodes[node] < begin:
                 known = float(samples.time[nodes[node]])
                 state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
-            along = Along(flow, observation, samples, deviations, vector, drives)
+            along = Along(flow, observation, samples, deviations, vector, drives, kicks)
             # Where the motion sticks windows are short: the rest of the record is not followed for each of them.
             near = min(stop, begin + LOOK) if short else stop
             stretch = _stretch(along, terms, begin, near, state, len(names))
@@ -120,7 +148,8 @@ def windows_of(
 class Along:
     """Flow, sensors and samples behind a window.
 
-    flow: with tangents; deviations: noise (N, c) of the samples; vector: parameters (npar,); drives: tested faults.
+    flow: with tangents; deviations: noise (N, c) of the samples; vector: parameters (npar,); drives: tested faults;
+    kicks: noise of the drives.
     """
 
     flow: Flow
@@ -129,6 +158,7 @@ class Along:
     deviations: Array
     vector: Array
     drives: DriveLaws
+    kicks: DriveKicks | None = None
 
 
 def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: Array, free: int) -> Window | None:
@@ -169,8 +199,12 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     # A drift continues over all windows of a record, so time counts from the start of the record.
     since = time[:count] - samples.time[np.argmax(samples.record == samples.record[begin])]
     columns = np.concatenate([to_state @ pushed, slopes[..., n + free :], _sensor_faults(value, since, moving)], axis=2)
-    scaled = weight[..., None]
-    return Window(lost, residual, slopes[..., :n] * scaled, slopes[..., n : n + free] * scaled, columns * scaled)
+    scaled, kicked = weight[..., None], None
+    if along.kicks is not None:
+        kicked = along.kicks.along(path, time[:count], vector, by_state, to_state * scaled)
+    return Window(
+        lost, residual, slopes[..., :n] * scaled, slopes[..., n : n + free] * scaled, columns * scaled, kicked, begin
+    )
 
 
 def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array, driven: Array) -> Array:
