@@ -20,11 +20,20 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.faults import Leverage
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.misfit import Misfit
-from kapitza.estimate.missing import Weighted, Window, filtered_window, residuals_without, rows_of, structure_chance
+from kapitza.estimate.missing import (
+    Cuts,
+    Weighted,
+    Window,
+    filtered_window,
+    residuals_without,
+    rows_of,
+    structure_chance,
+)
 from kapitza.estimate.parts import Likelihood
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.shooting_fit import (
     HeldMotion,
+    MotionSolution,
     MotionTask,
     MotionWorkings,
     fault_columns,
@@ -59,7 +68,7 @@ def supported_level(fit: Estimate, levels: Mapping[str, float], free: Sequence[s
     from scipy import optimize
 
     stated = counting(fit, levels)
-    windows = rows_of(stated, (), (), free, levels, ENOUGH)
+    windows = rows_of(stated, (), (), free, levels, Cuts(ENOUGH))
     nothing = np.zeros(windows[0].free.shape[2])
 
     def cost(level: float) -> float:
@@ -116,30 +125,38 @@ def counted(fit: Estimate, levels: Mapping[str, float]) -> Estimate | None:
 def _most_likely(now: Estimate) -> Estimate | None:
     """Return the estimate after Gauss-Newton steps."""
     workings, names = workings_of(now, MotionWorkings), now.names
-    task, held, states = workings.task, HeldMotion(now, names), workings.found.solution.states
+    task, held = workings.task, HeldMotion(now, names)
     theta, priors = np.array([now.values[n] for n in names]), task.problem.priors
     low, high = task.request.bounds
     first = now
     for _ in range(STEPS):
         assert now.motion is not None
-        windows = rows_of(now, (), (), names, now.motion.drive_noise or {}, LONGEST)
+        windows = rows_of(now, (), (), names, now.motion.drive_noise or {}, Cuts(LONGEST))
         rows = Weighted.of([filtered_window(window) for window in windows], priors.weight, priors.pull(theta))
         if (np.abs(rows.step) <= SETTLED * rows.deviations).all():
             return _finished(first, now, windows, rows)
         theta = theta + rows.step
         if (theta <= low).any() or (theta >= high).any():
             return None
-        found = held.again(held.at(theta), np.empty(0), states, None)
-        if found.solution.status is not Status.CONVERGED or len(found.solution.states) != len(states):
-            return None
-        states = found.solution.states
-        solution = replace(found.solution, theta=theta, at_bound=np.zeros(theta.size, bool))
+        solution = replace(_followed(held, theta, workings.found.solution), theta=theta)
         values = dict(zip(names, theta.tolist(), strict=True))
-        now = now.with_(
-            values={**now.values, **values}, model=now.model.with_values(**values),
-            workings=replace(workings, found=replace(workings.found, solution=solution), curved=()),
-        )  # fmt: skip
+        workings = replace(workings, found=replace(workings.found, solution=solution), curved=())
+        now = now.with_(values={**now.values, **values}, model=now.model.with_values(**values), workings=workings)
     return None
+
+
+def _followed(held: HeldMotion, theta: Array, last: MotionSolution) -> MotionSolution:
+    """Return the motion fitted at other parameters.
+
+    A chaotic motion under a wrong drive may not follow the data at the right parameters; then the last one stays, whose
+    states begin the windows.
+    """
+    try:
+        found = held.again(held.at(theta), np.empty(0), last.states, None).solution
+    except FlowError:
+        return last
+    good = found.status is Status.CONVERGED and len(found.states) == len(last.states)
+    return replace(found, at_bound=np.zeros(theta.size, bool)) if good else last
 
 
 def _finished(first: Estimate, now: Estimate, windows: Sequence[Window], rows: Weighted) -> Estimate:
@@ -201,7 +218,7 @@ def misfit_under(fit: Estimate, levels: Mapping[str, float], free: Sequence[str]
     """
     stated = counting(fit, levels)
     workings = workings_of(stated, MotionWorkings)
-    windows = rows_of(stated, (), (), free, levels, LONGEST)
+    windows = rows_of(stated, (), (), free, levels, Cuts(LONGEST))
     nothing = np.zeros(windows[0].free.shape[2])
     rows = Weighted.of([filtered_window(window) for window in windows], nothing, nothing)
     samples = workings.task.problem.samples
