@@ -54,9 +54,11 @@ BOTH = "the noise of sensors and drive"
 ENOUGH = 4000
 """Samples from which the level of the noise of the drives is tested."""
 
-LARGEST, LEAST, ALIKE = 1.3, 0.1, 2.0
-"""Largest and smallest level, in units of that from the spectrum of the drive; drop of the log-likelihood within which
-that of the spectrum is kept."""
+LEVELS = (0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25)
+"""Levels that are compared, in units of that from the spectrum of the drive."""
+
+ALIKE = 2.0
+"""Drop of the log-likelihood within which the level of the spectrum, or none, is kept."""
 
 
 def supported_level(fit: Estimate, levels: Mapping[str, float], free: Sequence[str] | None = None) -> float:
@@ -65,8 +67,6 @@ def supported_level(fit: Estimate, levels: Mapping[str, float], free: Sequence[s
     In units of `levels`, 0 where the residuals show none: the spectrum of a drive with content at all frequencies, a
     random or a switched one, looks like noise. The residuals tell the two apart by their likelihood -r̃ᵀr̃/2 - log |C|/2.
     """
-    from scipy import optimize
-
     stated = counting(fit, levels)
     windows = rows_of(stated, (), (), free, levels, Cuts(ENOUGH))
     nothing = np.zeros(windows[0].free.shape[2])
@@ -75,10 +75,11 @@ def supported_level(fit: Estimate, levels: Mapping[str, float], free: Sequence[s
         rows = Weighted.of([filtered_window(_scaled(window, level)) for window in windows], nothing, nothing)
         return 0.5 * rows.square + rows.log_det
 
-    best = optimize.minimize_scalar(cost, bounds=(0.0, LARGEST), method="bounded", options={"xatol": 0.03})
-    if cost(1.0) < float(best.fun) + ALIKE:
+    costs = {level: cost(level) for level in LEVELS}
+    best = min(LEVELS, key=costs.__getitem__)
+    if costs[1.0] < costs[best] + ALIKE:
         return 1.0
-    return 0.0 if cost(0.0) < float(best.fun) + ALIKE or best.x < LEAST else float(best.x)
+    return 0.0 if costs[0.0] < costs[best] + ALIKE else best
 
 
 def _scaled(window: Window, level: float) -> Window:

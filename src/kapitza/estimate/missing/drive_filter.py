@@ -75,7 +75,7 @@ class DriveKicks:
         push = np.concatenate([*(side[:, :, None] * steps[:, None, None] for side in sides), own], axis=2)
         # Φ_(i+1) Φ_i⁻¹ by a solution of the transposed system.
         ahead = np.swapaxes(np.linalg.solve(np.swapaxes(by_state[:-1], 1, 2), np.swapaxes(by_state[1:], 1, 2)), 1, 2)
-        return Kicks(ahead, sight, push)
+        return Kicks(np.asarray(ahead, np.float64), sight, push)
 
 
 def _moved(model: Model, name: str, by: float) -> Flow:
