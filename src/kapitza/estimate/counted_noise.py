@@ -207,7 +207,7 @@ def _misfit(windows: Sequence[Window], rows: Weighted, signal: Sequence[Array]) 
     chances = [structure_chance([part[:, [c]] for part in left]) for c in range(len(signal))]
     beyond = float(np.sqrt(max(rows.level - 1.0, 0.0)))
     # Share of the signal, in the channel where it is largest.
-    share = max(beyond / float(np.median(one)) for one in signal)
+    share = max(beyond / float(np.max(one)) for one in signal)
     chance = min(1.0, min(chances) * len(chances))
     return Misfit(beyond, share, chance, "the motion", "", BOTH), chances
 

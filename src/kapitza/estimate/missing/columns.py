@@ -236,7 +236,8 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     steps = kicked.transition
     if np.allclose(steps, steps[:1], rtol=1e-6, atol=1e-9 * np.abs(steps).max(initial=0.0)):
         return window
-    added = scatter_of(kicked) * along.deviations[part] ** 2
+    # The noise of a lost sample is infinite.
+    added = scatter_of(kicked) * np.where(lost, 0.0, along.deviations[part]) ** 2
     far = np.flatnonzero((added > (along.scatter * samples.spread) ** 2).any(axis=1))
     return window if not far.size else window.first(max(int(far[0]), FEWEST))
 
