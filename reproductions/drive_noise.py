@@ -35,10 +35,12 @@ def main() -> str:
             "for exact. *width*: standard error over the root mean square error over seeds, median over parameters; "
             "*plain width*: of that fit. *gain*: root mean square error of that fit over the one that counts the "
             "noise. *counted*: fits under whose noise the residuals are white; *said*: fits that warn of misfit; "
-            "*suggest*: false terms; *validate*: right models rejected on the part held back.",
+            "*suggest*: false terms; *validate*: right models rejected on the part held back. *met*: coverage within two "
+            "binomial deviations of 90 %. A drive that multiplies the state is an error in a variable, which moves the "
+            "estimate itself; its intervals are too narrow.",
             markdown_table(
                 ["system", "fits", "holds", "plain", "width", "plain width", "gain", "counted", "said", "suggest",
-                 "validate"], rows),
+                 "validate", "verdict"], rows),
             "Rigs with a term that the model lacks: *said*: the fit warns of misfit; *suggest*: something is "
             "missing; *validate*: rejected.",
             markdown_table(["rig", "fits", "said", "suggest", "validate", "any"],
@@ -72,7 +74,13 @@ def row(name: str, made: list[Any]) -> list[Any]:
         sum(one["said"] for one in good),
         share([one["suggest"] for one in good]),
         share([one["validate"] for one in good]),
+        verdict([h for one in good for h in one["held"]]),
     ]
+
+
+def verdict(held: list[bool]) -> str:
+    """Return whether the coverage is within two binomial deviations of 90 %."""
+    return "met" if abs(np.mean(held) - 0.9) < 2 * np.sqrt(0.09 / len(held)) else "**missed**"
 
 
 def missed(name: str, made: list[Any]) -> list[Any]:
