@@ -35,9 +35,9 @@ def main() -> str:
             "for exact. *width*: standard error over the root mean square error over seeds, median over parameters; "
             "*plain width*: of that fit. *gain*: root mean square error of that fit over the one that counts the "
             "noise. *counted*: fits under whose noise the residuals are white; *said*: fits that warn of misfit; "
-            "*suggest*: false terms; *validate*: right models rejected on the part held back. *met*: coverage within two "
-            "binomial deviations of 90 %. A drive that multiplies the state is an error in a variable, which moves the "
-            "estimate itself; its intervals are too narrow.",
+            "*suggest*: false terms; *validate*: right models rejected on the part held back. *met*: coverage "
+            "within two binomial deviations of 90 %. One cell each of three systems was seen while the limits of the "
+            "level of the noise were set, and was made again.",
             markdown_table(
                 ["system", "fits", "holds", "plain", "width", "plain width", "gain", "counted", "said", "suggest",
                  "validate", "verdict"], rows),
