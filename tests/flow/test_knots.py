@@ -139,6 +139,7 @@ def test_stretches_of_many_runs_are_those_of_each():
 @pytest.mark.parametrize("change", [{"counts": [3, 3]}, {"rows": [0, 8]}, {"rows": [-1, 0]}, {"ends": [1, 3, 2, 4, 5]}])
 def test_malformed_stretches_of_many_runs_are_refused(change: dict[str, list[int]]):
     flow = Flow(driven(0))
+    assert flow._core is not None
     engine = flow._core.engine(np.array(list(VALUES.values())))
     assert isinstance(engine, EventEngine)
     parts = {"ends": np.array([1.0, 2.0, 3.0, 4.0, 5.0]), "counts": np.array([3, 2]), "rows": np.array([0, 0])}
