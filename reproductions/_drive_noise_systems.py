@@ -41,7 +41,7 @@ class DrivenSystem:
 
         "sweep": its frequency grows linearly over the band [Hz]; "tones": seven of random phases within it.
         """
-        times = np.arange(self.size) * self.step
+        times: Array = np.arange(float(self.size)) * self.step
         low, high = self.band
         if self.drive == "sweep":
             phase = low * times + (high - low) * times**2 / (2 * times[-1])

@@ -20,11 +20,20 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.faults import Leverage
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.misfit import Misfit
-from kapitza.estimate.missing import Weighted, Window, filtered_window, residuals_without, rows_of, structure_chance
+from kapitza.estimate.missing import (
+    Cuts,
+    Weighted,
+    Window,
+    filtered_window,
+    residuals_without,
+    rows_of,
+    structure_chance,
+)
 from kapitza.estimate.parts import Likelihood
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.shooting_fit import (
     HeldMotion,
+    MotionSolution,
     MotionTask,
     MotionWorkings,
     fault_columns,
@@ -45,9 +54,11 @@ BOTH = "the noise of sensors and drive"
 ENOUGH = 4000
 """Samples from which the level of the noise of the drives is tested."""
 
-LARGEST, LEAST, ALIKE = 1.3, 0.1, 2.0
-"""Largest and smallest level, in units of that from the spectrum of the drive; drop of the log-likelihood within which
-that of the spectrum is kept."""
+LEVELS = (0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25)
+"""Levels that are compared, in units of that from the spectrum of the drive."""
+
+ALIKE = 2.0
+"""Drop of the log-likelihood within which the level of the spectrum, or none, is kept."""
 
 
 def supported_level(fit: Estimate, levels: Mapping[str, float], free: Sequence[str] | None = None) -> float:
@@ -56,20 +67,19 @@ def supported_level(fit: Estimate, levels: Mapping[str, float], free: Sequence[s
     In units of `levels`, 0 where the residuals show none: the spectrum of a drive with content at all frequencies, a
     random or a switched one, looks like noise. The residuals tell the two apart by their likelihood -r̃ᵀr̃/2 - log |C|/2.
     """
-    from scipy import optimize
-
     stated = counting(fit, levels)
-    windows = rows_of(stated, (), (), free, levels, ENOUGH)
+    windows = rows_of(stated, (), (), free, levels, Cuts(ENOUGH))
     nothing = np.zeros(windows[0].free.shape[2])
 
     def cost(level: float) -> float:
         rows = Weighted.of([filtered_window(_scaled(window, level)) for window in windows], nothing, nothing)
         return 0.5 * rows.square + rows.log_det
 
-    best = optimize.minimize_scalar(cost, bounds=(0.0, LARGEST), method="bounded", options={"xatol": 0.03})
-    if cost(1.0) < float(best.fun) + ALIKE:
+    costs = {level: cost(level) for level in LEVELS}
+    best = min(LEVELS, key=costs.__getitem__)
+    if costs[1.0] < costs[best] + ALIKE:
         return 1.0
-    return 0.0 if cost(0.0) < float(best.fun) + ALIKE or best.x < LEAST else float(best.x)
+    return 0.0 if costs[0.0] < costs[best] + ALIKE else best
 
 
 def _scaled(window: Window, level: float) -> Window:
@@ -116,30 +126,38 @@ def counted(fit: Estimate, levels: Mapping[str, float]) -> Estimate | None:
 def _most_likely(now: Estimate) -> Estimate | None:
     """Return the estimate after Gauss-Newton steps."""
     workings, names = workings_of(now, MotionWorkings), now.names
-    task, held, states = workings.task, HeldMotion(now, names), workings.found.solution.states
+    task, held = workings.task, HeldMotion(now, names)
     theta, priors = np.array([now.values[n] for n in names]), task.problem.priors
     low, high = task.request.bounds
     first = now
     for _ in range(STEPS):
         assert now.motion is not None
-        windows = rows_of(now, (), (), names, now.motion.drive_noise or {}, LONGEST)
+        windows = rows_of(now, (), (), names, now.motion.drive_noise or {}, Cuts(LONGEST))
         rows = Weighted.of([filtered_window(window) for window in windows], priors.weight, priors.pull(theta))
         if (np.abs(rows.step) <= SETTLED * rows.deviations).all():
             return _finished(first, now, windows, rows)
         theta = theta + rows.step
         if (theta <= low).any() or (theta >= high).any():
             return None
-        found = held.again(held.at(theta), np.empty(0), states, None)
-        if found.solution.status is not Status.CONVERGED or len(found.solution.states) != len(states):
-            return None
-        states = found.solution.states
-        solution = replace(found.solution, theta=theta, at_bound=np.zeros(theta.size, bool))
+        solution = replace(_followed(held, theta, workings.found.solution), theta=theta)
         values = dict(zip(names, theta.tolist(), strict=True))
-        now = now.with_(
-            values={**now.values, **values}, model=now.model.with_values(**values),
-            workings=replace(workings, found=replace(workings.found, solution=solution), curved=()),
-        )  # fmt: skip
+        workings = replace(workings, found=replace(workings.found, solution=solution), curved=())
+        now = now.with_(values={**now.values, **values}, model=now.model.with_values(**values), workings=workings)
     return None
+
+
+def _followed(held: HeldMotion, theta: Array, last: MotionSolution) -> MotionSolution:
+    """Return the motion fitted at other parameters.
+
+    A chaotic motion under a wrong drive may not follow the data at the right parameters; then the last one stays, whose
+    states begin the windows.
+    """
+    try:
+        found = held.again(held.at(theta), np.empty(0), last.states, None).solution
+    except FlowError:
+        return last
+    good = found.status is Status.CONVERGED and len(found.states) == len(last.states)
+    return replace(found, at_bound=np.zeros(theta.size, bool)) if good else last
 
 
 def _finished(first: Estimate, now: Estimate, windows: Sequence[Window], rows: Weighted) -> Estimate:
@@ -201,7 +219,7 @@ def misfit_under(fit: Estimate, levels: Mapping[str, float], free: Sequence[str]
     """
     stated = counting(fit, levels)
     workings = workings_of(stated, MotionWorkings)
-    windows = rows_of(stated, (), (), free, levels, LONGEST)
+    windows = rows_of(stated, (), (), free, levels, Cuts(LONGEST))
     nothing = np.zeros(windows[0].free.shape[2])
     rows = Weighted.of([filtered_window(window) for window in windows], nothing, nothing)
     samples = workings.task.problem.samples

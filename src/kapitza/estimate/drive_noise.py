@@ -30,7 +30,7 @@ from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.counted_noise import counted, counting, supported_level
 from kapitza.estimate.drives import best_degree, longest_run
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.missing import rows_of, shifts_by_drives
+from kapitza.estimate.missing import Cuts, rows_of, shifts_by_drives
 from kapitza.estimate.parts import FittedMotion
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -257,7 +257,9 @@ def drive_effect(estimate: Estimate, noise: Mapping[str, float] | None = None) -
     moved, left = np.zeros((len(free), len(free))), 0.0
     try:
         if any(levels.values()):
-            moved, left = shifts_by_drives(rows_of(estimate, (), (), free, levels, motion.sample_times.size))
+            # The motion of the fit is one piece: its windows are not cut.
+            whole = Cuts(motion.sample_times.size, np.inf)
+            moved, left = shifts_by_drives(rows_of(estimate, (), (), free, levels, whole))
         bent = _bent_shift(estimate, model.with_values(**own), free, degrees) if degrees else {}
     except (FlowError, ModelError, KapitzaError, np.linalg.LinAlgError):
         return None

@@ -6,7 +6,7 @@ Columns are taken along the fitted motion, window by window.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from kapitza.data import PROPOSED
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.dictionary import Term
-from kapitza.estimate.missing.drive_filter import DriveKicks, Kicks, filtered_window
+from kapitza.estimate.missing.drive_filter import DriveKicks, Kicks, filtered_window, scatter_of
 from kapitza.estimate.missing.laws import DriveLaws
 from kapitza.estimate.observation import Observation, observe_channels
 from kapitza.estimate.result import workings_of
@@ -39,8 +39,25 @@ FLATTENING = 1e8
 SHORT, LOOK = 8, 64
 """Samples of a window after which the next one is first sought within so many samples."""
 
+LINEAR = 0.02
+"""Scatter of a motion by noise of its drives, in spreads of the samples, at which a window ends."""
+
+FEWEST = 16
+"""Samples of a window, at least, that this scatter ends: each has initial states of its own."""
+
 LONGEST = 20_000
 """Most samples that are tested; a longer record is cut there."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Limits of windows.
+
+    samples: most of all windows together; scatter: by noise of the drives, in spreads, at which a window ends.
+    """
+
+    samples: int = LONGEST
+    scatter: float = LINEAR
 
 
 @dataclass(frozen=True)
@@ -62,6 +79,11 @@ class Window:
     begin: int = 0
     log_det: float = 0.0
 
+    def first(self, count: int) -> Window:
+        """Return the window of the first samples."""
+        parts = {name: getattr(self, name)[:count] for name in ("lost", "residual", "initial", "free", "terms")}
+        return replace(self, **parts, kicks=None if self.kicks is None else self.kicks.first(count))
+
     def stacked(self) -> tuple[Array, Array]:
         """Return all columns, and the initial states.
 
@@ -80,7 +102,7 @@ def windows_of(
     filtered so that their noise is white.
     """
     levels = {} if estimate.motion is None else estimate.motion.drive_noise or {}
-    return [filtered_window(window) for window in rows_of(estimate, terms, held, free, levels, LONGEST)]
+    return [filtered_window(window) for window in rows_of(estimate, terms, held, free, levels)]
 
 
 def rows_of(
@@ -89,12 +111,13 @@ def rows_of(
     held: Sequence[str],
     free: Sequence[str] | None,
     levels: Mapping[str, float],
-    longest: int,
+    cuts: Cuts | None = None,
 ) -> list[Window]:
-    """Return the columns of at most `longest` samples.
+    """Return the columns of windows of the record.
 
     levels: standard deviation of the noise of each drive; the rows contain it, and `Window.kicks` describes it.
     """
+    cuts = cuts or Cuts()
     if estimate.motion is None:
         raise KapitzaError(f'suggest needs a fit by {By("shooting")} (or "auto"): fit the record by one of them.')
     workings = workings_of(estimate, MotionWorkings)
@@ -107,20 +130,20 @@ def rows_of(
     sight = task.observation
     observation = observe_channels(model, sight.channels, tuple(sight.angles), task.request.outputs, wrt)
     deviations = samples.at_readings(workings.found.sensors.deviations)
-    if estimate.motion.drive_noise:
+    if estimate.motion.drive_noise is not None:
         # Residuals contain the noise of the drive, that of the sensors is stated with the motion.
         own = estimate.motion.noise_by_record
         number = np.unique(samples.record, return_inverse=True)[1]
         deviations = np.array([[noise.get(c, 1.0) for c in sight.channels] for noise in own])[number]
-    kicks = DriveKicks.of(model, levels)
+    kicks = DriveKicks.of(model, levels, estimate.motion.process_noise or {})
     drives = DriveLaws.of(estimate, names)
     nodes, states = solution.nodes.index, solution.states
     found: list[Window] = []
     total, short = 0, False
     for piece in samples.pieces:
         begin = piece.start
-        while begin < piece.stop - 3 and total < longest:
-            stop = min(piece.stop, begin + longest - total)
+        while begin < piece.stop - 3 and total < cuts.samples:
+            stop = min(piece.stop, begin + cuts.samples - total)
             vector = samples.parameters[begin].copy()
             vector[[model.names.index(n) for n in estimate.names]] = [estimate.values[n] for n in estimate.names]
             node = int(np.searchsorted(nodes, begin, side="right")) - 1
@@ -128,7 +151,7 @@ def rows_of(
             if nodes[node] < begin:
                 known = float(samples.time[nodes[node]])
                 state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
-            along = Along(flow, observation, samples, deviations, vector, drives, kicks)
+            along = Along(flow, observation, samples, deviations, vector, drives, kicks, cuts.scatter)
             # Where the motion sticks windows are short: the rest of the record is not followed for each of them.
             near = min(stop, begin + LOOK) if short else stop
             stretch = _stretch(along, terms, begin, near, state, len(names))
@@ -149,7 +172,7 @@ class Along:
     """Flow, sensors and samples behind a window.
 
     flow: with tangents; deviations: noise (N, c) of the samples; vector: parameters (npar,); drives: tested faults;
-    kicks: noise of the drives.
+    kicks: noise of the drives; scatter: as in `Cuts`.
     """
 
     flow: Flow
@@ -159,6 +182,7 @@ class Along:
     vector: Array
     drives: DriveLaws
     kicks: DriveKicks | None = None
+    scatter: float = LINEAR
 
 
 def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: Array, free: int) -> Window | None:
@@ -202,9 +226,19 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     scaled, kicked = weight[..., None], None
     if along.kicks is not None:
         kicked = along.kicks.along(path, time[:count], vector, by_state, to_state * scaled)
-    return Window(
+    window = Window(
         lost, residual, slopes[..., :n] * scaled, slopes[..., n : n + free] * scaled, columns * scaled, kicked, begin
     )
+    if kicked is None:
+        return window
+    # The noise of the drive carries a nonlinear motion out of the range of its tangents; those of linear equations,
+    # the same from every sample to the next, hold everywhere.
+    steps = kicked.transition
+    if np.allclose(steps, steps[:1], rtol=1e-6, atol=1e-9 * np.abs(steps).max(initial=0.0)):
+        return window
+    added = scatter_of(kicked) * along.deviations[part] ** 2
+    far = np.flatnonzero((added > (along.scatter * samples.spread) ** 2).any(axis=1))
+    return window if not far.size else window.first(max(int(far[0]), FEWEST))
 
 
 def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array, driven: Array) -> Array:

@@ -41,23 +41,31 @@ class Kicks:
     sight: Array
     push: Array
 
+    def first(self, count: int) -> Kicks:
+        """Return the kicks of the first samples."""
+        return Kicks(self.transition[: count - 1], self.sight[:count], self.push[:count])
+
 
 @dataclass(frozen=True)
 class DriveKicks:
-    """Kicks of a model by the noise of its drives.
+    """Kicks of a model by noise of its drives, and its own.
 
-    pairs: for each drive the flows with the drive one standard deviation higher and lower.
+    pairs: for each drive the flows with the drive one standard deviation higher and lower. sizes: (n,) process noise of
+    the states for each sampling step.
     """
 
     pairs: tuple[tuple[Flow, Flow], ...]
+    sizes: Array
 
     @classmethod
-    def of(cls, model: Model, levels: Mapping[str, float]) -> DriveKicks | None:
-        """Return the kicks, None where no drive has noise."""
+    def of(cls, model: Model, levels: Mapping[str, float], process: Mapping[str, float]) -> DriveKicks | None:
+        """Return the kicks, None where there are none."""
         noisy = [signal.name for signal in model.signals if levels.get(signal.name, 0.0) > 0]
-        if not noisy:
+        sizes = np.array([process.get(state, 0.0) for state in model.states])
+        if not noisy and not sizes.any():
             return None
-        return cls(tuple((_moved(model, name, levels[name]), _moved(model, name, -levels[name])) for name in noisy))
+        pairs = tuple((_moved(model, name, levels[name]), _moved(model, name, -levels[name])) for name in noisy)
+        return cls(pairs, sizes)
 
     def along(self, path: Array, times: Array, vector: Array, by_state: Array, sight: Array) -> Kicks:
         """Return the kicks along a motion.
@@ -66,10 +74,12 @@ class DriveKicks:
         """
         sides = [(up.rates(path, times, vector) - down.rates(path, times, vector)) / 2 for up, down in self.pairs]
         steps = np.diff(times, append=2 * times[-1] - times[-2]) if times.size > 1 else np.ones(1)
-        push = np.stack(sides, axis=2) * steps[:, None, None]
+        # Kicks of the process are those of one sampling step; their variance grows with the time between samples.
+        own = np.diag(self.sizes)[:, self.sizes > 0] * np.sqrt(steps / np.median(steps))[:, None, None]
+        push = np.concatenate([*(side[:, :, None] * steps[:, None, None] for side in sides), own], axis=2)
         # Φ_(i+1) Φ_i⁻¹ by a solution of the transposed system.
         ahead = np.swapaxes(np.linalg.solve(np.swapaxes(by_state[:-1], 1, 2), np.swapaxes(by_state[1:], 1, 2)), 1, 2)
-        return Kicks(ahead, sight, push)
+        return Kicks(np.asarray(ahead, np.float64), sight, push)
 
 
 def _moved(model: Model, name: str, by: float) -> Flow:

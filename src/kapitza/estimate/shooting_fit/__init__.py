@@ -6,4 +6,5 @@ from kapitza.estimate.shooting_fit.fit import ShootingFit
 from kapitza.estimate.shooting_fit.held import HeldMotion, MotionDensity, MotionProfile
 from kapitza.estimate.shooting_fit.misfit import own_noise
 from kapitza.estimate.shooting_fit.result import MotionWorkings, noise_of
+from kapitza.estimate.shooting_fit.solver import MotionSolution
 from kapitza.estimate.shooting_fit.task import MotionTask

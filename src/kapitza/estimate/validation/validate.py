@@ -24,7 +24,7 @@ from kapitza.estimate.counted_noise import counting, misfit_under, supported_lev
 from kapitza.estimate.drive_noise import drive_levels
 from kapitza.estimate.drives import check_reach, with_own_drive
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.missing import directed_test, rows_of, scatter_of
+from kapitza.estimate.missing import Cuts, directed_test, rows_of, scatter_of
 from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.own_parameters import at_setting
 from kapitza.estimate.request import make_request
@@ -274,7 +274,8 @@ class _Work:
         """
         if self.second is None or self.second.motion is None or not self.second.motion.drive_noise:
             return dict(self.noise)
-        windows = rows_of(self.second, (), (), (), self.second.motion.drive_noise, self.record.size)
+        whole = Cuts(self.record.size, np.inf)
+        windows = rows_of(self.second, (), (), (), self.second.motion.drive_noise, whole)
         added = np.concatenate([scatter_of(window.kicks) for window in windows if window.kicks is not None])
         known = self.second.motion.noise_by_record[0]
         found = dict(self.noise)
@@ -306,6 +307,10 @@ class _Work:
         It counts where the fit counts it, or where it explains residuals that are not white.
         """
         motion = self.fit.motion if isinstance(self.fit, Estimate) else None
+        if motion is not None and motion.process_noise and second.motion is not None:
+            # The rig is kicked here as it was along the fitted record.
+            second = second.with_(findings=replace(second.motion, process_noise=motion.process_noise))
+            return self._counting(second, {}, ())
         known = {} if motion is None else dict(motion.drive_noise or {})
         white = second.misfit is None or second.misfit.to_the_noise
         if not self.model.signals or (white and not known):
@@ -319,12 +324,18 @@ class _Work:
             if not level:
                 return second
             levels = {name: level * size for name, size in levels.items()}
-            # The warning of a misfit beyond the sensors alone is replaced by the verdict under both noises.
-            gone = set() if second.misfit is None else set(second.misfit.warnings())
-            kept = tuple(text for text in second.warnings if text not in gone)
-            return counting(second, levels).with_(misfit=misfit_under(second, levels, free), warnings=kept)
+            return self._counting(second, levels, free)
         except (FlowError, KapitzaError, np.linalg.LinAlgError):
             return second
+
+    def _counting(self, second: Estimate, levels: Mapping[str, float], free: Sequence[str]) -> Estimate:
+        """Return the motion with noise that kicks it counted.
+
+        The warning of a misfit beyond the sensors alone is replaced by the verdict under all noises.
+        """
+        gone = set() if second.misfit is None else set(second.misfit.warnings())
+        kept = tuple(text for text in second.warnings if text not in gone)
+        return counting(second, levels).with_(misfit=misfit_under(second, levels, free), warnings=kept)
 
     def _test_terms(self) -> None:
         """Run score tests along the fitted motion."""
