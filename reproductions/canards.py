@@ -92,12 +92,12 @@ def _listed(folds: Sequence[float]) -> str:
 
 
 INTRODUCTION = (
-    "Cycles of slow-fast systems, listed before any was run, are followed from either Hopf point to the other through the "
-    "canard explosions between them, with the defaults of `switch_branch`. *Document*: points of AUTO-07p on the same "
-    "equations, the fewest of its runs with 4 collocation points per interval, adaption every 3 steps, relative "
-    "tolerances of 1e-7 and the constants of the last table. AUTO goes on beyond the Hopf point and traces the family "
-    "again; these points are not counted. Several of its runs, mostly those with 50 intervals, end inside an explosion. "
-    "The first run took 1074 and 765 steps on FitzHugh and Nagumo and listed no fold inside an explosion, where the "
-    "parameter stands still to rounding: sections that moved back and forth were cured, and the fold is located by its "
-    "multiplier there."
+    "Cycles of slow-fast systems, listed before any was run, are followed from either Hopf point to the other "
+    "through the canard explosions between them, with the defaults of `switch_branch`. *Document*: points of "
+    "AUTO-07p on the same equations, the fewest of its runs with 4 collocation points per interval, adaption "
+    "every 3 steps, relative tolerances of 1e-7 and the constants of the last table. AUTO goes on beyond the Hopf "
+    "point and traces the family again; these points are not counted. Several of its runs, mostly those with 50 "
+    "intervals, end inside an explosion. The first run took 1074 and 765 steps on FitzHugh and Nagumo and listed "
+    "no fold inside an explosion, where the parameter stands still to rounding: sections that moved back and "
+    "forth were cured, and the fold is located by its multiplier there."
 )
