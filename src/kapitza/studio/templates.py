@@ -58,6 +58,15 @@ def replace_candidate(session: Session, number: int, table: dict[str, Any], free
         ui.notify(str(problem), type="negative", multi_line=True)
 
 
+def about_rest(equation: str) -> str:
+    """Return an equation about a rest position.
+
+    >>> about_rest("{x}'' + k*sin({x}) = 0")
+    "{x}'' + k*sin({x} - rest) = 0"
+    """
+    return re.sub(r"\(\{x\}\)|\{x\}(?!')", "({x} - rest)", equation)
+
+
 def starting_points(session: Session, number: int) -> None:
     """Offer models of the library, and laws to add."""
     own = window()
@@ -86,11 +95,14 @@ def starting_points(session: Session, number: int) -> None:
     def begin(equation: str | None) -> None:
         if not equation:
             return
-        text = equation.format(x=coordinate(session))
         words = re.findall(r"(?<![\w'])[a-z]\d?(?=\*)", equation)
         kept = session.document.get("model", number, default={})
         table = {key: kept[key] for key in ("name", "coordinates", "excitation") if key in kept}
         given = kept.get("parameters", {})
+        if "rest" in given:
+            # Where the motion does not swing about 0 the study says so: a pendulum measured from above rests at pi.
+            equation, words = about_rest(equation), [*words, "rest"]
+        text = equation.format(x=coordinate(session))
         table |= {"equations": [text], "parameters": {name: given.get(name, 1.0) for name in words}}
         free = session.document.get(*free_place(session, number), default=[]) or []
         replace_candidate(session, number, table, [n for n in words if n in free or n not in given])
