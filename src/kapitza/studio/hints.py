@@ -45,9 +45,8 @@ WORDS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """Texts about keys, commands and Python, and the same about the page; the first that fits is used."""
 
-KEY = re.compile(
-    r"(?:\[(?:data|model|fit|output)[\w.]*\] )?\b\w+ = [^,;.\s]+(?: in \[\w+\])?|in \[(?:data|model|fit)\]"
-)
+SECTION = r"\[(?:data|model|fit|output)[\w.]*\]"
+KEY = re.compile(rf"(?:{SECTION} )?\b\w+ = [^,;.\s]+(?: in {SECTION})?|in {SECTION}")
 
 TEXT = " (in the text under Report and files)"
 
@@ -60,7 +59,7 @@ def in_page(text: object) -> str:
     said = in_study(text)
     for pattern, words in WORDS:
         said = re.sub(pattern, words, said)
-    if re.search(r"\[(?:data|model|fit|output)[\w.]*\]", said) and TEXT not in said:
+    if re.search(SECTION, said) and TEXT not in said:
         found = list(KEY.finditer(said))
         if found:
             end = found[-1].end()
