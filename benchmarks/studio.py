@@ -100,6 +100,12 @@ def memory(pid: int) -> tuple[float, float]:
     return sizes.get(pid, 0.0), total
 
 
+def most_memory(pid: int) -> float:
+    """Return the largest resident megabytes that a process has had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
+
 def row(what: str, times: Sequence[float], target: float, unit: str = "s") -> list[str]:
     """Return median and worst beside the target of the median."""
     middle = statistics.median(times)
@@ -188,6 +194,7 @@ def of_the_long_recording(browser: Any, study: Path, small: Path) -> tuple[list[
         server, tree = memory(process.pid)
         rows.append(row("memory of the server", [server], 1000, "MB"))
         rows.append(row("memory of all its processes", [tree], 2000, "MB"))
+        rows.append(row("most memory of the server at any time", [most_memory(process.pid)], 1000, "MB"))
         page.context.close()
     return rows, first
 
