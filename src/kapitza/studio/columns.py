@@ -150,7 +150,7 @@ class _Columns:
                 self.known[column] = self.names[column].value = name
             self.names[column].set_enabled(role != "ignore")
             read, unit = self.recording.record.units.get(column, ""), units.get(column, "")
-            options = {u: u or f"{read or 'none'} (file)" for u in dict.fromkeys((*UNITS, unit))}
+            options = {u: u or f"{read or 'none'} (as read)" for u in dict.fromkeys((*UNITS, unit))}
             if self.units[column].options != options:
                 self.units[column].set_options(options, value=unit)
             self.units[column].value = unit

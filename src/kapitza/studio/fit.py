@@ -115,7 +115,9 @@ def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, 
     """
     outer = levels[min(levels)] if levels else {}
     total = outer.get("total")
-    share = None if not total else min(float(outer.get("done") or 0) / float(total), 1.0)
+    # Before the first step is done the bar moves without a share: it would look as if nothing happened.
+    done = float(outer.get("done") or 0)
+    share = None if not total or not done else min(done / float(total), 1.0)
     words = [
         ": ".join(str(one[key]) for key in ("title", "stage", "text") if one.get(key))
         for _, one in sorted(levels.items())

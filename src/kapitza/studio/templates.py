@@ -102,6 +102,10 @@ def starting_points(session: Session, number: int) -> None:
         if "rest" in given:
             # Where the motion does not swing about 0 the study says so: a pendulum measured from above rests at pi.
             equation, words = about_rest(equation), [*words, "rest"]
+        drives = session.document.get("data", 0, "drive", default=[]) or []
+        if drives:
+            # A recording that is driven stays driven.
+            equation, words = equation.replace("= 0", f"= b*{drives[0]}"), [*words, "b"]
         text = equation.format(x=coordinate(session))
         table |= {"equations": [text], "parameters": {name: given.get(name, 1.0) for name in words}}
         free = session.document.get(*free_place(session, number), default=[]) or []
