@@ -37,8 +37,9 @@ def formula(model: Model) -> str:
         if model.is_map:
             left, right = f"{_name(coordinate.name)}<mo>→</mo>", ""
         lines.append(f'<math display="block"><mrow>{left}{written}{right}</mrow></math>')
-    # Dots over a letter would make every bracket around it grow.
+    # Dots over a letter would make every bracket around it grow; names of several letters would run into each other.
     text = re.sub(r"<mo>([()])</mo>", r'<mo stretchy="false">\1</mo>', "".join(lines))
+    text = text.replace("<mo>&InvisibleTimes;</mo>", '<mo>&InvisibleTimes;</mo><mspace width="0.15em"/>')
     return text if len(text) < LONGEST_FORMULA * 5 else ""
 
 
