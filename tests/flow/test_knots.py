@@ -117,6 +117,85 @@ def test_many_knots_at_once_equal_runs_from_knot_to_knot(degree: int, period: fl
     assert np.abs(np.concatenate([by_state, by_theta], axis=-1)[:, -1] - total).max() < allowed
 
 
+SMOOTH = {
+    "cubic": ("m*x'' + c*x' + k*x + 30*x**3 = F", {"m": 1.3, "c": 0.4, "k": 40.0}, (0.03, 0.1), ()),
+    "drag": ("m*x'' + c*x'*abs(x') + k*x = F", {"m": 1.3, "c": 0.4, "k": 40.0}, (0.03, 0.1), ()),
+    "stop": ("m*x'' + c*x' + 10*x + k*max(x - 0.05, 0) = F", {"m": 1.3, "c": 0.4, "k": 90.0}, (0.03, 0.1), ()),
+    "nested": ("m*x'' + c*x' + k*max(abs(x) - 0.04, 0)*x = F", {"m": 1.3, "c": 0.4, "k": 900.0}, (0.0, 0.0), ()),
+    "angle": ("m*x'' + c*x' + k*sin(x) = 4*F", {"m": 1.3, "c": 0.4, "k": 4.0}, (3.0, 2.0), ("x",)),
+}
+
+
+@pytest.mark.parametrize("law", SMOOTH)
+@pytest.mark.parametrize(("degree", "period"), [(0, None), (3, None), (3, 8.0)])
+def test_smooth_motions_pass_knots_as_from_knot_to_knot(law: str, degree: int, period: float | None):
+    equation, values, start, angles = SMOOTH[law]
+    forces = held_values()
+    signal = kz.Signal(
+        "F", np.linspace(0.0, STEP * (forces.size - 1), forces.size), forces, period=period, degree=degree
+    )
+    model = kz.Model.from_equations(equation, parameters=values, signals=[signal], angles=angles)
+    flow = Flow(model, wrt=tuple(values))
+    begin, end = (0.013, 6.0) if period is None else (5.013, 14.0)
+    knots = STEP * np.arange(np.ceil(begin / STEP), np.floor(end / STEP) + 1)
+    times = np.concatenate([[begin], knots, [end]])
+    times = times[np.append(np.diff(times) > 1e-9, True)]
+    states, total, growth = [np.array(start)], np.eye(2, 5), 1.0
+    for a, b in itertools.pairwise(times):
+        step = flow.propagate(states[-1], float(a), float(b), tangents=True)
+        change = tangents_of(step)
+        states.append(step.state)
+        total = change[:, :2] @ total + np.hstack([np.zeros((2, 2)), change[:, 2:]])
+        growth = max(growth, np.abs(total[:, :2]).max())
+    # Rounding of the first steps grows with the motion's own sensitivity to its start.
+    size = growth * (1 + np.abs(states).max())
+    allowed = 1e-11 * (1 + np.abs(total).max())
+    whole = flow.propagate(start, begin, end, tangents=True)
+    assert len(whole.events) == 0
+    assert np.abs(whole.state - states[-1]).max() < 1e-14 * size
+    assert np.abs(tangents_of(whole) - total).max() < allowed
+    assert whole.log_determinant == pytest.approx(np.linalg.slogdet(total[:, :2])[1], abs=1e-9)
+    path, by_state, by_theta = flow.trajectory_tangents(start, times)
+    assert np.abs(path - states).max() < 1e-14 * size
+    assert np.abs(np.concatenate([by_state, by_theta], axis=-1)[-1] - total).max() < allowed
+    many = flow.propagate_many([start] * 3, np.full(3, begin), np.full(3, end), tangents=True)
+    assert np.abs(tangents_of(many) - total).max() < allowed
+    assert all(len(events) == 0 for events in many.events)
+    # Members of one call may run in both directions.
+    both = flow.propagate_many([start, states[-1]], np.array([begin, end]), np.array([end, begin]), tangents=True)
+    assert np.abs(both.state[0] - states[-1]).max() < 1e-14 * size
+    assert np.abs(both.state[1] - start).max() < 1e-11 * size
+
+
+def test_a_smooth_run_over_many_knots_is_one_call(monkeypatch: pytest.MonkeyPatch):
+    calls: list[int] = []
+    inner = EventEngine.run
+
+    def counted(self: EventEngine, *given: Any, **named: Any) -> Any:
+        calls.append(1)
+        return inner(self, *given, **named)
+
+    monkeypatch.setattr(EventEngine, "run", counted)
+    equation, values, start, _ = SMOOTH["cubic"]
+    forces = held_values()
+    signal = kz.Signal("F", np.linspace(0.0, STEP * (forces.size - 1), forces.size), forces)
+    model = kz.Model.from_equations(equation, parameters=values, signals=[signal])
+    Flow(model).trajectory(start, STEP * np.arange(forces.size))
+    assert len(calls) == 1
+
+
+def test_a_smooth_motion_that_diverges_under_a_drive_is_refused():
+    forces = 400.0 + held_values()
+    signal = kz.Signal("F", np.linspace(0.0, STEP * (forces.size - 1), forces.size), forces)
+    model = kz.Model.from_equations("x'' - k*x**3 = F", parameters={"k": 5.0}, signals=[signal])
+    flow = Flow(model, wrt=("k",))
+    for call in (flow.trajectory, flow.trajectory_tangents):
+        with pytest.raises(kz.KapitzaError, match=r"t = 0\.\d+"):
+            call([0.03, 0.1], STEP * np.arange(forces.size))
+    ends = flow.propagate_many([[0.03, 0.1]] * 2, np.zeros(2), np.full(2, STEP * (forces.size - 1)), throw=False)
+    assert np.isnan(ends.state).all()
+
+
 def test_a_lasting_contact_passes_knots():
     """A ball on a table under a measured lift leaves it when the lift exceeds the weight."""
     t = np.linspace(0.0, 2.95, 60)

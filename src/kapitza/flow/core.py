@@ -314,15 +314,18 @@ class Core:
         system = self.system
         return compile_expressions(system.rates, (*system.states, "t"), system.parameters, system.steps)
 
-    def pieces(self, state: Array, t0: float, t1: float, vector: Array, tangents: bool) -> Iterator[Piece]:
+    def pieces(
+        self, state: Array, t0: float, t1: float, vector: Array, tangents: bool, one_by_one: bool = False
+    ) -> Iterator[Piece]:
         """Return the pieces of [t0, t1] for the engine.
 
-        The engine takes each piece in one run.
+        The engine takes each piece in one run. one_by_one: a piece for each stretch between knots.
         """
         clock = self.clock(vector)
         self.check_reach(t0, t1)
         if clock.knots is not None:
-            longest = self._stretches_per_piece(vector, tangents)
+            # The stepper that passes knots runs forwards only.
+            longest = 1 if one_by_one or t1 < t0 else self._stretches_per_piece(vector, tangents)
             return (part for piece in clock.pieces(t0, t1, 1) for part in piece.cut(longest))
         if clock.period is not None:
             longest = self.periods_per_piece(vector[None], tangents)

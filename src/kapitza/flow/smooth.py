@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import cast
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 import heyoka as hy
 import numpy as np
@@ -36,6 +38,9 @@ from kapitza.flow.domains import Domain, LastFinite
 from kapitza.flow.engine import Edge, Event, Memory, Run, Stretches, System, described
 from kapitza.flow.sides import Sides
 from kapitza.model import to_heyoka
+
+if TYPE_CHECKING:
+    from kapitza.flow.events import EventEngine
 
 Factorise = Callable[[Array], tuple[Array, NDArray[np.int32], int]]
 
@@ -195,6 +200,11 @@ class SmoothEngine:
         stretches: Stretches | None = None,
     ) -> Run[float, Event]:
         n = self.size
+        if stretches is not None and len(stretches.ends) > 1:
+            assert self._stepper is not None
+            run = self._stepper.run(state, tangents, t0, t1, parameters, grid, None, stretches)
+            # Switches across which the rates are continuous are not events of a smooth system.
+            return replace(run, events=(), memory=None)
         if tangents is not None and self.by_columns is not None and t1 != t0:
             return self._run_by_columns(self.by_columns, state, tangents, t0, t1, parameters, grid)
         if self.observe:
@@ -315,8 +325,25 @@ class SmoothEngine:
         return False
 
     def passes_knots(self, parameters: Array, tangents: bool) -> bool:
-        """Return False: a run has one set of coefficients."""
-        return False
+        """Return whether the compiled stepper makes such a run.
+
+        An integrator of heyoka has one set of coefficients; from knot to knot its calls take 10 to 50 times as long as
+        the steps of the stepper.
+        """
+        stepper = self._stepper
+        return stepper is not None and stepper.kernel(tangents) is not None
+
+    @cached_property
+    def _stepper(self) -> EventEngine | None:
+        """Engine of runs over several stretches between knots.
+
+        None where surfaces are observed, where a term ends, and for tangents of systems that need parts of columns.
+        """
+        from kapitza.flow.events import EventEngine
+
+        if self.observe or self._domain.watched or self.by_columns is not None:
+            return None
+        return EventEngine(self.system, self.wrt, self.tolerance, (), self.max_steps)
 
     def run_many(
         self,
@@ -328,6 +355,10 @@ class SmoothEngine:
         stretches: Sequence[Stretches] | None = None,
     ) -> Run[Array, Sequence[Event]]:
         count = len(states)
+        if stretches is not None and any(len(own.ends) > 1 for own in stretches):
+            assert self._stepper is not None
+            run = self._stepper.run_many(states, tangents, t0, t1, parameters, stretches)
+            return replace(run, events=((),) * count)
         if tangents is not None and self.by_columns is not None:
             return self._run_many_by_columns(self.by_columns, states, tangents, t0, t1, parameters)
         integrator = self._batch(tangents is not None)

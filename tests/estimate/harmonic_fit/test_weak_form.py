@@ -35,7 +35,8 @@ def test_integrals_over_windows_match_direct_sums():
     windows = Windows(7, 3, 1, 0.1)
     series = np.random.default_rng(0).normal(size=(2, 103))
     found = windows.integrate(series)
-    cut = windows.cut(series, 0, windows.count(103))
+    cut = np.lib.stride_tricks.sliding_window_view(series, windows.width, axis=-1)[:, :: windows.stride]
+    assert cut.shape[1] == windows.count(103)
     np.testing.assert_allclose(found, np.einsum("ewk,fk->ewf", cut, windows.values[0]) * 0.1, atol=1e-12)
 
 

@@ -98,12 +98,17 @@ class Alternatives:
         The effects (m, equations, n) are added to the equations.
         """
         regressors, measured = problem.regressors, problem.measured
-        slopes = regressors.slopes(state, self.values, problem.noise)
+        values = state.values(regressors.parameters, self.values)
+        columns = regressors.columns(state, self.values, problem.noise)
+        slopes = regressors.slopes_at(columns, values)
         known = slopes.variable < len(regressors.noisy)
         by = list(zip(slopes.equation[known], slopes.variable[known], slopes.series[known], strict=True))
         # Channels from coordinates: a gain acts on a channel, the equations hold coordinates.
         readings = np.linalg.pinv(measured.mixing)
-        later = self._by_time(problem, state)
+        if regressors.switches_move_with_time:
+            later = self._by_time(problem, state)
+        else:
+            later = regressors.clock_slopes_at(columns, values)
         path = [state.derivatives[0] - measured.offset, *state.derivatives[1:]]
         made = np.zeros((len(self.faults), regressors.equations, len(state.times)))
         for number, fault in enumerate(self.faults):
@@ -128,17 +133,17 @@ class Alternatives:
         return made
 
     def _by_time(self, problem: WeakProblem, state: Smoothed) -> Numbers:
-        """Return ∂g/∂t (equations, n) at fixed motion."""
+        """Return ∂g/∂t (equations, n) at fixed motion.
+
+        Modes of switches that move with time change too: the derivative is a difference.
+        """
         regressors, period = problem.regressors, problem.model.period
         if period is None:
             return np.zeros((regressors.equations, len(state.times)))
         theta, step = linear_values(regressors, self.values), EARLIER * period / (2 * np.pi)
-        sides, moved = [], [replace(state, times=state.times + shift) for shift in (step, -step)]
-        for side in moved:
-            # Modes do not depend on time then: those of the first side are reused.
-            if not regressors.switches_move_with_time:
-                side.modes.update(moved[0].modes)
-            terms, rest = regressors.terms(side, self.values, None)
+        sides = []
+        for shift in (step, -step):
+            terms, rest = regressors.terms(replace(state, times=state.times + shift), self.values, None)
             sides.append(rest + np.einsum("ekn,k->en", terms, theta))
         return (sides[0] - sides[1]) / (2 * step)
 

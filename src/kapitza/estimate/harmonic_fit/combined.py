@@ -406,5 +406,5 @@ def _settle(white: _Terms, theta: Numbers, low: Numbers, high: Numbers) -> Numbe
     """
     # Only the triangular factor enters the sum of squares, and it has as few rows as columns.
     few = replace(white, rows=triangular_factor(white.rows))
-    start, scale = np.clip(theta, low, high), np.where(theta != 0, np.abs(theta), 1.0)
+    start, scale = np.clip(theta, low, high), np.where(theta != 0, np.maximum(np.abs(theta), 1e-12), 1.0)
     return _least_squares(few.residual, start, few.jacobian, (low, high), x_scale=scale, xtol=1e-12, ftol=1e-14).x

@@ -205,6 +205,13 @@ class Regressors:
         equation, variable = places.T
         return Slopes(equation, variable, function(columns, values))
 
+    def clock_slopes_at(self, columns: Numbers, values: Numbers) -> Numbers:
+        """Return ∂g/∂t (equations, n) at known `columns`.
+
+        Motion, inputs and modes are held fixed.
+        """
+        return _clock_slopes(self)(columns, values)
+
     def bends_at(self, columns: Numbers, values: Numbers) -> Bends:
         """Return second derivatives by the noisy variables.
 
@@ -489,6 +496,13 @@ def _gradients(regressors: Regressors) -> tuple[Indices, Any]:
         found += [(i, k, slope) for i, k, slope in slopes if slope != 0]
     places = np.array([(i, k) for i, k, _ in found], int).reshape(-1, 2)
     return places, compile_expressions([e for _, _, e in found], regressors.variables, regressors.parameters)
+
+
+@lru_cache(maxsize=64)
+def _clock_slopes(regressors: Regressors) -> Any:
+    """Return the function of the derivatives by time."""
+    slopes = [derivative(full, time) for full in _whole(regressors)]
+    return compile_expressions(slopes, regressors.variables, regressors.parameters)
 
 
 @lru_cache(maxsize=64)

@@ -34,8 +34,8 @@ from kapitza.estimate.harmonic_fit.windows import Windows
 if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.problem import WeakProblem
 
-LARGEST_RESPONSE = 4_000_000
-"""Most numbers of the noise responses of windows that are held in memory at a time."""
+CHUNK = 200_000
+"""Numbers of the products of noise responses that are made at a time: they stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,9 @@ def adjoint_series(regressors: Regressors, measured: Measured, slopes: Slopes) -
 Responses = dict[int, Numbers]
 """Responses to one source of noise, by equation: (3, n), what multiplies φ, φ', φ'' in the response of its rows."""
 
+Densities = dict[tuple[int, int], Numbers]
+"""Covariance densities (n,) of white noise, by pairs of equations, the smaller number first."""
+
 
 def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) -> dict[int, Responses]:
     """Return the responses to the noise of every channel.
@@ -139,10 +142,12 @@ def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) 
     return found
 
 
-def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: float) -> list[Responses]:
+def _sources(
+    problem: WeakProblem, state: Smoothed, values: Numbers, memory: float
+) -> tuple[list[Responses], Densities]:
     """Return the responses to every independent noise source.
 
-    Channels, measured inputs, signs that noise makes uncertain.
+    Channels, measured inputs, signs that noise makes uncertain; then the densities of quadratic noise.
     """
     regressors, measured, noise = problem.regressors, problem.measured, problem.noise
     values = state.values(regressors.parameters, values)
@@ -175,10 +180,9 @@ def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: flo
             nothing = np.zeros_like(g)
             further.setdefault(int(variable), {})[int(equation)] = np.stack([weighted, nothing, nothing])
     sources += further.values()
-    if noise is not None and noisy:
-        bends = regressors.bends_at(columns, values)
-        sources += _quadratic_sources(regressors, channels, bends, noise, memory)
-    return sources
+    if noise is None or not noisy:
+        return sources, {}
+    return sources, _quadratic_noise(regressors, channels, regressors.bends_at(columns, values), noise, memory)
 
 
 NEGLIGIBLE = 1e-8
@@ -188,71 +192,45 @@ MOST_TOGETHER = 6
 """Most equations whose quadratic noise is correlated between them; with more, each is treated separately."""
 
 
-def _quadratic_sources(
-    regressors: Regressors, slopes: Slopes, bends: Bends, noise: Numbers, memory: float
-) -> list[Responses]:
-    """Return the sources of quadratic noise.
+def _quadratic_noise(regressors: Regressors, slopes: Slopes, bends: Bends, noise: Numbers, memory: float) -> Densities:
+    """Return the densities of quadratic noise ½ nᵀ H n.
 
-    They have the variance of ½ nᵀ H n; at most one for every equation, each white.
     n_p n_q of two variables has the variance Σ_pp Σ_qq + Σ_pq², ½ n_p² half of Σ_pp²; with a raw value in it the
-    product is white, that of two smoothed rates is correlated over about `memory` samples. The density D(t) (e, e) of
-    all products is split into its Cholesky factor, whose columns are the sources. slopes: by the noisy variables alone.
+    product is white, that of two smoothed rates is correlated over about `memory` samples. slopes: by the noisy
+    variables alone.
     """
     if not bends.equation.size:
-        return []
+        return {}
     own = np.diag(noise)
     rates = np.array([order > 0 for _, order in regressors.noisy])
     variance = own[bends.first] * own[bends.second] + noise[bends.first, bends.second] ** 2
     # ½ n² has a quarter of the variance of n².
     variance = np.where(bends.first == bends.second, 0.25 * variance, variance)
     variance = variance * np.where(rates[bends.first] & rates[bends.second], memory, 1.0)
-    count, length = regressors.equations, bends.series.shape[1]
+    count = regressors.equations
     power = np.bincount(bends.equation, variance * _squares(bends.series), minlength=count)
     linear = own[slopes.variable] * _squares(slopes.series)
-    live = np.flatnonzero(power > NEGLIGIBLE * np.bincount(slopes.equation, linear, minlength=count))
-    if not live.size:
-        return []
-    nothing = np.zeros(length)
-    weighted = bends.series * np.sqrt(variance)[:, None]
-    if live.size > MOST_TOGETHER:
-        roots = {int(e): np.sqrt((weighted[bends.equation == e] ** 2).sum(axis=0)) for e in live}
-        return [{e: np.stack([root, nothing, nothing])} for e, root in roots.items()]
-    place = np.full(count, -1)
-    place[live] = np.arange(live.size)
-    density = np.zeros((live.size, live.size, length))
+    live = power > NEGLIGIBLE * np.bincount(slopes.equation, linear, minlength=count)
+    apart = np.count_nonzero(live) > MOST_TOGETHER
+    result: Densities = {}
     products = np.stack([bends.first, bends.second])
     for one, other in np.argwhere((products[:, :, None] == products[:, None]).all(axis=0)):
-        row, column = place[bends.equation[one]], place[bends.equation[other]]
-        if row >= column >= 0:
-            density[row, column] += weighted[one] * weighted[other]
-    root = _cholesky(density)
-    return [
-        {int(live[e]): np.stack([root[e, column], nothing, nothing]) for e in range(column, live.size)}
-        for column in range(live.size)
-    ]
+        pair = int(bends.equation[one]), int(bends.equation[other])
+        if pair[0] > pair[1] or not (live[pair[0]] and live[pair[1]]) or (apart and pair[0] != pair[1]):
+            continue
+        # An equation has each product once, so that one and other have the same variance.
+        product = bends.series[one] * bends.series[other]
+        product *= variance[one]
+        if pair in result:
+            result[pair] += product
+        else:
+            result[pair] = product
+    return result
 
 
 def _squares(series: Numbers) -> Numbers:
     """Return the sum of squares of every row."""
     return np.einsum("kn,kn->k", series, series)
-
-
-def _cholesky(density: Numbers) -> Numbers:
-    """Return the lower Cholesky factors of n matrices.
-
-    (e, e, n), whose lower halves are given; a small ridge keeps them definite.
-    """
-    size = len(density)
-    root = np.zeros_like(density)
-    ridge = 1e-9 * np.einsum("eet->t", density) + np.finfo(float).tiny
-    for column in range(size):
-        for row in range(column, size):
-            left = density[row, column] - sum(root[row, k] * root[column, k] for k in range(column))
-            if row == column:
-                root[row, row] = np.sqrt(np.maximum(left + ridge, ridge))
-            else:
-                root[row, column] = left / root[column, column]
-    return root
 
 
 @dataclass(frozen=True)
@@ -279,57 +257,134 @@ def row_covariance(
     windows = problem.windows
     count, functions = windows.count(len(state.times)), windows.functions
     size = problem.regressors.equations * functions
-    sources = _sources(problem, state, values, memory)
-    reach = max((max(source) - min(source) for source in sources), default=0)
+    sources, quadratic = _sources(problem, state, values, memory)
+    products = _Products(sources, quadratic)
     places = np.arange(count * size).reshape(count, size)
     width, order = windows.parts * size, None
     # The cost of the Cholesky factor grows with the square of the band width.
-    if not by_window and (narrow := (reach * count + windows.parts) * functions) < width:
+    if not by_window and (narrow := (products.reach * count + windows.parts) * functions) < width:
         order = places.reshape(count, -1, functions).transpose(1, 0, 2).ravel()
         width, places = narrow, np.empty_like(order)
         places[order] = np.arange(order.size)
         places = places.reshape(count, size)
     band = np.zeros((width, count * size))
-    for reached_by, together in _by_equations(sources).items():
-        own = np.add.outer(np.array(reached_by) * functions, np.arange(functions)).ravel()
-        chunk = max(1, LARGEST_RESPONSE // (own.size * windows.width * len(together)))
-        for first in range(0, count, chunk):
-            here = min(chunk, count - first)
-            reached = min(here + windows.parts - 1, count - first)
-            responses = [windows.respond(series, first, reached) for series in together]
-            _fill_band(band, responses, places[first : first + reached][:, own], here, windows)
+    overlaps = _Overlaps(windows)
+    chunk = max(1, CHUNK // (overlaps.size + 9 * windows.stride))
+    for first in range(0, count, chunk):
+        here = min(chunk, count - first)
+        samples = slice(first * windows.stride, (first + here + windows.parts - 1) * windows.stride)
+        for pair in products.pairs:
+            found = products.blocks(pair, samples, windows.stride)
+            for late, early in (pair,) if pair[0] == pair[1] else (pair, pair[::-1]):
+                sums = overlaps.sums(found, late == early, late > early)
+                for lag in range(int(late > early), windows.parts):
+                    some = min(here, count - first - lag)
+                    if some <= 0:
+                        break
+                    rows = places[first + lag : first + lag + some, late * functions : (late + 1) * functions]
+                    columns = places[first : first + some, early * functions : (early + 1) * functions]
+                    block = overlaps.covariance(sums, lag, some)
+                    _add(band, block, rows, columns, late == early and lag == 0)
     return RowCovariance(band, order)
 
 
-def _by_equations(sources: list[Responses]) -> dict[tuple[int, ...], list[Numbers]]:
-    """Group the sources that reach the same equations.
+def _add(band: Numbers, block: Numbers, rows: Indices, columns: Indices, within: bool) -> None:
+    """Add covariances (windows, functions, functions) to the band.
 
-    Each source has series (3, equations, n).
+    rows, columns: numbers (windows, functions) of the rows in the order of the band. within: both are the same rows.
     """
-    result: dict[tuple[int, ...], list[Numbers]] = {}
-    for source in sources:
-        result.setdefault(tuple(source), []).append(np.stack(list(source.values()), axis=1))
-    return result
+    later, earlier = _pairs(rows.shape[1], within)
+    one, other = rows[:, later], columns[:, earlier]
+    band[np.abs(one - other), np.minimum(one, other)] += block[:, later, earlier]
 
 
-def _fill_band(band: Numbers, responses: list[Numbers], places: Indices, here: int, windows: Windows) -> None:
-    """Add products of overlapping responses to the band.
+class _Products:
+    """Covariance densities of the noise of all rows.
 
-    places (windows, rows) are the rows' numbers in the order of the band.
+    Two rows with responses Σ_o a_o φ_o and Σ_o b_o ψ_o to a white source have the covariance Σ_t Σ_op a_o b_p φ_o ψ_p:
+    the products a_o b_p, summed over the sources, are all that is needed of them.
     """
-    reached, rows = places.shape
-    for lag in range(windows.parts):
-        count = min(here, reached - lag)
-        if count <= 0:
-            break
-        shift = lag * windows.stride
-        block = np.zeros((count, rows, rows))
-        for response in responses:
-            early, late = response[:count, :, shift:], response[lag : lag + count, :, : windows.width - shift]
-            block += late @ early.transpose(0, 2, 1)
-        later, earlier = _pairs(rows, lag == 0)
-        one, other = places[lag : lag + count][:, later], places[:count][:, earlier]
-        band[np.abs(one - other), np.minimum(one, other)] += block[:, later, earlier]
+
+    def __init__(self, sources: list[Responses], quadratic: Densities):
+        self._sources = [
+            [(equation, k, series[k]) for equation, series in source.items() for k in range(3) if series[k].any()]
+            for source in sources
+        ]
+        self._quadratic = quadratic
+        linear = {(a, b) for source in self._sources for a, _, _ in source for b, _, _ in source if a <= b}
+        self.pairs = sorted(linear | set(quadratic))
+        """Pairs of equations whose rows have common noise, the smaller number first."""
+        self.reach = max((b - a for a, b in self.pairs), default=0)
+
+    def blocks(self, pair: tuple[int, int], samples: slice, stride: int) -> dict[tuple[int, int], Numbers]:
+        """Return the products of a pair of equations.
+
+        They are by the orders of φ and ψ, each (blocks, stride).
+        """
+        found: dict[tuple[int, int], Numbers] = {}
+        for source in self._sources:
+            for one, order, series in source:
+                if one != pair[0]:
+                    continue
+                for other, second, beside in source:
+                    if other != pair[1] or (one == other and second < order):
+                        continue
+                    # Of one equation a_o b_p and a_p b_o are the same number.
+                    product = series[samples] * beside[samples]
+                    key = order, second
+                    if key in found:
+                        found[key] += product
+                    else:
+                        found[key] = product
+        if pair in self._quadratic:
+            product = self._quadratic[pair][samples]
+            found[0, 0] = found[0, 0] + product if (0, 0) in found else product
+        return {key: product.reshape(-1, stride) for key, product in found.items()}
+
+
+class _Overlaps:
+    """Products of the test functions of overlapping windows.
+
+    One window starts `lag` strides after the other: they share `parts` - lag strides. Sums over one stride are made
+    once, as one matrix product for all lags.
+    """
+
+    def __init__(self, windows: Windows):
+        self._functions, parts, stride = windows.functions, windows.parts, windows.stride
+        self._borders = np.concatenate([[0], np.cumsum(np.arange(parts, 0, -1))])
+        phi = windows.values.reshape(3, windows.functions, parts, stride)
+        weights = [
+            # Stride number k of the late window is number lag + k of the early one.
+            phi[:, None, :, None, : parts - lag] * phi[None, :, None, :, lag:]
+            for lag in range(parts)
+        ]
+        # (order, order, functions, functions, strides of all lags, stride) -> (order, order, stride, ...)
+        whole = windows.step**2 * np.concatenate(weights, axis=4)
+        self.size = whole[0, 0, ..., 0].size
+        """Sums of one stride."""
+        self._weights = np.ascontiguousarray(whole.transpose(0, 1, 5, 4, 2, 3)).reshape(3, 3, stride, self.size)
+
+    def sums(self, found: dict[tuple[int, int], Numbers], same: bool, turned: bool) -> Numbers:
+        """Return the sums over strides (blocks, strides of all lags, functions²).
+
+        found: products by the orders at the first and the second equation. same: both are one equation, so that a
+        product stands for both orders. turned: the second equation is that of the late window.
+        """
+        total = 0.0
+        for (first, second), blocks in found.items():
+            weights = self._weights[(second, first) if turned else (first, second)]
+            if same and first != second:
+                weights = weights + self._weights[second, first]
+            total = total + blocks @ weights
+        return np.asarray(total).reshape(-1, self._borders[-1], self._functions**2)
+
+    def covariance(self, sums: Numbers, lag: int, count: int) -> Numbers:
+        """Return the covariances (count, functions, functions) of windows `lag` strides apart."""
+        first, last = self._borders[lag], self._borders[lag + 1]
+        total = np.zeros((count, self._functions**2))
+        for part, place in enumerate(range(first, last)):
+            total += sums[lag + part : lag + part + count, place]
+        return total.reshape(count, self._functions, self._functions)
 
 
 @lru_cache(maxsize=64)

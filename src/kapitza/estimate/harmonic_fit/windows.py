@@ -97,26 +97,6 @@ class Windows:
             total += blocks[..., part : part + count, :] @ weights[:, part].T
         return total * self.step
 
-    def cut(self, series: Numbers, first: int, count: int) -> Numbers:
-        """Return the samples under `count` windows.
-
-        series (..., n) gives (..., count, width), from window `first` on.
-        """
-        view = np.lib.stride_tricks.sliding_window_view(series, self.width, axis=-1)
-        return view[..., first * self.stride : (first + count - 1) * self.stride + 1 : self.stride, :]
-
-    def respond(self, series: Numbers, first: int, count: int) -> Numbers:
-        """Return the responses to noise at every sample.
-
-        series (3, e, n), what multiplies φ, φ', φ'' -> (count, e x functions, width).
-        """
-        cut = self.cut(series, first, count).transpose(0, 2, 1, 3)
-        response = np.zeros((count, series.shape[1], self.functions, self.width))
-        for order in range(3):
-            if series[order].any():
-                response += cut[order][:, :, None] * (self.step * self.values[order])
-        return response.reshape(count, -1, self.width)
-
 
 def _consistent(values: Numbers, x: Numbers) -> Numbers:
     """Correct φ' and φ'' to treat straight lines exactly.
