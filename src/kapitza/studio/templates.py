@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from nicegui import ui
@@ -72,9 +73,7 @@ def starting_points(session: Session, number: int) -> None:
     own = window()
     ui.label("One click away").classes("kz-title")
 
-    def use(name: str | None) -> None:
-        if not name:
-            return
+    def use(name: str) -> None:
         kept = session.document.get("model", number, "name")
         made = model_named(name)
         table = {**({"name": kept} if kept else {}), "library": name}
@@ -92,9 +91,7 @@ def starting_points(session: Session, number: int) -> None:
         kept = session.document.get("model", number, "name")
         session.set(("model", number), {**({"name": kept} if kept else {}), **table}, own)
 
-    def begin(equation: str | None) -> None:
-        if not equation:
-            return
+    def begin(equation: str) -> None:
         words = re.findall(r"(?<![\w'])[a-z]\d?(?=\*)", equation)
         kept = session.document.get("model", number, default={})
         table = {key: kept[key] for key in ("name", "coordinates", "excitation") if key in kept}
@@ -111,12 +108,21 @@ def starting_points(session: Session, number: int) -> None:
         free = session.document.get(*free_place(session, number), default=[]) or []
         replace_candidate(session, number, table, [n for n in words if n in free or n not in given])
 
+    def once(act: Callable[[str], None]) -> Callable[[Any], None]:
+        """Act on what is chosen and forget it: the same entry can be chosen again, after an undo for instance."""
+
+        def chosen(event: Any) -> None:
+            if event.value:
+                act(str(event.value))
+                event.sender.value = None
+
+        return chosen
+
     ui.select(
-        {text: name for name, text in FIRST_EQUATIONS.items()}, label="Equation to begin with",
-        on_change=lambda e: begin(e.value),
-    ).props("dense outlined options-dense").classes("w-full")  # fmt: skip
+        {text: name for name, text in FIRST_EQUATIONS.items()}, label="Equation to begin with", on_change=once(begin)
+    ).props("dense outlined options-dense").classes("w-full")
     meanings = {s.__name__: f"{s.__name__}: {(s.__doc__ or '').partition(chr(10))[0].rstrip('.')}" for s in SYSTEMS}
-    ui.select(meanings, label="Model of the library", with_input=True, on_change=lambda e: use(e.value)).props(
+    ui.select(meanings, label="Model of the library", with_input=True, on_change=once(use)).props(
         "dense outlined options-dense"
     ).classes("w-full")
     if session.document.get("model", number, "library"):
@@ -157,11 +163,11 @@ def starting_points(session: Session, number: int) -> None:
             show()
 
     hear(session.changed, changed)
-    once = {"seen": session.model(number) is not None}
+    known = {"seen": session.model(number) is not None}
 
     def checked() -> None:
-        if not once["seen"] and session.model(number) is not None:
-            once["seen"] = True
+        if not known["seen"] and session.model(number) is not None:
+            known["seen"] = True
             show()
 
     hear(session.checked, checked)
