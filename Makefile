@@ -48,7 +48,7 @@ test-lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: \
-	    --no-binary kapitza --editable '.[bayes,dask,docs,formats,mdf,rig,studio]' 'openpyxl>=3.1' 'nbclient>=0.10' 'ipykernel>=6.29' 'pytest>=9.0' 'pytest-xdist>=3.6' 'hypothesis>=6.100' 'playwright>=1.49'
+	    --no-binary kapitza --editable '.[bayes,dask,docs,fmu,formats,mdf,rig,studio]' 'openpyxl>=3.1' 'nbclient>=0.10' 'ipykernel>=6.29' 'pytest>=9.0' 'pytest-xdist>=3.6' 'hypothesis>=6.100' 'playwright>=1.49'
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist loadfile -o filterwarnings=default $(ONLY)
 
 # Versions of everything that `make test` needs, as they were tried: pip install -r packaging/dev-lock.txt

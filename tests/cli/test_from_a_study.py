@@ -325,3 +325,25 @@ def test_a_family_begins_inside_of_its_range(capsys, shaken):
     )
     assert code == 0
     assert "F_level from 0.5 to 1.5" in said
+
+
+def test_a_recording_in_volts_takes_the_sensitivities_of_its_sensors(tmp_path):
+    table = "Zeit [s];Winkel [V];Kraft [V]\n" + "\n".join(f"{row * 0.01:.2f};{row % 7};{row % 3}" for row in range(300))
+    (tmp_path / "run.csv").write_text(table.replace(".", ","))
+    equation = "phi'' + c*phi' + k*sin(phi) = b*F"
+    path = write_new_study(
+        tmp_path / "run.csv",
+        units={"Winkel": "30 deg/V", "Kraft": "10 N/V"},
+        drive={"Kraft": "F"},
+        equations=[equation],
+        channels={"Winkel": "phi"},
+        angles=["phi"],
+    )
+    text = path.read_text(encoding="utf-8")
+    assert 'units = {"Winkel" = "30 deg/V", "Kraft" = "10 N/V"}' in text
+    assert 'angles = ["phi"]' in text
+    record = kz.read_study(path).recordings[0].record
+    assert record["phi"][1] == pytest.approx(np.radians(30))
+    assert record["F"][2] == pytest.approx(20.0)
+    bare = write_new_study(tmp_path / "run.csv", tmp_path / "bare.toml", drive={"Kraft": "F"}, equations=[equation])
+    assert '# units = {"Winkel" = "4 mm/V"}' in bare.read_text(encoding="utf-8")

@@ -271,3 +271,52 @@ def test_decibels_and_percentages_come_with_the_cure(tmp_path, unit, cure):
     path.write_text(f"t [s],x [{unit}]\n0,1\n1,2\n")
     with pytest.raises(DataError, match=cure):
         kz.read(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "stated", "unit", "factor"),
+    [
+        ("Laser [V]", "4 mm/V", "m", 4e-3),
+        ("Laser [mV]", "4 mm/V", "m", 4e-6),
+        ("Laser", "4 mm/V", "m", 4e-3),
+        ("Laser", "0.25 mm", "m", 0.25e-3),
+        ("Laser [V]", "0.25 mm", "m", 0.25e-3),
+        ("Laser [V]", "-2e-1 deg/V", "rad", -np.pi / 900),
+        ("Load [V]", "10 N/V", "N", 10.0),
+        ("Load [mV]", "2.5 pC/N", "", None),
+        ("Charge [pC]", "2.5 pC/N", "N", 0.4),
+        ("Accel [V]", "100 mV/g", "m/s^2", 98.0665),
+        ("Accel [V]", "10 mV/(m/s^2)", "m/s^2", 100.0),
+        ("Accel [V]", "10 mV/m/s^2", "", None),
+        ("Accel [V]", "(5 m/s^2)/V", "", None),
+        ("Accel [V]", "5 (m/s^2)/V", "m/s^2", 5.0),
+        ("Speed [V]", "20 mm/s", "m/s", 0.02),
+        ("Speed [V]", "20 mm/s/V", "m/s", 0.02),
+        ("Raw", "0.5 counts/mm", "m", 2e-3),
+        ("Raw [V]", "0 mm/V", "", None),
+        ("Raw [V]", "1e999 mm/V", "", None),
+        ("Raw [V]", "4 foo/V", "", None),
+    ],
+)
+def test_sensitivities_of_sensors(tmp_path, header, stated, unit, factor):
+    (tmp_path / "run.csv").write_text(f"t,{header}\n0,1\n0.1,2\n0.2,-4\n")
+    name = header.split(" [")[0]
+    if factor is None:
+        with pytest.raises(DataError, match=name):
+            kz.read(tmp_path / "run.csv", units={name: stated})
+        return
+    for channels, key in ((None, name), ({name: "x"}, name), ({name: "x"}, "x")):
+        record = kz.read(tmp_path / "run.csv", channels=channels, units={key: stated})
+        (channel,) = record.channels
+        assert record[channel] == pytest.approx(factor * np.array([1.0, 2.0, -4.0]), rel=1e-14)
+        assert record.units[channel] == unit
+        assert "as stated" in record.dataset.attrs["read_as"]
+
+
+@pytest.mark.parametrize("stamp", ["2026-05-04 10:15:00.{:02d}", "10:15:00.{:02d}"])
+def test_a_column_of_dates_or_clock_times_is_the_time(tmp_path, stamp):
+    rows = [f"{stamp.format(2 * row)},{row},{row**2}" for row in range(5)]
+    (tmp_path / "run.csv").write_text("\n".join(["Logged,Angle,Battery", *rows]))
+    record = kz.read(tmp_path / "run.csv")
+    assert record.channels == ("Angle", "Battery")
+    assert np.diff(record.time) == pytest.approx(np.full(4, 0.02), abs=1e-9)

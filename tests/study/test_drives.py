@@ -46,6 +46,8 @@ def recording(tmp_path_factory):
         ({"Force": "N"}, ()),
         ({"phi": "rad", "phi2": "rad"}, ()),
         ({"baseline": "m", "x": "m"}, ()),
+        ({"Angle": "rad", "Battery": "V"}, ()),
+        ({"Weg": "V", "Kraft": "V"}, ("Kraft",)),
     ],
 )
 def test_drives_are_told_by_name_and_unit(units, drives):

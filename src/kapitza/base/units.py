@@ -133,7 +133,8 @@ REFUSED = {
     ),
     **dict.fromkeys(
         ("%", "percent", "pct", "%FS"),
-        'a percentage needs its full value: multiply the column by that and give its unit, or by 0.01 and give "1"',
+        'a percentage needs its full value: give as its unit what 1 % is, such as "0.3 mm", or multiply it by 0.01 '
+        'and give "1"',
     ),
 }
 """Texts that are not a unit of a measured column → what to do."""

@@ -116,7 +116,10 @@ def table(*columns: str, title: str = "", right: tuple[str, ...] = ()) -> Table:
     return made
 
 
-UnitOption = Annotated[list[str] | None, typer.Option(help="Unit of a column, --unit phi=deg; repeatable.")]
+UnitOption = Annotated[
+    list[str] | None,
+    typer.Option(help='Unit of a column, `phi=deg`, or sensitivity of its sensor, `"Laser=4 mm/V"`; repeatable.'),
+]
 GroupOption = Annotated[str | None, typer.Option(help="Group, sheet or topic of a file that holds several.")]
 
 

@@ -23,6 +23,7 @@ from kapitza.data.channels import RESERVED
 from kapitza.data.noise import is_number
 from kapitza.data.record import Record
 from kapitza.data.sampling import cut_segments
+from kapitza.data.sensitivity import Sensitivity, sensitivity
 from kapitza.errors import DataError, nearest_name
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ Key = str | int
 METADATA = "kapitza"
 TIME_NAMES = ("t", "time", "times", "time_s", "seconds", "timestamp", "time stamp", "datetime", "date time")
 OTHER_TIME_NAMES = (
-    "elapsed time", "elapsed", "zeit", "temps", "tiempo", "tempo", "tijd", "tid", "czas", "čas", "aika", "время",
-    "时间", "時間",
+    "elapsed time", "elapsed", "clock", "clock time", "zeit", "uhrzeit", "temps", "tiempo", "tempo", "tijd", "tid",
+    "czas", "čas", "aika", "время", "时间", "時間",
 )  # fmt: skip
 """Names of a time column where none of the usual ones is there: of files with decimal commas, mostly."""
 RATE_NAMES = ("fs", "rate", "sample_rate", "samplerate", "sampling_rate", "samplingrate", "fsample", "f_s")
@@ -186,10 +187,13 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
     time_name = time_column(columns, wanted)
     segment_name = columns.guess(SEGMENT_NAMES) if wanted.segment is None else columns.name(wanted.segment)
     chosen = channel_names(columns, wanted, {time_name, segment_name})
+    wanted, scales = without_sensitivities(columns, wanted, chosen)
     units = stated_units(columns, wanted, chosen, time_name)
     numbers = {name: as_numbers(columns.column(name)) for name in chosen}
+    numbers |= {name: scale.factor * numbers[name] for name, scale in scales.items()}
     attributes: dict[str, Any] = {"source": source, **columns.attributes}
     by_name = [f"{old} is in {units[old]}, by its name" for old in units if _decided(columns, wanted, old, units[old])]
+    by_name += [f"{scale.sentence}, as stated" for scale in scales.values()]
     if by_name:
         attributes["read_as"] = "; ".join([*filter(None, [attributes.get("read_as")]), *by_name])
     index = index_column(columns)
@@ -210,7 +214,7 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
         time = (wanted.interval or 1.0) * (np.arange(keep.size) if rows is None else rows).astype(np.float64)
     label = segment_labels(columns, None if segment_name is None else numbers[segment_name], keep)
     dropped = np.empty(0, np.intp) if rows is None else np.flatnonzero(np.diff(rows) > 1)
-    facts = {new: columns.facts.get(old, {}) for old, new in chosen.items()}
+    facts = {new: _scaled(columns.facts.get(old, {}), scales.get(old)) for old, new in chosen.items()}
     declared = declared_names(wanted.angles, facts)
     angles = [n for n in facts if n in declared or (wanted.angles is None and facts[n].get("angle") is True)]
     attributes |= {k: v for k, v in (("period", wanted.period), ("phase", wanted.phase)) if v is not None}
@@ -225,6 +229,31 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
     )
     # What Kapitza wrote comes back as it was; what others wrote comes in SI.
     return record if columns.own else _in_si(record, {new: units[old] for old, new in chosen.items()})
+
+
+def without_sensitivities(
+    columns: Columns, wanted: Wanted, chosen: Mapping[str, str]
+) -> tuple[Wanted, dict[str, Sensitivity]]:
+    """Return the request with plain units, and the sensitivities it stated.
+
+    The sensitivities are listed by column.
+    """
+    given, found = dict(wanted.units or {}), dict[str, Sensitivity]()
+    for old, new in chosen.items():
+        key = next((name for name in (old, new) if isinstance(given.get(name), str)), None)
+        stated = str(columns.facts.get(old, {}).get("unit", ""))
+        scale = None if key is None else sensitivity(given[key], stated, old)
+        if key is not None and scale is not None:
+            found[old], given[key] = scale, scale.unit
+    return (replace(wanted, units=given) if found else wanted), found
+
+
+def _scaled(facts: Facts, scale: Sensitivity | None) -> Facts:
+    """Return facts of a column whose values were multiplied by its sensitivity."""
+    noise = facts.get("noise")
+    if scale is None or not isinstance(noise, float | int):
+        return facts
+    return {**facts, "noise": abs(scale.factor) * noise}
 
 
 def _row(number: int) -> str:
@@ -348,6 +377,7 @@ def time_column(columns: Columns, wanted: Wanted) -> str | None:
         # "T [degC]" beside "time [s]" is a temperature.
         kinds = {name: dimension(str(columns.facts.get(name, {}).get("unit", ""))) for name in guesses}
         guesses = [name for name in guesses if kinds[name] in (None, {"second": 1})]
+    guesses = guesses or [name for name in columns.names if holds_instants(columns.column(name))]
     if len(guesses) > 1:
         raise DataError(f"Several columns look like the time, {', '.join(guesses)}: say which with {Give(time='...')}.")
     if not guesses:
@@ -410,6 +440,19 @@ def instants(values: Numbers, what: str) -> Numbers:
     if CLOCK.fullmatch(first):
         return pd.to_timedelta(words.str.replace(",", "."), errors="coerce").to_numpy("timedelta64[ns]")
     return as_numbers(values)
+
+
+def holds_instants(values: Numbers) -> bool:
+    """Return whether a column holds dates or clock times.
+
+    The first cell that is not empty decides.
+    """
+    if values.dtype.kind in "mM":
+        return True
+    if values.dtype.kind not in "OUST":
+        return False
+    first = next((str(value).strip() for value in values[:1000] if value is not None and str(value).strip()), "")
+    return bool(DATE.fullmatch(first) or CLOCK.fullmatch(first))
 
 
 ZONED = r".*\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:[Zz]|[-+]\d{2}(?::?\d{2})?)"

@@ -64,7 +64,8 @@ def read(
     units : mapping, optional
         Of columns, {"t": "ms", "phi": "deg"}, before those of the file (headers like "phi [deg]", a line of units
         below the names, attributes "unit" or "units"). Channels come in SI: mm → m, deg → rad, rpm → rad/s. A unit that
-        is not known is asked for.
+        is not known is asked for. A number before it is the sensitivity of a sensor: {"Laser": "4 mm/V"}, or
+        {"Accel": "100 mV/gravity"}.
     angles : list of str, optional
         Channels that live on a circle, under their new names.
     period, phase : float, optional

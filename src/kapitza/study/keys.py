@@ -157,7 +157,10 @@ DATA = {
     "names": Key(TEXTS, "names of all columns of a text file that has none"),
     "channels": Key(COLUMNS, 'columns to use; a table renames them to states: {encoder1 = "phi"}'),
     "ignore": Key(TEXTS, "channels that were read, under their new names, and are not used"),
-    "units": Key(NAMED_TEXTS, 'units of columns where the file does not say them: {phi = "deg"}'),
+    "units": Key(
+        NAMED_TEXTS,
+        'units of columns where the file does not say them: {phi = "deg"}; sensitivities: {Laser = "4 mm/V"}',
+    ),
     "angles": Key(TEXTS, "channels that live on a circle"),
     "measures": Key(
         NAMED_TEXTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -95,10 +95,13 @@ def write_new_study(
     x'' + c*x' + k*x = 0, started at the frequency of its spectrum: a first fit to replace by the real equations.
     drive: channels that drive the motion, or channel → name in the equations; by default those whose names and units
     say so, and those that the equations name. equations: of the motion; names in them that are not channels become free
-    parameters, started at 1. channels: channel → coordinate that it measures. angles: channels that are angles.
+    parameters, started at 1. channels: channel → coordinate that it measures. angles: channels that are angles, by
+    either name.
     """
     recording = Path(recording)
-    record = read(recording, time=time, interval=interval, units=units, group=group, angles=list(angles) or None)
+    columns = {name: column for column, name in (channels or {}).items()}
+    turning = [columns.get(name, name) for name in angles]
+    record = read(recording, time=time, interval=interval, units=units, group=group, angles=turning or None)
     path = Path(out) if out is not None else recording.with_suffix(".toml")
     if path.suffix != ".toml":
         raise DataError(f'A study ends in .toml, "{path.name}" does not.')
@@ -327,6 +330,15 @@ def known_model(model: str, chosen: Model, path: Path) -> tuple[str, list[str]]:
     return text, list(chosen.names)
 
 
+SIGNAL_UNITS = ("V", "A")
+"""Units of raw signals of sensors."""
+
+
+def raw_signals(record: Record, names: Iterable[str]) -> list[str]:
+    """Return the channels that are raw signals of sensors."""
+    return [name for name in names if record.units[name] in SIGNAL_UNITS]
+
+
 def data_section(
     record: Record,
     names: dict[str, str],
@@ -350,6 +362,9 @@ def data_section(
     units = {names[c]: u for c, u in record.units.items() if u and c in names}
     unit_text = ", ".join(f"{quoted(n)} = {quoted(u)}" for n, u in units.items())
     stated_units = f"# units, as read and brought to SI: {{{unit_text}}}\n" if units else '# units = {x = "mm"}\n'
+    if signals := [c for c in raw_signals(record, {**names, **drives}) if c not in given]:
+        example = f'{quoted(signals[0])} = "4 mm/{record.units[signals[0]]}"'
+        stated_units += f"# units = {{{example}}}   # the sensitivity of a sensor; without it parameters are per volt\n"
     if given:
         stated_units = f"units = {{{', '.join(f'{quoted(c)} = {quoted(u)}' for c, u in given.items())}}}\n"
     angles = [names[c] for c, a in zip(record.channels, record.angles, strict=True) if a and c in names]

@@ -104,9 +104,9 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
     if len(section.starts) < needed:
         return Character(
             "short",
-            f"The record has {len(section.starts)} steps with an image, too few to separate motion from noise; local "
-            f"maps of degree {degree} in {section.dimension} coordinates need at least {needed}. Record longer, or use "
-            "fewer coordinates.",
+            f"The record is too short to tell chaos from noise: the motion returned to its section "
+            f"{len(section.starts)} times, and maps of degree {degree} in {section.dimension} coordinates need at "
+            f"least {needed}. To find periodic orbits record longer, or use fewer coordinates; a fit needs neither.",
         )
     if share > UNPREDICTED:
         return Character(

@@ -19,7 +19,7 @@ from kapitza.base.argument_checks import Anything
 from kapitza.base.cures import FIND_ORBITS, IDENTIFY, RECORD, RESAMPLE, Fit, Give, Message, keep_cures, marked
 from kapitza.base.display import Shown, drawn
 from kapitza.base.monitor import Monitor, watch
-from kapitza.data import Record, StoredRecord, one_record, recognised_drives
+from kapitza.data import Record, StoredRecord, drives_by_name, one_record, recognised_drives
 from kapitza.errors import DataError, Status
 from kapitza.orbits.in_records.character import Character
 from kapitza.orbits.in_records.embedded import CutSettings, best_cut
@@ -184,19 +184,21 @@ def inspect(
     interval = float(sampling.interval)
     segments = record.segments()
     section, noise, spectra, delays, delay, dimension, returns, lyapunov = None, {}, {}, {}, None, None, None, None
-    character, decays = None, []
+    character = None
+    continuous = chosen.unwrapped()
+    decays = [] if strobed else _decays(continuous, names)
+    drives = _drives(record, bool(decays))
     with watch(monitor, "inspecting the record", 6) as task:
         settings = CutSettings(max_period=max_period, paths=False)
-        cut = _attempt(notes, "Section", lambda: best_cut(record, names, settings))
+        cut = None if drives else _attempt(notes, "Section", lambda: best_cut(record, names, settings))
         section = None if cut is None else cut.section
         notes += [cut.note] if cut is not None and cut.note else []
         noise = _noise(chosen, section, strobed, notes)
         task.advance(1, "noise")
-        continuous = chosen.unwrapped()
         if not strobed and np.isfinite(interval):
             spectra = {name: power_spectrum(continuous[name], interval, segments) for name in names}
         task.advance(1, "spectra")
-        if not strobed:
+        if not strobed and not drives:
             delays = _delays(chosen, names, segments, notes)
         task.advance(1, "delay")
         if delays:
@@ -215,15 +217,18 @@ def inspect(
             found = cut.character
         character = found
         task.advance(1, "returns")
-        decays = [] if strobed else _decays(continuous, names)
         notes += decays
         if decays and character.kind == "periodic":
             # Its half cycles shrink: the apparent scatter about a point is the decay to rest.
             character = Character("decay", "The motion dies out; orbits need sustained motion.")
-        lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension))
+        if drives:
+            notes.append(DRIVEN.format(drives[0], Give(period=1.0)))
+        else:
+            lyapunov = _attempt(
+                notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension)
+            )
         task.advance(1, "Lyapunov exponent")
     suggestion = suggest(character, lyapunov, dimension)
-    drives = recognised_drives(record) if record.period is None else ()
     if drives:
         # Orbits of a record need a motion without input, or a period of the input.
         suggestion = f'"{drives[0]}" drives the motion: write the equation of motion with it, {IDENTIFY}.'
@@ -235,6 +240,22 @@ def inspect(
         record, str(sampling), strobed, noise, spectra, delays, delay, dimension, returns, lyapunov, character,
         suggestion, tuple(notes), task.status,
     )  # fmt: skip
+
+
+DRIVEN = (
+    'Delay, dimension, returns and Lyapunov exponent were left out: they describe motions without an input, and "{}" '
+    "drives this one. If the drive is periodic, state its period [s], {}."
+)
+
+
+def _drives(record: Record, decays: bool) -> tuple[str, ...]:
+    """Return the channels that drive the motion.
+
+    None where the period of the excitation is known. A free decay has no drive, unless a channel is called so.
+    """
+    if record.period is not None:
+        return ()
+    return drives_by_name(record) if decays else recognised_drives(record)
 
 
 def _living_channels(record: Record, channels: Sequence[str] | None) -> tuple[tuple[str, ...], list[str]]:
