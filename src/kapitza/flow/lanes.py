@@ -9,7 +9,7 @@ import functools
 import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import heyoka as hy
 import numpy as np
@@ -30,6 +30,7 @@ from kapitza.flow.compiled import (
     with_tangents,
 )
 from kapitza.flow.core import Core
+from kapitza.flow.engine import Stretches
 from kapitza.flow.events import EventEngine
 from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
 
@@ -330,21 +331,13 @@ def _sampled_together(
     engine = core.engine(vectors[0])
     if not isinstance(engine, EventEngine) or core.engine_kinds(vectors).any():
         return None
-    rows = zip(states, times, vectors, strict=True)
-    pieces: list[Piece] = []
-    for state, instants, vector in rows:
-        found = list(itertools.islice(core.pieces(state, float(instants[0]), float(instants[-1]), vector, tangents), 2))
-        if len(found) > 1:
-            return None
-        pieces += found
+    pieces = _one_piece_each(core, states, times, vectors, tangents)
+    if pieces is None:
+        return None
     whole = core.whole_turns(states)
-    local = np.clip(
-        times - np.array([[piece.origin] for piece in pieces]),
-        np.array([[piece.start] for piece in pieces]),
-        np.array([[piece.end] for piece in pieces]),
-    )
-    local[:, -1] = [piece.end for piece in pieces]
-    stretches = tuple(piece.stretches for piece in pieces if piece.stretches is not None) or None
+    local = np.clip(times - pieces.origin[:, None], pieces.start[:, None], pieces.end[:, None])
+    local[:, -1] = pieces.end
+    stretches = pieces.stretches
     coefficients = None if stretches is None else np.stack([own.coefficients[0] for own in stretches])
     runtime = core.runtime(engine, vectors, coefficients)
     run = engine.sample_many(states - whole, local, runtime, stretches, tangents)
@@ -354,10 +347,39 @@ def _sampled_together(
     assert reached is not None
     if changes is None:
         return reached + whole[:, None, :], np.empty((*times.shape, core.size, 0))
-    turns = np.array([piece.turns for piece in pieces])
     for i in range(times.shape[1]):
         rates = None if run.grid_rates is None else run.grid_rates[:, i]
         starts = reached[:, 0], reached[:, i], local[:, 0], local[:, i]
-        core.shift_origin(changes[:, i], *starts, turns, runtime, rates)
+        core.shift_origin(changes[:, i], *starts, pieces.turns, runtime, rates)
     changes[:, 0] = core.unit  # before a start on a surface is put onto it
     return reached + whole[:, None, :], changes
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Pieces of time of members that have one each: origin, start, end (B,) and whole turns of the clock (B,)."""
+
+    origin: Array
+    start: Array
+    end: Array
+    turns: Array
+    stretches: tuple[Stretches, ...] | None
+
+
+def _one_piece_each(core: Core, states: Array, times: Array, vectors: Array, tangents: bool) -> _Pieces | None:
+    """Return one piece of time per member, None where a member needs several."""
+    first, last = times[:, 0], times[:, -1]
+    if core.is_uncut(vectors[0]):
+        # Built as arrays: with dry friction and a sample per member the pieces took longer than the motion.
+        core.check_reach(first, last)
+        origin = first if core.clock(vectors[0]).timeless else np.zeros(len(times))
+        return _Pieces(origin, first - origin, last - origin, np.zeros(len(times), int), None)
+    pieces: list[Piece] = []
+    for state, begin, end, vector in zip(states, first, last, vectors, strict=True):
+        found = list(itertools.islice(core.pieces(state, float(begin), float(end), vector, tangents), 2))
+        if len(found) > 1:
+            return None
+        pieces += found
+    stretches = tuple(piece.stretches for piece in pieces if piece.stretches is not None) or None
+    numbers = np.array([(piece.origin, piece.start, piece.end) for piece in pieces]).T
+    return _Pieces(*numbers, np.array([piece.turns for piece in pieces]), stretches)
