@@ -10,7 +10,7 @@ import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.errors import EventError
-from kapitza.flow.engine import Event, Memory, Run, Stretches, System
+from kapitza.flow.engine import Event, ManyStretches, Memory, Run, Stretches, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.journey import Settings
 from kapitza.flow.kernel.engine import Kernel, run_many, run_one
@@ -150,7 +150,12 @@ class EventEngine:
         return replace(run, tangents=chain(run.tangents, tangents))
 
     def sample_many(
-        self, states: Array, times: Array, parameters: Array, stretches: Sequence[Stretches] | None, tangents: bool
+        self,
+        states: Array,
+        times: Array,
+        parameters: Array,
+        stretches: Sequence[Stretches] | ManyStretches | None,
+        tangents: bool,
     ) -> Run[Array, Sequence[Event]] | None:
         """Sample B runs.
 
