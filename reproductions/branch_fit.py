@@ -207,8 +207,8 @@ def half(_: str, seed: int) -> list[Any]:
     apart, plain = [], []
     for name in ("c", "k3"):
         gap = fits[0][name] - fits[1][name]
-        apart.append(float(abs(gap) / np.hypot(*(each.deviations[name] for each in fits))))
-        plain.append(float(abs(gap) / np.hypot(*(_noise_deviation(each, name) for each in fits))))
+        apart.append(float(abs(gap) / np.linalg.norm([each.deviations[name] for each in fits])))
+        plain.append(float(abs(gap) / np.linalg.norm([_noise_deviation(each, name) for each in fits])))
     return [{"apart": apart, "plain": plain, "named": sum(not each.misfit.to_the_noise for each in fits)}]
 
 

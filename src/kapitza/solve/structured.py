@@ -158,13 +158,13 @@ class CyclicSystem:
         """
         lu, scale, pivots = self._dense
         diagonal = np.diag(lu)
-        swapped = int((pivots != np.arange(pivots.size)).sum())
+        swapped = int(np.count_nonzero(pivots != np.arange(pivots.size)))
         sign = (-1.0) ** swapped * float(np.prod(np.sign(diagonal)))
         size = float(np.log(np.abs(diagonal)).sum() + np.log(scale).sum())
         for level in self._levels:
             inverse = np.diagonal(level.inverse, axis1=1, axis2=2)  # 1/T_ii
-            turned = np.sign(np.linalg.det(level.rotation)) * np.prod(np.sign(inverse), axis=1)
-            sign *= float(np.prod(turned)) * (-1.0) ** (self.size * len(inverse))
+            turned: Array = np.sign(np.linalg.det(level.rotation)) * np.sign(inverse).prod(axis=1)
+            sign *= float(turned.prod()) * (-1.0) ** (self.size * len(inverse))
             size -= float(np.log(np.abs(inverse)).sum())
         return sign, size
 
