@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from harness import load, markdown_table
+from harness.kept import kept
 from tests.studio.conftest import BROWSER, served
 from tests.studio.waiting import DRAWN, EQUATIONS
 
@@ -97,6 +98,12 @@ def memory(pid: int) -> tuple[float, float]:
         total += sizes.get(one, 0.0)
         waiting += children.get(one, [])
     return sizes.get(pid, 0.0), total
+
+
+def most_memory(pid: int) -> float:
+    """Return the largest resident megabytes that a process has had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 def row(what: str, times: Sequence[float], target: float, unit: str = "s") -> list[str]:
@@ -187,6 +194,7 @@ def of_the_long_recording(browser: Any, study: Path, small: Path) -> tuple[list[
         server, tree = memory(process.pid)
         rows.append(row("memory of the server", [server], 1000, "MB"))
         rows.append(row("memory of all its processes", [tree], 2000, "MB"))
+        rows.append(row("most memory of the server at any time", [most_memory(process.pid)], 1000, "MB"))
         page.context.close()
     return rows, first
 
@@ -226,31 +234,63 @@ def of_fits(page: Any) -> list[list[str]]:
             row("stop pressed to stop done", done, 5.0)]  # fmt: skip
 
 
-def main() -> str:
+def long_piece() -> dict[str, Any]:
+    """Measure pictures and memory of the long recording."""
     from playwright.sync_api import sync_playwright
 
-    if BROWSER is None:
-        raise SystemExit("No Chromium: apt-get install chromium")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
-        folder = Path(name)
         browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        study, reading = long_study(folder)
-        small = write_new_study(copy_recording("pendulum", folder))
+        study, reading = long_study(Path(name))
+        small = write_new_study(copy_recording("pendulum", Path(name)))
+        before = load()
         rows, first = of_the_long_recording(browser, study, small)
+        browser.close()
+        return {"rows": rows, "first": first, "reading": reading, "load": f"{before} before, {load()} after"}
+
+
+def small_piece() -> dict[str, Any]:
+    """Measure typing and fits of the recording of the package."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        small = write_new_study(copy_recording("pendulum", Path(name)))
+        before = load()
         with served(small) as (link, _):
             page, _ = opened(browser, link)
             page.wait_for_selector("text=ready to run")
-            rows += of_typing(page)
-            rows += of_fits(page)
+            rows = [*of_typing(page), *of_fits(page)]
         browser.close()
+        return {"rows": rows, "load": f"{before} before, {load()} after"}
+
+
+PIECES = {"long": long_piece, "small": small_piece}
+
+
+def piece(name: str) -> dict[str, Any]:
+    """Return a piece that was measured at this commit, or measure it now."""
+    return kept("studio", name, PIECES[name])
+
+
+def main() -> str:
+    if BROWSER is None:
+        raise SystemExit("No Chromium: apt-get install chromium")
+    long, small = piece("long"), piece("small")
     base = requirements(["kapitza"])
     added = requirements(["kapitza"], ["studio"]) - base
     header = ["what", "times", "median", "worst", "target", "verdict"]
     return (
         f"# Speed of the studio\n\nHeadless Chromium, {SAMPLES:.0e} samples of two channels (npz), a gap, outliers. "
-        f"Seconds by the clock: they depend on the load, which was {load()} at the end. Reading the file alone took "
-        f"{reading:.1f} s; from the start of the page to the first picture with reading {first:.1f} s. The fit beside "
-        "the zooms runs in another worker of the same kind and niceness.\n\n"
-        f"{markdown_table(header, rows)}\n\n"
+        "Seconds by the clock: they depend on the load of the machine, which is given for each part. Reading the file "
+        f"alone took {long['reading']:.1f} s; from the start of the page to the first picture with reading "
+        f"{long['first']:.1f} s. The fit beside the zooms runs in another worker of the same kind and niceness.\n\n"
+        f"Load of the long recording: {long['load']}; of typing and fits: {small['load']}.\n\n"
+        f"{markdown_table(header, [*long['rows'], *small['rows']])}\n\n"
         f"The extra `[studio]` adds {len(added)} packages, {megabytes(added):.0f} MB."
     )
+
+
+if __name__ == "__main__":
+    # One piece at a time: `python -m benchmarks.studio long`, then `python -m benchmarks studio`.
+    for one in sys.argv[1:]:
+        print(json.dumps(piece(one), indent=1))

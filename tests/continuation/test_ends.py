@@ -51,6 +51,24 @@ def test_canards_are_passed_to_the_other_hopf_point():
     assert [branch.subject for branch in tree] == ["equilibrium", "orbit"]
 
 
+def test_a_fold_inside_a_canard_explosion_is_located_by_its_multiplier():
+    """Morris and Lecar with a slow recovery: AUTO-07p (200 × 4) has the fold at I = 84.733009722.
+
+    The parameter stands still to rounding around it, while the multiplier falls from 1e20 to 1e-20.
+    """
+    model = planar(
+        "(I - 2*(x + 60) - 2.2*(1 + tanh((x + 1.2)/18))*(x - 120) - 8*y*(x + 84))/20",
+        "0.01*cosh((x - 2)/60)*((1 + tanh((x - 2)/30))/2 - y)", "Morris and Lecar", I=80.0,
+    )  # fmt: skip
+    rest = kz.follow(model, {"x": -32.0, "y": 0.094}, "I", (80.0, 95.0), equilibrium=True)
+    assert rest.of(Kind.HOPF)[0].criticality == "subcritical"
+    cycles = kz.switch_branch(rest.of(Kind.HOPF)[0], (80.0, 87.0))
+    assert [b.kind for b in cycles.bifurcations] == [Kind.FOLD]
+    assert cycles.bifurcations[0].verified
+    assert cycles.bifurcations[0].value == pytest.approx(84.733009722, abs=1e-8)
+    assert cycles.ends[1] is End.BOUND
+
+
 def test_a_saddle_loop_is_named_with_its_place():
     """At p = 0 the orbit on the cubic x²(1 - x) = y² is homoclinic (Kuznetsov, Elements, 6.2)."""
     model = planar("-x + 2*y + x**2", "(2 - p)*x - y - 3*x**2 + 3*x*y/2", "saddle loop", p=0.2)

@@ -16,6 +16,8 @@ from kapitza.flow.clock import Clock
 from kapitza.flow.core import Propagation
 from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.flow.events import EventEngine
+from kapitza.flow.kernel import library as shared
+from kapitza.flow.kernel.library import library
 
 VALUES = {"m": 1.3, "k": 40.0, "mu": 0.9}
 STEP = 0.02
@@ -217,6 +219,21 @@ def test_a_smooth_run_over_many_knots_is_one_call(monkeypatch: pytest.MonkeyPatc
     model = kz.Model.from_equations(equation, parameters=values, signals=[signal])
     Flow(model).trajectory(start, STEP * np.arange(forces.size))
     assert len(calls) == 1
+
+
+def test_a_smooth_motion_under_a_drive_does_not_need_the_stepper(monkeypatch: pytest.MonkeyPatch):
+    """From knot to knot by heyoka where the library is not built: the same states."""
+    signal = kz.Signal("F", STEP * np.arange(60), held_values(count=60))
+    model = kz.Model.from_equations("1.7*x'' + 0.2*x' + 5*sin(x) = F", signals=[signal])
+    times = np.linspace(0.0, STEP * 59, 31)
+    with monkeypatch.context() as without:
+        library.cache_clear()
+        without.setattr(shared, "library_path", lambda: None)
+        plain = Flow(model).trajectory([0.3, 0.0], times)
+        assert not Flow(model).core.engine(model.vector).passes_knots(model.vector, False)
+    library.cache_clear()
+    assert Flow(model).core.engine(model.vector).passes_knots(model.vector, False)
+    np.testing.assert_allclose(Flow(model).trajectory([0.3, 0.0], times), plain, rtol=0, atol=1e-13)
 
 
 def test_a_smooth_motion_that_diverges_under_a_drive_is_refused():

@@ -91,3 +91,26 @@ def test_a_line_without_events_is_smooth_whatever_the_model_could_do():
     x, y = axes.lines[0].get_data()
     # Straight lines would miss it by 1.3e-3.
     assert y == pytest.approx(1 / np.sqrt(1 + x**2), abs=6e-4)
+
+
+def test_limit_cycles_of_a_diagram_are_drawn_by_their_extent():
+    """Cycles of radius √p about the origin: ± √p beside the equilibrium, wherever the section is."""
+    model = kz.Model.from_equations(
+        ["x' = p*x - y - x*(x**2 + y**2)", "y' = x + p*y - y*(x**2 + y**2)"], parameters={"p": -0.2}, name="Hopf"
+    )
+    tree = kz.diagram(model, {"x": 0.0, "y": 0.0}, "p", (-0.2, 0.5), depth=1, equilibrium=True)
+    (axes,) = tree.plot().axes
+    drawn = [line for line in axes.lines if len(line.get_xdata()) > 2 and np.ptp(line.get_ydata()) > 0]
+    heights = sorted(float(line.get_ydata()[np.argmax(line.get_xdata())]) for line in drawn)
+    assert heights == pytest.approx([-np.sqrt(0.5), np.sqrt(0.5)], rel=1e-4)
+    assert str(tree).count("Branch of Hopf") == 2
+    assert "1, from 0 at Hopf at p = 0" in str(tree)
+
+
+def test_a_rig_branch_over_a_model_branch_has_one_legend(branch):
+    test = kz.rig.Experiment(kz.rig.duffing_rig(), frequency="omega", modes=4, scales={"x": 1.0}, values={"omega": 1.2})
+    on_rig = kz.follow(test, {"x": kz.rig.FourierSeries(1.2, [0.0, 0.9, 0.15])}, "omega", bounds=(1.15, 1.25))
+    (axes,) = branch.plot().axes
+    on_rig.plot(ax=axes)
+    words = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert words == ["stable", "unstable", "fold", "measured"]

@@ -42,6 +42,19 @@ def test_cyclic_system_equals_dense_solution(count, border):
     np.testing.assert_allclose(np.concatenate([x.ravel(), p]), exact, rtol=0, atol=1e-10 * np.abs(exact).max())
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 13])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_the_determinant_of_a_cyclic_system_equals_the_dense_one(count, n):
+    for seed in range(6):
+        rng = np.random.default_rng((count, n, seed))
+        left, right = rng.normal(size=(2, count, n, n))
+        columns, rows, corner = rng.normal(size=(count, n, 2)), rng.normal(size=(2, count, n)), rng.normal(size=(2, 2))
+        sign, size = CyclicSystem(left, right, columns, rows, corner).signed_log_determinant()
+        exact = np.linalg.slogdet(dense_cyclic(left, right, columns, rows, corner))
+        assert sign == exact[0]
+        assert size == pytest.approx(exact[1], abs=1e-8)
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 13])
 @pytest.mark.parametrize("border", [0, 2])
 def test_a_marched_chain_equals_the_dense_solution(count, border):

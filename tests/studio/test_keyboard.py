@@ -10,7 +10,7 @@ from tests.studio.waiting import EQUATIONS, settled, until_written
 from kapitza.recordings import copy_recording
 
 FOCUSED = "document.activeElement"
-MOST_TABS = 60
+MOST_TABS = 100
 
 
 def tab_to(page, condition):
@@ -47,6 +47,8 @@ def test_from_a_recording_to_the_report_by_keyboard_alone(windows, serve, tmp_pa
     tab_to(page, "e.classList.contains('kz-recording')")
     for key in ("+", "+", "s"):
         page.keyboard.press(key)
+    # The server shows the buttons of a span; Tab would pass by before.
+    page.get_by_role("button", name="Hold back").wait_for()
     tab_to(page, "e.tagName === 'BUTTON' && e.innerText.includes('Hold back')")
     page.keyboard.press("Enter")
     until_written(page, study, lambda s: "hold_back" in s["data"])

@@ -55,6 +55,8 @@ def test_a_dropped_recording_is_seen_marked_and_cut(windows, serve, tmp_path):
     page.wait_for_function(f"() => {RANGE}[1] - {RANGE}[0] > 19")
     # A span that is dragged and held back lands in the study; undo takes it out again.
     page.get_by_role("button", name="Drag takes a span").click()
+    # The server tells the picture what a drag does.
+    page.wait_for_selector(".kz-recording[data-mode=span]")
     page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 30)
     page.mouse.down()
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 40, steps=4)

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,14 +12,28 @@ import pytest
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 
 import kapitza as kz
+from kapitza.base.cures import Set
 from kapitza.studio import threads
 from kapitza.studio.diagram import point_of, point_rows, row_of
-from kapitza.studio.drawings import attractor_figure, branch_figure, moving_figure, multiplier_figure, portrait_figure
-from kapitza.studio.fit import comparison_rows, kept_runs, progress_of
+from kapitza.studio.drawings import (
+    attractor_figure,
+    branch_figure,
+    growing_figure,
+    moving_figure,
+    multiplier_figure,
+    portrait_figure,
+)
+from kapitza.studio.fit import changed_since, comparison_rows, kept_runs, progress_of
+from kapitza.studio.formulas import formula
+from kapitza.studio.hints import in_page
 from kapitza.studio.orbits import rows_of
+from kapitza.studio.recording import findings
 from kapitza.studio.rig import wrong_fields
+from kapitza.studio.runs import Run
+from kapitza.studio.templates import FIRST_EQUATIONS, about_rest
 from kapitza.studio.terms import with_term
 from kapitza.studio.work import follow_branch, follow_rig, rig_points, work_folder
+from kapitza.studio.worker import Lines
 from kapitza.study import orbit_labels
 
 SHAKEN = "x'' + d*x' + x + x**3 = B*cos(omega*t)"
@@ -97,7 +112,9 @@ def test_a_suggested_term_is_added_and_the_study_still_reads(tmp_path, several):
     assert changes == {("model", 0, "laws"): ["cubic x"], ("fit", "free"): ["c", "k", "cubic_x_k"]}
     changes = with_term(content, 0, "quadratic stiffness of x", "{c}*x**2")
     assert changes[("model", 0, "equations")] == "x'' + c*x' + k*x + c_new1*x**2 = 0"
-    assert with_term(content, 0, "offset of the sensor x", "offset") == {}
+    added = {**content, "model": {**model, "equations": "x'' + c*x' + k*x + c_new1*x**2 = 0"}}
+    assert with_term(added, 0, "quadratic stiffness of x", "{c}*x**2") == {}
+    assert with_term(content, 0, "delay of the drive", "delay {c}") == {}
     for places in (changes, with_term(content, 0, "Coulomb friction of x", "{c}*sign(x')")):
         table = {**model}
         fit = {"free": ["c", "k"]}
@@ -108,6 +125,84 @@ def test_a_suggested_term_is_added_and_the_study_still_reads(tmp_path, several):
         lines += ['[data]\nfile = "run.csv"', f"[fit]\nfree = {json.dumps(fit['free'])}"]
         study = kz.read_study(tmp_path / "run.toml", text="\n".join(lines))
         assert len(study.candidates[0].free) == 3
+
+
+def test_an_error_of_a_sensor_and_a_held_parameter_are_added_too():
+    """Both are in other tables than the equations: [data], for every recording that has the channel, and `free`."""
+    seen = {"file": "a.csv", "channels": {"left": "x", "right": "x'"}, "sensors": {"x'": {"unknown": "offset"}}}
+    content = {
+        "model": {"equations": "x'' + k*x = 0", "parameters": {"k": 1.0}},
+        "data": [seen, {"file": "b.csv", "channels": ["y"]}, {"file": "c.csv", "use": "check"}],
+        "fit": {"free": []},
+    }
+    changes = with_term(content, 0, "delay of the sensor x'", "delay {c}")
+    assert changes == {("data", 0, "sensors"): {"x'": {"unknown": "offset delay"}}}
+    assert with_term(content, 0, "offset of the sensor x'", "offset {c}") == {}
+    freed = with_term(content, 0, "other value of k, which was held", "k by {c}")
+    assert freed == {("fit", "free"): ["k"]}
+
+
+def test_hints_name_buttons_of_the_page():
+    for text, words in (
+        ("a free decay: `kapitza new FILE`, then `kapitza identify STUDY`.", "press Fit"),
+        ('If they are real, keep them by bad_samples = "keep" in [data].', 'choose "kept" for bad samples'),
+        (kz.errors.KapitzaError(f"No value: give it by {Set('values', k=...)}."), "the start of k under Model"),
+        ("add the term to the equations as a second candidate ([[model]]) and run kapitza compare.", "Add this term"),
+    ):
+        said = in_page(text)
+        assert words in said
+        assert "kapitza" not in said
+        assert "[" not in said
+    # What has no field is said to stand in the text of the study.
+    assert in_page("Try [fit.shooting] robust = true.").endswith("robust = true (in the text under Report and files).")
+    assert in_page("Nothing to change [m].") == "Nothing to change [m]."
+
+
+def test_formulas_put_dots_over_letters_and_the_rest_of_a_name_below():
+    model = kz.Model.from_equations("Y_id_0'' + seq*Y_id_0' + k2*sin(Y_id_0 - rest) = 0",
+                                    parameters={"seq": 1.0, "k2": 1.0, "rest": 1.0})  # fmt: skip
+    drawn = formula(model)
+    assert '<msub><mover accent="true"><mi>Y</mi><mo>¨</mo></mover><mtext>id,0</mtext></msub>' in drawn
+    assert "<mi>seq</mi>" in drawn
+    assert "<msub><mi>k</mi><mtext>2</mtext></msub>" in drawn
+    assert "'" not in drawn.replace("display='block'", "")
+
+
+def test_equations_to_begin_with_keep_the_position_of_rest():
+    for equation in FIRST_EQUATIONS.values():
+        about = about_rest(equation)
+        model = kz.Model.from_equations(
+            about.format(x="x"), parameters=dict.fromkeys("cdk", 1.0) | {"k3": 1, "rest": 2}
+        )
+        rates = kz.Flow(model).rates(np.array([[2.0, 0.0]]), np.zeros(1))
+        assert np.allclose(rates, 0.0)
+
+
+def test_a_branch_grows_in_the_plane_of_parameter_and_state():
+    points = [{"omega": 1.0, "x": 0.2}, {"omega": 1.1, "x": 0.3}]
+    drawn = growing_figure(points, "omega").to_dict()["data"]
+    assert (drawn[0]["x"], drawn[0]["y"]) == ([1.0, 1.1], [0.2, 0.3])
+    assert (drawn[1]["x"], drawn[1]["y"]) == ([1.1], [0.3])
+    run = Run("branch", {})
+    monitor = Lines(SimpleNamespace(emit=run.hear))
+    # Points that come faster than lines are written.
+    for point in points:
+        monitor.show(kz.Progress("following", level=0, estimates=point))
+    monitor.flush()
+    assert run.estimates == points
+
+
+def test_findings_that_answer_come_first():
+    first, rest = findings(["Sampling: 1 Hz", "Free decay of x: 1 Hz", "Noise of x: 1", "Next: fit a model"])
+    assert first == ["Free decay of x: 1 Hz", "Next: fit a model"]
+    assert rest == ["Sampling: 1 Hz", "Noise of x: 1"]
+
+
+def test_a_result_belongs_to_the_study_that_was_fitted(tmp_path):
+    (tmp_path / "study.toml").write_text("seed = 1\n")
+    assert not changed_since(tmp_path, "# the same\nseed = 1")
+    assert changed_since(tmp_path, "seed = 2")
+    assert not changed_since(tmp_path / "nothing", "seed = 2")
 
 
 def _inline(table):

@@ -22,6 +22,10 @@ from kapitza.study import write_new_study
 PANES = {"recording": "Recording", "model": "Model", "orbits": "Orbits", "fit": "Fit", "diagram": "Diagram",
          "rig": "Rig", "share": "Report and files"}  # fmt: skip
 
+FIGURES = """[...document.querySelectorAll('.kz-figure')].filter(e => e.offsetParent)
+             .every(e => e.querySelector('.main-svg .trace'))"""
+"""Every figure in sight has its lines."""
+
 WELLS = """[model]
 equations = ["x'' + d*x' - x + x**3 = B*cos(omega*t)"]
 parameters = {d = 0.25, B = 0.3, omega = 1.0}
@@ -73,15 +77,16 @@ def test_pictures_of_the_docs(windows, serve, tmp_path):
             }
             for name, study in {"home": "", **pages}.items():
                 if study:
-                    page.goto(f"{home}?study={study}&tab={name}")
-                    page.wait_for_selector("text=ready to run")
+                    page.goto(f"{home}?study={study}&tab={name}", timeout=180_000)
+                    page.wait_for_selector("text=ready to run", timeout=180_000)
                 if name in ("recording", "model"):
                     page.wait_for_function(DRAWN)
                 if name in ("orbits", "diagram", "rig"):
                     page.locator(".kz-table tbody tr").first.wait_for()
                 if name == "fit":
                     page.locator(".kz-verdict").wait_for()
-                page.wait_for_timeout(2500)
+                page.wait_for_function(FIGURES, timeout=180_000)
+                page.wait_for_timeout(1000)
                 if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
                     cut.append((name, width))
                 place = folder / f"{name}-{width}-{'dark' if dark else 'light'}.png"

@@ -91,8 +91,8 @@ def test_a_branch_is_clicked_a_rig_is_stopped_and_a_fit_equals_the_command(study
     # The button and the command give one file.
     page.get_by_role("tab", name="Fit").click()
     page.get_by_role("button", name="Fit", exact=True).click()
-    page.get_by_text("Done in").wait_for()
-    page.locator(".kz-verdict").wait_for()
+    page.get_by_text("Done in").wait_for(timeout=PATIENCE)
+    page.locator(".kz-verdict").wait_for(timeout=PATIENCE)
     alone = study.parent / "alone"
     alone.mkdir()
     for name in ("shaker.csv", "shaker.toml"):

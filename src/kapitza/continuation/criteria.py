@@ -209,3 +209,17 @@ def smallest_speed(orbit: Orbit) -> float:
         return float("nan")
     largest = max(speed for _, speed in speeds)
     return min(speed for _, speed in speeds) / largest if largest > 0 else 0.0
+
+
+def side_of_one(multipliers: Complex) -> float:
+    """Return the signed distance of an autonomous orbit's multipliers from 1.
+
+    It is the least |log μ| over the real positive multipliers but for the trivial one, with a sign that changes
+    where one of them passes 1.
+    """
+    rest = without_trivial(multipliers)
+    real = rest.real[(np.abs(rest.imag) < REAL) & (rest.real > 0)]
+    if not real.size:
+        return float("nan")
+    logs = np.log(real)
+    return float(np.prod(np.sign(logs)) * np.abs(logs).min())

@@ -92,6 +92,15 @@ class Diagram:
         # Of equally long chains that of the first doubling counts.
         return max(chains, key=len, default=list[float]())
 
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for at, branch in enumerate(self.branches):
+            origin = self.origins[at] if self.origins else None
+            head = f"{at}: " if origin is None else f"{at}, from {self.parents[at]} at {origin}: "
+            parts += [head + str(branch)]
+        parts += [f"not reached from {point}: {reason}" for point, reason in self.failed]
+        return "\n".join(parts)
+
     def plot(self, **settings: Anything) -> Any:
         from kapitza.report import plot_diagram
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
 
+from kapitza.continuation.criteria import side_of_one
 from kapitza.continuation.family import Node, Readings
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import ChordNewton, along_tangent, between
@@ -30,7 +31,7 @@ NOISY = 1e-3
 """That share below which a test function that no longer falls has reached its noise."""
 
 STILL = 1e-12
-"""Share of the parameter in a tangent that is rounding: on a canard it stands still, and does not fold."""
+"""Share of the parameter in a tangent that is rounding: on a canard it stands still, and its sign says nothing."""
 
 PRECISE = ChordNewton(chords=8, nearness=1e-11, tolerance=1e-10, turn=0.0)
 """Chord steps reach rounding, so that the one linearisation is that of the solution."""
@@ -199,6 +200,9 @@ def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
     folds = [abs(each.tests[Kind.FOLD]) for each in (before, after) if Kind.FOLD in each.tests]
     still = bool(folds) and max(folds) < STILL
     tests = [test for test in at.tests if not (still and test[0] is Kind.FOLD)]
+    if still and at.motion() is not None:
+        # On a canard the multiplier passes 1 at the fold within a small part of the explosion.
+        tests.append((Kind.FOLD, lambda readings: side_of_one(readings.multipliers)))
     changed = [test for test in tests if _changes(test[1](before), test[1](after))]
     stretch = Stretch(first, last) if changed else None
     several = at.several(before, after)

@@ -41,6 +41,7 @@ from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.flow import Event, Flow
 from kapitza.model import Model
 from kapitza.orbits.of_models import (
+    ChainSolver,
     FlowLoop,
     LinearisedShooting,
     Monodromy,
@@ -412,11 +413,18 @@ class ShootingPoint(PlainPoint):
             # By Cramer's rule the border counts by its product with the tangent, and in no other way.
             row = node.solver.matrix[-1]
             return node.solver.determinant / float(row @ node.tangent)
+        tangent, solver = node.tangent, None
         if total_growth(self.segments) > CONDENSED:
-            tangent, matrix = node.tangent, self.full()
+            # Products of the segments would lose all digits; the dense matrix takes J³ operations, the chain J.
+            try:
+                solver = self.bordered(tangent[None])
+            except np.linalg.LinAlgError:
+                return 0.0
+        if isinstance(solver, ChainSolver):
+            sign, size = solver.signed_log_determinant()
         else:
-            tangent, matrix = self.condensed_tangent(node.tangent), self.condensed()
-        sign, size = np.linalg.slogdet(np.vstack([matrix, tangent]))
+            tangent, matrix = self.condensed_tangent(tangent), self.condensed()
+            sign, size = np.linalg.slogdet(np.vstack([matrix, tangent]))
         return float(sign * np.exp(min(size, 700.0)) / (tangent @ tangent))
 
     def _sides(self) -> str:

@@ -25,6 +25,13 @@ OBLIQUE = 0.2
 """Cosine between the flow at the section and the direction from the middle, above which a section is not radial."""
 
 
+ROUND = 4.0
+"""Largest speed of a state over that of a harmonic motion of its amplitude, above which the orbit jumps."""
+
+ROUND_SAMPLES = 512
+"""Samples of the speed: jumps may last less than a hundredth of the period."""
+
+
 def better_section(node: Node, turning: bool, extent: float) -> tuple[Node | None, float]:
     """Return the node at a better section.
 
@@ -102,12 +109,16 @@ def _radial(node: Node, point: ShootingPoint, before: float) -> tuple[Node | Non
     if point.vigour() > SMALL:
         return None, 0.0
     try:
-        states = point.loop()(np.arange(64) / 64)
+        dense = point.loop()(np.arange(ROUND_SAMPLES) / ROUND_SAMPLES)
     except FlowError:
         return None, 0.0
+    states = dense[:: ROUND_SAMPLES // 64]
     away = (states - states.mean(axis=0)) / frame.sizes
     distance = np.linalg.norm(away, axis=1)
     best = int(np.argmax(distance))
+    speeds = np.abs(frame.rates(dense, np.zeros(ROUND_SAMPLES), point.vector)).max(axis=0)
+    if (speeds * point.period / np.pi > ROUND * np.ptp(dense, axis=0)).any():
+        return None, 0.0  # a relaxation oscillation, whose section would be moved onto its slow part
     rates = frame.rates(states[:1], np.zeros(1), point.vector)[0] / frame.sizes
     cosine = float(away[0] @ rates) / max(float(distance[0] * np.linalg.norm(rates)), 1e-300)
     if distance[best] >= before or abs(cosine) < OBLIQUE or best == 0:

@@ -65,7 +65,8 @@ def walked(walker: Walker, monitor: Monitor | None) -> Branch:
     family = walker.forward.start.family
     with watch(monitor, f"following {family.model.name}") as task:
         for node in walker:
-            task.note("", {family.free[0]: float(node.value)}, None)
+            point = node.at.sample(node.z, node.readings).point
+            task.note("", {family.free[0]: float(node.value), family.model.states[0]: float(point[0])}, None)
             task.advance(1, f"{family.free[0]} = {node.value:.6g}")
     if task.interrupted:
         for trace in (walker.forward, walker.backward):

@@ -44,7 +44,7 @@ from kapitza.estimate.shooting_fit import (
 )
 
 LONGEST = 200_000
-"""Most samples of a fit that counts the noise of its drives: the filter takes about 20 s for so many."""
+"""Most samples of a fit that counts the noise of its drives: the filter takes about 2 s for so many."""
 
 STEPS, SETTLED = 8, 0.05
 """Most Gauss-Newton steps, and the step, in standard errors, that ends them."""

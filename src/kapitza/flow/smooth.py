@@ -331,7 +331,7 @@ class SmoothEngine:
         the steps of the stepper.
         """
         stepper = self._stepper
-        return stepper is not None and stepper.kernel(tangents) is not None
+        return stepper is not None and stepper.has_kernel(tangents)
 
     @cached_property
     def _stepper(self) -> EventEngine | None:

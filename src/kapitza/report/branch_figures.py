@@ -63,21 +63,29 @@ def plot_branch(
     with styled():
         axes = axes_for(ax)
         _draw(axes, branch, of, measure, color)
-        _legend(axes)
+        branch_legend(axes)
         return figure_of(axes)
 
 
-def plot_diagram(diagram: Diagram, of: str | None = None, measure: str = "point", ax: Axes | None = None) -> Figure:
-    """Draw the branches of a diagram, coloured by level."""
+def plot_diagram(diagram: Diagram, of: str | None = None, measure: str | None = None, ax: Axes | None = None) -> Figure:
+    """Draw the branches of a diagram, coloured by level.
+
+    measure: as for `plot_branch`. By default limit cycles show their smallest and largest value, beside the
+    equilibria that they leave; orbits of models with a drive and cycles of maps show their points.
+    """
+    if measure is None:
+        # The section of a limit cycle moves along a branch, so that the point on it has kinks.
+        free = any(b.autonomous and b.subject == "orbit" and not b.model.is_map for b in diagram.branches)
+        measure = "extent" if free else "point"
     with styled():
         axes = axes_for(ax)
         for branch, level in zip(diagram.branches, diagram.levels, strict=True):
             _draw(axes, branch, of, measure, CYCLE[level % len(CYCLE)])
-        _legend(axes)
+        branch_legend(axes)
         return figure_of(axes)
 
 
-def _legend(axes: Axes, lines: Sequence[tuple[str, str]] = ()) -> None:
+def branch_legend(axes: Axes, lines: Sequence[tuple[str, str]] = ()) -> None:
     """Add one legend entry per line and mark.
 
     The (colour, name) pairs given come first, then stability, marks and the others.
@@ -310,6 +318,6 @@ def plot_frequency_response(response: FrequencyResponse, of: str | None = None, 
         if response.backbone is not None:
             _, rows = measured(response.backbone, of, "amplitude")
             axes.plot(response.backbone.values[:, 0], rows[0], color=FAINT, lw=2, alpha=0.6, label="backbone")
-        _legend(axes, [(CYCLE[i % len(CYCLE)], f"{response.force} = {level:g}") for i, level in
+        branch_legend(axes, [(CYCLE[i % len(CYCLE)], f"{response.force} = {level:g}") for i, level in
                        enumerate(levels)])  # fmt: skip
         return figure_of(axes)

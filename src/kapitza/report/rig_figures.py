@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Count
 from kapitza.errors import ArgumentError, RigError
+from kapitza.report.branch_figures import branch_legend
 from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, new_figure, styled
 from kapitza.rig import DelayStability, RigBranch
 
@@ -74,16 +75,18 @@ def plot_rig_branch(branch: RigBranch, output: str | None = None, ax: Axes | Non
         for word, mark, fill in marks:
             chosen = stability == word
             if chosen.any():
-                label = {"stable": "stable", "unstable": "unstable", "unknown": "measured"}[word]
+                label = {"stable": "measured, stable", "unstable": "measured, unstable", "unknown": "measured"}[word]
                 axes.plot(values[chosen], peaks[chosen], mark, ms=4, mfc=fill, mec=CYCLE[0], ls="", label=label)
-        for fold in branch.folds:
+        if branch.folds:
             axes.errorbar(
-                [fold.value / scale], [peaks[fold.position]], xerr=[2 * fold.deviation / scale], fmt="D", ms=5,
-                color=ACCENT, capsize=3, label="fold",
+                [fold.value / scale for fold in branch.folds], [peaks[fold.position] for fold in branch.folds],
+                xerr=[2 * fold.deviation / scale for fold in branch.folds], fmt="D", ms=5, color=ACCENT, capsize=3,
+                label="measured fold",
             )  # fmt: skip
         axes.set_xlabel(axis_label(branch.parameter))
         axes.set_ylabel(f"max |{axis_label(name)}|")
-        axes.legend()
+        # A model's branch may be on the same axes, with a line for each piece.
+        branch_legend(axes)
         return figure_of(axes)
 
 

@@ -151,6 +151,23 @@ class CyclicSystem:
         x = nodes[:-1]
         return (x[..., 0], p[:, 0]) if flat else (x, p)
 
+    def signed_log_determinant(self) -> tuple[float, float]:
+        """Return sign and logarithm of |det| of the whole matrix, as np.linalg.slogdet does.
+
+        An eliminated node contributes det Qᵀ · det T · (-1)ⁿ: its columns are n places to the right of T's rows.
+        """
+        lu, scale, pivots = self._dense
+        diagonal = np.diag(lu)
+        swapped = int(np.count_nonzero(pivots != np.arange(pivots.size)))
+        sign = (-1.0) ** swapped * float(np.prod(np.sign(diagonal)))
+        size = float(np.log(np.abs(diagonal)).sum() + np.log(scale).sum())
+        for level in self._levels:
+            inverse = np.diagonal(level.inverse, axis1=1, axis2=2)  # 1/T_ii
+            turned: Array = np.sign(np.linalg.det(level.rotation)) * np.sign(inverse).prod(axis=1)
+            sign *= float(turned.prod()) * (-1.0) ** (self.size * len(inverse))
+            size -= float(np.log(np.abs(inverse)).sum())
+        return sign, size
+
 
 class MarchedChain:
     """The chain of `CyclicSystem` with R_i = -1, marched.

@@ -9,16 +9,25 @@ from typing import Any
 
 from nicegui import ui
 
+from kapitza.data import FITTED
 from kapitza.errors import KapitzaError
 from kapitza.studio.document import Change, shown
+from kapitza.studio.fields import choice_field, number_field
 from kapitza.studio.loading import Shown
 from kapitza.studio.session import Session, hear, window
+from kapitza.studio.terms import unknown_errors
 
 ROLES = {"state": "moves", "drive": "drives", "ignore": "ignored"}
 
 UNITS = ("", "m", "mm", "um", "in", "m/s", "mm/s", "m/s**2", "g", "rad", "deg", "rad/s", "deg/s", "rpm", "N", "kN",
          "N*m", "V", "mV", "A", "s", "ms", "Hz", "Pa", "bar", "degC", "count")  # fmt: skip
 """Units of the menu; any other can be typed."""
+
+ERRORS = [error.name for error in FITTED]
+"""Errors of a sensor that can be found along with the parameters."""
+
+BAD = {"leave out": "left out", "keep": "kept"}
+GAPS = {"keep": "one motion through them", "split": "cut there"}
 
 
 def roles(session: Session, number: int, columns: tuple[str, ...]) -> dict[str, tuple[str, str]]:
@@ -46,92 +55,158 @@ def roles(session: Session, number: int, columns: tuple[str, ...]) -> dict[str, 
     return found
 
 
+def drawn_columns(session: Session, number: int, columns: tuple[str, ...], every: bool = False) -> list[int]:
+    """Return the columns that are drawn.
+
+    Ignored ones, such as a second clock, are drawn on request, or where all are ignored.
+    """
+    used = [at for at, (role, _) in enumerate(roles(session, number, columns).values()) if role != "ignore"]
+    return list(range(len(columns))) if every or not used else used
+
+
 def column_table(session: Session, number: int, recording: Shown) -> None:
     """Add one row per column.
 
-    Role, name in the equations, unit, and whether it is an angle.
+    Role, name in the equations, unit, errors of the sensor to find, and whether it is an angle. The widgets stay while
+    the recording does: a menu that is open outlives what another window changes.
     """
-    own = window()
-    grid = ui.grid().classes("kz-grid w-full items-center")
+    table = _Columns(session, number, recording)
+    with ui.grid().classes("kz-grid w-full items-center"):
+        for title in ("column", "role", "in the equations", "unit", "sensor errors to find", "angle"):
+            ui.label(title).classes("kz-note")
+        for column in recording.channels:
+            table.add(column)
+    with ui.row().classes("gap-3 items-start w-full"):
+        choice_field(session, ("data", number, "bad_samples"), "bad samples", BAD, "leave out").classes("kz-short")
+        choice_field(session, ("data", number, "gaps"), "gaps", GAPS, "keep").classes("kz-gaps")
+        number_field(session, ("data", number, "every"), "use every n-th sample", whole=True, placeholder="1").classes(
+            "kz-gaps"
+        )
     problems = ui.column().classes("gap-0 w-full")
 
-    def put(values: dict[Any, Any]) -> None:
+    def show_problems() -> None:
+        problems.clear()
+        with problems:
+            keys = ("channels", "drive", "units", "angles", "ignore", "time", "segment", "file", "measures", "sensors")
+            for key in keys:
+                for text in session.problems_at("data", number, key):
+                    ui.label(text.removeprefix(f"{shown(('data', number, key))}: ")).classes("kz-problem")
+
+    def changed(change: Change) -> None:
+        keys = ("channels", "drive", "units", "angles", "ignore", "sensors")
+        if any(change.touches("data", number, key) for key in keys):
+            table.show()
+
+    hear(session.changed, changed)
+    hear(session.checked, show_problems)
+    table.show()
+    show_problems()
+
+
+class _Columns:
+    """Hold the widgets of the columns of one recording in one window."""
+
+    def __init__(self, session: Session, number: int, recording: Shown):
+        self.session, self.number, self.recording, self.own = session, number, recording, window()
+        self.roles: dict[str, ui.select] = {}
+        self.names: dict[str, ui.input] = {}
+        self.units: dict[str, ui.select] = {}
+        self.errors: dict[str, ui.select] = {}
+        self.angles: dict[str, ui.checkbox] = {}
+        self.known: dict[str, str] = {}
+
+    def get(self, key: str, default: Any) -> Any:
+        return self.session.document.get("data", self.number, key, default=default) or default
+
+    def now(self) -> dict[str, tuple[str, str]]:
+        return roles(self.session, self.number, self.recording.channels)
+
+    def add(self, column: str) -> None:
+        """Add the widgets of a column; `show` fills them."""
+        ui.label(column).classes("kz-mono ellipsis")
+        self.roles[column] = ui.select(
+            ROLES, value="ignore", on_change=lambda e: self.set_role(column, role=e.value)
+        ).props('dense outlined options-dense aria-label="Role of a column"')
+        name = ui.input().props('dense outlined aria-label="Name in the equations"').classes("kz-mono")
+        name.on("change", lambda: self.set_role(column, name=name.value))
+        self.names[column] = name
+        self.units[column] = ui.select(
+            {}, with_input=True, new_value_mode="add-unique", on_change=lambda e: self.set_unit(column, e.value)
+        ).props('dense outlined options-dense aria-label="Unit"')
+        self.errors[column] = ui.select(
+            ERRORS, value=[], multiple=True, on_change=lambda e: self.set_errors(column, e.value)
+        ).props('dense outlined options-dense aria-label="Sensor errors"')
+        self.angles[column] = ui.checkbox(on_change=lambda e: self.set_angle(column, bool(e.value))).props(
+            'dense aria-label="Angle"'
+        )
+
+    def show(self) -> None:
+        """Show what the study says; widgets that say it already are left alone."""
+        angles, units, sensors = self.get("angles", []), self.get("units", {}), self.get("sensors", {})
+        for column, (role, name) in self.now().items():
+            self.roles[column].value = role
+            # A name that is being typed is overwritten only by another one of the study.
+            if self.known.get(column) != name:
+                self.known[column] = self.names[column].value = name
+            self.names[column].set_enabled(role != "ignore")
+            read, unit = self.recording.record.units.get(column, ""), units.get(column, "")
+            options = {u: u or f"{read or 'none'} (as read)" for u in dict.fromkeys((*UNITS, unit))}
+            if self.units[column].options != options:
+                self.units[column].set_options(options, value=unit)
+            self.units[column].value = unit
+            self.errors[column].set_enabled(role == "state")
+            self.errors[column].value = [e for e in unknown_errors(sensors.get(name, {})) if e in ERRORS]
+            self.angles[column].value = name in angles
+
+    def put(self, values: dict[Any, Any]) -> None:
         try:
-            session.set_all(values, own)
+            self.session.set_all(values, self.own)
         except (KapitzaError, OSError) as problem:
             ui.notify(str(problem), type="negative", multi_line=True)
+            self.show()
 
-    def set_role(column: str, role: str | None = None, name: str | None = None) -> None:
-        now = roles(session, number, recording.channels)
+    def set_role(self, column: str, role: str | None = None, name: str | None = None) -> None:
+        """Give a column another role or name; angles and sensors follow the name."""
+        now, at = self.now(), ("data", self.number)
         old_role, old_name = now[column]
         now[column] = (role or old_role, (name or "").strip() or old_name)
         if now[column] == (old_role, old_name):
             return
         used = {c: n for c, (r, n) in now.items() if r != "ignore"}
         drives = [n for r, n in now.values() if r == "drive"]
-        values: dict[Any, Any] = {("data", number, "channels"): used or None, ("data", number, "drive"): drives or None}
-        if session.document.get("data", number, "ignore") is not None:
-            values["data", number, "ignore"] = None
-        angles = session.document.get("data", number, "angles", default=[]) or []
-        if old_name in angles and now[column][1] != old_name:
-            values["data", number, "angles"] = [now[column][1] if a == old_name else a for a in angles]
-        put(values)
+        values: dict[Any, Any] = {(*at, "channels"): used or None, (*at, "drive"): drives or None}
+        if self.session.document.get(*at, "ignore") is not None:
+            values[*at, "ignore"] = None
+        angles, sensors, new = self.get("angles", []), self.get("sensors", {}), now[column][1]
+        if old_name in angles and new != old_name:
+            values[*at, "angles"] = [new if a == old_name else a for a in angles]
+        if old_name in sensors and (new != old_name or now[column][0] != "state"):
+            kept = now[column][0] == "state"
+            moved = {new if n == old_name else n: one for n, one in sensors.items() if kept or n != old_name}
+            values[*at, "sensors"] = moved or None
+        self.put(values)
 
-    def set_unit(column: str, unit: str | None) -> None:
-        units = dict(session.document.get("data", number, "units", default={}) or {})
-        before = units.get(column)
-        units.pop(column, None)
+    def set_unit(self, column: str, unit: str | None) -> None:
+        units = dict(self.get("units", {}))
+        before = units.pop(column, None)
         if unit:
             units[column] = unit
         if units.get(column) != before:
-            put({("data", number, "units"): units or None})
+            self.put({("data", self.number, "units"): units or None})
 
-    def set_angle(column: str, is_angle: bool) -> None:
-        name = roles(session, number, recording.channels)[column][1]
-        angles = [a for a in session.document.get("data", number, "angles", default=[]) or [] if a != name]
-        put({("data", number, "angles"): [*angles, *([name] if is_angle else [])] or None})
+    def set_errors(self, column: str, errors: list[str]) -> None:
+        """List the errors of a sensor that are to be found; what else is known of it stays."""
+        name, sensors = self.now()[column][1], {n: dict(one) for n, one in self.get("sensors", {}).items()}
+        given = sensors.setdefault(name, {})
+        if sorted(unknown_errors(given)) == sorted(errors):
+            return
+        given["unknown"] = " ".join(errors)
+        if not errors:
+            del given["unknown"]
+        self.put({("data", self.number, "sensors"): {n: one for n, one in sensors.items() if one} or None})
 
-    def show() -> None:
-        grid.clear()
-        angles = session.document.get("data", number, "angles", default=[]) or []
-        given = session.document.get("data", number, "units", default={}) or {}
-        with grid:
-            for title in ("column", "role", "in the equations", "unit", "angle"):
-                ui.label(title).classes("kz-note")
-            for column, (role, name) in roles(session, number, recording.channels).items():
-                ui.label(column).classes("kz-mono ellipsis")
-                ui.select(ROLES, value=role, on_change=lambda e, c=column: set_role(c, role=e.value)).props(
-                    'dense outlined options-dense aria-label="Role of a column"'
-                )
-                field = (
-                    ui.input(value=name).props('dense outlined aria-label="Name in the equations"').classes("kz-mono")
-                )
-                field.set_enabled(role != "ignore")
-                field.on("change", lambda e, c=column, f=field: set_role(c, name=f.value))
-                read = recording.record.units.get(column, "")
-                unit = given.get(column, "")
-                options = {u: u or (f"{read or 'none'} (file)") for u in dict.fromkeys((*UNITS, unit))}
-                ui.select(
-                    options, value=unit, with_input=True, new_value_mode="add-unique",
-                    on_change=lambda e, c=column: set_unit(c, e.value),
-                ).props('dense outlined options-dense aria-label="Unit"')  # fmt: skip
-                ui.checkbox(value=name in angles, on_change=lambda e, c=column: set_angle(c, bool(e.value))).props(
-                    'dense aria-label="Angle"'
-                )
-
-    def show_problems() -> None:
-        problems.clear()
-        with problems:
-            keys = ("channels", "drive", "units", "angles", "ignore", "time", "segment", "file", "measures")
-            for key in keys:
-                for text in session.problems_at("data", number, key):
-                    ui.label(text.removeprefix(f"{shown(('data', number, key))}: ")).classes("kz-problem")
-
-    def changed(change: Change) -> None:
-        if any(change.touches("data", number, key) for key in ("channels", "drive", "units", "angles", "ignore")):
-            show()
-
-    hear(session.changed, changed)
-    hear(session.checked, show_problems)
-    show()
-    show_problems()
+    def set_angle(self, column: str, is_angle: bool) -> None:
+        name, angles = self.now()[column][1], self.get("angles", [])
+        if (name in angles) != is_angle:
+            rest = [a for a in angles if a != name]
+            self.put({("data", self.number, "angles"): [*rest, *([name] if is_angle else [])] or None})

@@ -101,7 +101,8 @@ class DiagramPane:
         self.branches: list[tuple[Branch, Array]] = []
         self.chosen: tuple[int, int] | None = None
         self.state: Any = None
-        self.grown: list[float] = []
+        self.listed: Any = None
+        self.grown = 0
         listed = branch_list(self.folder)
         self.request: dict[str, Any] = listed[0]["request"] if listed else {}
         self._controls()
@@ -192,7 +193,7 @@ class DiagramPane:
             if problem:
                 return
         results = self.session.results_folder
-        self.grown = []
+        self.grown = 0
         await self.session.start(
             "branch", "branch",
             {"study": str(self.session.path), "parameter": self.parameter.value, "rest": bool(self.rest.value),
@@ -201,7 +202,7 @@ class DiagramPane:
 
     async def switch(self, branch: int, number: int) -> None:
         """Leave a branch at a bifurcation."""
-        self.grown = []
+        self.grown = 0
         asked = {"study": str(self.session.path), "branch": branch, "bifurcation": number}
         parent = branch_list(self.folder)[branch]["request"]
         bounds = {key: parent[key] for key in ("low", "high", "parameter")}
@@ -221,13 +222,11 @@ class DiagramPane:
         if work is None or not work.active:
             return
         self.status()
-        inner = work.levels[max(work.levels)] if work.levels else {}
-        values = list((inner.get("estimates") or {}).values())
-        if values and (not self.grown or values[0] != self.grown[-1]):
-            self.grown.append(values[0])
+        if len(work.estimates) != self.grown and work.estimates:
+            self.grown = len(work.estimates)
             self.body.set_visibility(True)
             name = str(work.arguments.get("parameter"))
-            self.figure.update_figure(dressed(growing_figure(self.grown, name), 440))
+            self.figure.update_figure(dressed(growing_figure(work.estimates, name), 440))
 
     def status(self) -> None:
         work = self.session.runs.get("branch")
@@ -279,9 +278,12 @@ class DiagramPane:
         figure = branch_figure(self.branches, self.chosen, self.on_rig(), str(self.measure.value))
         self.figure.update_figure(dressed(figure, 440))
         self.table.fill(point_rows(self.branches), row_of(self.branches, self.chosen))
-        self.marks.clear()
-        with self.marks:
-            self._bifurcations()
+        # Only for other branches: a click on "Switch here" must not meet a button that is being replaced.
+        if self.listed is not self.state:
+            self.listed = self.state
+            self.marks.clear()
+            with self.marks:
+                self._bifurcations()
         if self.chosen is not None:
             branch, index = self.branches[self.chosen[0]][0], self.chosen[1]
             ui.timer(0.01, lambda: self.draw_orbit(branch, index), once=True)

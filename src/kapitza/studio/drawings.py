@@ -227,18 +227,25 @@ def _interval(mark: Any) -> dict[str, Any]:
             "color": CHOSEN, "thickness": 1.5}  # fmt: skip
 
 
-def growing_figure(values: Sequence[float], parameter: str) -> go.Figure:
-    """Draw parameter values of a growing branch.
+def growing_figure(points: Sequence[Mapping[str, float]], parameter: str) -> go.Figure:
+    """Draw a growing branch.
 
-    They are those of the points found so far.
+    points: the parameter and the first state on the section, of the points so far in the order of their coming.
     """
     figure = go.Figure()
+    rows = [one for one in points if parameter in one]
+    state = next((name for one in rows for name in one if name != parameter), "")
     figure.add_scatter(
-        x=list(range(1, len(values) + 1)), y=list(values), mode="lines+markers", name="points so far",
-        line={"color": FIT, "width": 1.5}, marker={"size": 5},
+        x=[one[parameter] for one in rows], y=[one.get(state) for one in rows], mode="markers",
+        name="points so far", marker={"size": 6, "color": FIT},
     )  # fmt: skip
-    figure.update_xaxes(title_text="point")
-    figure.update_yaxes(title_text=figure_label(parameter))
+    if rows:
+        figure.add_scatter(
+            x=[rows[-1][parameter]], y=[rows[-1].get(state)], mode="markers", name="last point",
+            marker={"size": 13, "color": "rgba(0,0,0,0)", "line": {"width": 2.5, "color": CHOSEN}},
+        )  # fmt: skip
+    figure.update_xaxes(title_text=figure_label(parameter))
+    figure.update_yaxes(title_text=f"{figure_label(state)} on the section" if state else "")
     return figure
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from kapitza.errors import KapitzaError
 from kapitza.studio.drawings import moving_figure
 from kapitza.studio.fields import choice_field, number_field
 from kapitza.studio.figures import LIVE, dressed, picture
+from kapitza.studio.hints import in_page
 from kapitza.studio.loading import state_of
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.tables import LinkedTable
@@ -87,6 +87,17 @@ def read_run(folder: Path) -> StudyResult | None:
         return None
 
 
+def changed_since(folder: Path, text: str) -> bool:
+    """Return whether a study says something else than the one that was fitted.
+
+    Comments do not count. False where the results hold no copy of the study.
+    """
+    try:
+        return tomllib.loads((folder / "study.toml").read_text(encoding="utf-8")) != tomllib.loads(text)
+    except (OSError, ValueError):
+        return False
+
+
 def evidence(result: StudyResult) -> list[Part]:
     """Return the report's parts for this page.
 
@@ -104,7 +115,9 @@ def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, 
     """
     outer = levels[min(levels)] if levels else {}
     total = outer.get("total")
-    share = None if not total else min(float(outer.get("done") or 0) / float(total), 1.0)
+    # Before the first step is done the bar moves without a share: it would look as if nothing happened.
+    done = float(outer.get("done") or 0)
+    share = None if not total or not done else min(done / float(total), 1.0)
     words = [
         ": ".join(str(one[key]) for key in ("title", "stage", "text") if one.get(key))
         for _, one in sorted(levels.items())
@@ -140,12 +153,14 @@ class FitPane:
                     self.estimates = LinkedTable(("parameter", "start", "now"), height=260)
                 with ui.column().classes("kz-half"):
                     self.moving = picture(go.Figure(), 260)
+        self.older = ui.label().classes("kz-warning").props("aria-live=polite")
         self.result = ui.column().classes("w-full gap-3")
         with ui.card().classes("kz-card w-full") as self.runs_card:
             ui.label("Runs").classes("kz-title")
             self.runs = ui.column().classes("w-full gap-1")
         hear(session.ran, self.ran)
         hear(session.checked, self.buttons)
+        hear(session.changed, self.dim)
         ui.timer(LIVE, self.draw_progress)
         self.progress.set_visibility(False)
         self.buttons()
@@ -168,12 +183,27 @@ class FitPane:
         if work is not None:
             seconds = f"{work.seconds:.1f} s"
             text = {
-                "running": "", "stopping": "Stopping.", "failed": work.message, "killed": work.message,
+                "running": "", "stopping": "Stopping.", "failed": in_page(work.message), "killed": work.message,
                 "stopped": f"Stopped after {seconds}; finished fits are kept.",
                 "done": "This study has been fitted before; nothing has changed since."
                 if work.result.get("unchanged") else f"Done in {seconds}.",
             }.get(work.state, "") or text  # fmt: skip
         self.said.text = text
+        self.dim()
+
+    def dim(self) -> None:
+        """Dim a result that is not that of the present study.
+
+        While a fit runs, and after the study was changed.
+        """
+        work, text = self.session.runs.get("fit"), ""
+        if self.shown and work is not None and work.active:
+            text = "Below: the result of the run before, until this one has ended."
+        elif self.shown and changed_since(self.session.results_folder, self.session.document.text):
+            text = "Below: the result of the run before. The study has changed since; press Fit."
+        self.older.text = text
+        self.older.set_visibility(bool(text))
+        self.result.classes(add="kz-stale" if text else "", remove="" if text else "kz-stale")
 
     async def ran(self, key: str) -> None:
         if key != "fit":
@@ -224,6 +254,7 @@ class FitPane:
                 self._suggestions(result)
                 for part in parts:
                     self._part(part)
+        self.dim()
         await self._runs(folders)
 
     def _verdict(self, result: StudyResult) -> None:
@@ -239,7 +270,7 @@ class FitPane:
                 if text:
                     ui.label(text).classes("kz-note")
             for text in verdict.steps:
-                ui.label(f"→ {text}").classes("kz-note")
+                ui.label(f"→ {in_page(text)}").classes("kz-note")
 
     def _suggestions(self, result: StudyResult) -> None:
         """Add a button for each suggested term.
@@ -251,21 +282,47 @@ class FitPane:
             return
         found = chosen.missing
         offered = found.alternatives or tuple(term for term in found.terms if term.physical)[:3]
-        number = next((n for n, c in enumerate(self._candidates()) if c == chosen.candidate), 0)
         with ui.card().classes("kz-card w-full"):
             ui.label("What is missing?").classes("kz-title")
-            content = tomllib.loads(self.session.document.text)
             for term in offered:
-                changes = with_term(content, number, term.name, term.notation)
                 with ui.row().classes("items-center gap-3 no-wrap"):
                     size = f"{term.coefficient:.3g} ± {term.error:.2g}"
                     ui.label(f"{term.name}: {term.notation.format(c='c')}, c = {size}").classes("kz-note")
-                    if changes:
-                        ui.button("Add this term", on_click=partial(self.session.set_all, changes, self.own)).props(
-                            "flat dense no-caps"
-                        )
-                    else:
-                        ui.label("(write it into the model)").classes("kz-note")
+                    self._term_button(chosen.candidate, term.name, term.notation)
+
+    def _term_button(self, candidate: str, name: str, notation: str) -> None:
+        """Add the button that puts a term into the study.
+
+        The keys follow from the study at the click: what was typed since the fit stays.
+        """
+
+        def changes() -> dict[Any, Any]:
+            number = next((n for n, c in enumerate(self._candidates()) if c == candidate), 0)
+            try:
+                return with_term(tomllib.loads(self.session.document.text), number, name, notation)
+            except tomllib.TOMLDecodeError:
+                return {}
+
+        def add() -> None:
+            try:
+                self.session.set_all(changes(), self.own)
+            except (KapitzaError, OSError) as problem:
+                ui.notify(str(problem), type="negative", multi_line=True)
+
+        button = ui.button("Add this term", on_click=add).props("flat dense no-caps")
+        other = ui.label("(write it into the model)").classes("kz-note")
+        known = bool(changes())
+        button.set_visibility(known)
+        other.set_visibility(not known)
+
+        def show() -> None:
+            # Once it is in the study there is nothing left to add; an undo brings the button back.
+            open_ = bool(changes())
+            if known and button.enabled != open_:
+                button.set_enabled(open_)
+                button.text = "Add this term" if open_ else "Added: press Fit"
+
+        hear(self.session.changed, show)
 
     def _candidates(self) -> list[str]:
         study = self.session.study
@@ -306,9 +363,9 @@ class FitPane:
 def _draw_part(part: Part) -> None:
     """Draw text, table and figure of a part."""
     for text in part.paragraphs:
-        ui.label(text).classes("kz-note pre")
+        ui.label(in_page(text)).classes("kz-note pre")
     for text in part.warnings:
-        ui.label(text).classes("kz-warning")
+        ui.label(in_page(text)).classes("kz-warning")
     if part.table is not None and len(part.table):
         table = part.table.reset_index() if part.table.index.name else part.table
         rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]

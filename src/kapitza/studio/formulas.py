@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import sympy as sp
+from sympy.printing.mathml import MathMLPresentationPrinter
 
 from kapitza.model import Model
 
@@ -25,17 +27,46 @@ def formula(model: Model) -> str:
     """
     lines = []
     for coordinate, equation in zip(model.coordinates, model.equations, strict=True):
-        if not all(PLAIN.fullmatch(str(symbol)) for symbol in sp.sympify(equation).free_symbols):
+        expression = sp.sympify(equation)
+        if not all(PLAIN.fullmatch(str(symbol)) for symbol in expression.free_symbols):
             return ""
-        written = "".join(_terms(sp.sympify(equation), model.is_map))
+        written = "".join(_terms(expression, model.is_map))
+        # SymPy would take everything behind an underscore for an index, primes included.
+        written = re.sub("<mi>zq (.+?) z</mi>", lambda found: _name(found[1]), written)
         left, right = ("", "<mo>=</mo><mn>0</mn>")
         if model.is_map:
-            left, right = f"<mi>{html.escape(coordinate.name)}</mi><mo>→</mo>", ""
+            left, right = f"{_name(coordinate.name)}<mo>→</mo>", ""
         lines.append(f'<math display="block"><mrow>{left}{written}{right}</mrow></math>')
-    text = re.sub(r"<mi>(\w+?)('{1,2})</mi>", _dotted, "".join(lines))
-    # Dots over a letter would make every bracket around it grow.
-    text = re.sub(r"<mo>([()])</mo>", r'<mo stretchy="false">\1</mo>', text)
+    # Dots over a letter would make every bracket around it grow; names of several letters would run into each other.
+    text = re.sub(r"<mo>([()])</mo>", r'<mo stretchy="false">\1</mo>', "".join(lines))
+    text = text.replace("<mo>&InvisibleTimes;</mo>", '<mo>&InvisibleTimes;</mo><mspace width="0.15em"/>')
     return text if len(text) < LONGEST_FORMULA * 5 else ""
+
+
+class Printer(MathMLPresentationPrinter):
+    """Print symbols between marks, which `formula` replaces by their MathML."""
+
+    def _print_Symbol(self, sym: sp.Symbol, style: str = "plain") -> Any:
+        del style
+        letter = self.dom.createElement("mi")
+        letter.appendChild(self.dom.createTextNode(f"zq {sym} z"))
+        return letter
+
+
+def _name(name: str) -> str:
+    """Return a name as MathML.
+
+    Primes become dots over the letter; digits and what follows an underscore become an index.
+    """
+    plain = name.rstrip("'")
+    letters = re.match(r"[A-Za-z]+", plain)
+    base, index = (letters[0], plain[letters.end() :]) if letters else (plain, "")
+    made = sp.mathml(sp.Symbol(base), printer="presentation")
+    primes = len(name) - len(plain)
+    if primes in DOTS:
+        made = f'<mover accent="true">{made}<mo>{DOTS[primes]}</mo></mover>'
+    index = html.escape(index.strip("_").replace("_", ",") + "′" * (primes if primes not in DOTS else 0))
+    return f"<msub>{made}<mtext>{index}</mtext></msub>" if index else made
 
 
 def _terms(equation: sp.Expr, as_it_is: bool) -> Iterator[str]:
@@ -49,10 +80,4 @@ def _terms(equation: sp.Expr, as_it_is: bool) -> Iterator[str]:
         minus = place > 0 and term.could_extract_minus_sign()
         if place:
             yield f"<mo>{'−' if minus else '+'}</mo>"
-        yield sp.mathml(-term if minus else term, printer="presentation")
-
-
-def _dotted(match: re.Match[str]) -> str:
-    """Write rates with dots over the coordinate."""
-    name = sp.mathml(sp.Symbol(match[1]), printer="presentation")
-    return f'<mover accent="true">{name}<mo>{DOTS[len(match[2])]}</mo></mover>'
+        yield Printer().doprint(-term if minus else term)

@@ -61,6 +61,10 @@ def inspect_recording(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor
     from kapitza.studio.loading import shown_record
 
     record = shown_record(dict(arguments["data"]), Path(arguments["folder"]))
+    # Columns that the study ignores, such as a second clock, would be taken for motions.
+    columns = [name for name in arguments.get("columns") or () if name in record.channels]
+    if columns:
+        record = record.select(columns)
     if arguments.get("from") is not None:
         record = record.between(arguments["from"], arguments["to"])
     found = inspect(record, monitor=monitor)

@@ -28,31 +28,56 @@ SOURCES = ("equations", "library", "file", "map")
 
 
 def build(session: Session) -> None:
-    """Build the pane in one window."""
+    """Build the pane in one window.
+
+    The row of candidates and the chosen one are rebuilt apart, and only when they are others: a menu that is open, and
+    a field that has the cursor, outlive what another window changes.
+    """
+    bar = ui.row().classes("items-center gap-2 w-full")
     holder = ui.column().classes("w-full gap-3")
-    state: dict[str, Any] = {"built": None, "chosen": 0}
+    state: dict[str, Any] = {"bar": None, "built": None, "count": 0, "chosen": 0}
 
     def refresh() -> None:
         tables = session.document.tables("model")
-        wanted = [[key for key in SOURCES if key in table] for table in tables], state["chosen"]
-        if state["built"] == wanted:
-            return
-        state["chosen"] = min(state["chosen"], max(len(tables) - 1, 0))
-        state["built"] = wanted
-        holder.clear()
-        with holder:
-            _candidates(session, state, refresh)
+        chosen = state["chosen"] = min(state["chosen"], max(len(tables) - 1, 0))
+        row = [_title(table, number) for number, table in enumerate(tables)], chosen
+        if state["bar"] != row:
+            state["bar"] = row
+            bar.clear()
+            with bar:
+                _bar(session, state, row[0], refresh)
+        source = next((key for key in SOURCES if key in tables[chosen]), "") if tables else ""
+        # Behind a removed candidate the numbers have moved.
+        if state["built"] != (chosen, source) or len(tables) < state["count"]:
+            state["built"] = chosen, source
+            holder.clear()
+            with holder:
+                _candidate(session, chosen)
+        state["count"] = len(tables)
 
     hear(session.changed, refresh)
     refresh()
 
 
-def _candidates(session: Session, state: dict[str, Any], refresh: Any) -> None:
-    own, tables = window(), session.document.tables("model")
+def _title(table: dict[str, Any], number: int) -> str:
+    return str(table.get("name") or table.get("library") or f"model {number + 1}")
+
+
+def _bar(session: Session, state: dict[str, Any], titles: list[str], refresh: Any) -> None:
+    """Add a button per candidate, and those that add and remove one."""
+    own = window()
 
     def choose(number: int) -> None:
         state["chosen"] = number
         refresh()
+
+    def put(values: dict[Any, Any], chosen: int) -> None:
+        before, state["chosen"] = state["chosen"], chosen
+        try:
+            session.set_all(values, own)
+        except (KapitzaError, OSError) as problem:
+            state["chosen"] = before
+            ui.notify(str(problem), type="negative", multi_line=True)
 
     def add() -> None:
         first = dict(session.document.get("model", 0, default={}))
@@ -60,29 +85,29 @@ def _candidates(session: Session, state: dict[str, Any], refresh: Any) -> None:
         count = len(session.document.tables("model"))
         values: dict[Any, Any] = {("model", count): {"name": f"candidate {count + 1}", **first}}
         if count == 1 and session.document.get("model", 0, "name") is None:
-            session.set(("model", 0, "name"), "candidate 1", own)
-        state["chosen"] = count
-        session.set_all(values, own)
+            # Before the second table makes a list of the first; one step of the history.
+            values = {("model", 0, "name"): "candidate 1", **values}
+        put(values, count)
 
-    def remove() -> None:
-        number, state["chosen"] = state["chosen"], 0
-        session.set(("model", number), None, own)
-
-    with ui.row().classes("items-center gap-2 w-full"):
-        for number, table in enumerate(tables):
-            name = table.get("name") or table.get("library") or f"model {number + 1}"
-            button = ui.button(str(name), on_click=partial(choose, number)).props("dense no-caps unelevated")
-            if number != state["chosen"]:
-                button.props("outline")
-        ui.button("Another candidate", icon="add", on_click=add).props("dense no-caps flat")
-        if len(tables) > 1:
-            ui.button("Remove this one", icon="delete_outline", on_click=remove).props("dense no-caps flat")
-    for text in (p.message for p in session.problems if p.place == ()):
-        ui.label(text).classes("kz-problem")
-    _candidate(session, state["chosen"])
+    for number, title in enumerate(titles):
+        button = ui.button(title, on_click=partial(choose, number)).props("dense no-caps unelevated")
+        if number != state["chosen"]:
+            button.props("outline")
+    ui.button("Another candidate", icon="add", on_click=add).props("dense no-caps flat")
+    if len(titles) > 1:
+        ui.button("Remove this one", icon="delete_outline",
+                  on_click=lambda: put({("model", state["chosen"]): None}, 0)).props("dense no-caps flat")  # fmt: skip
 
 
 def _candidate(session: Session, number: int) -> None:
+    whole = ui.label().classes("kz-problem pre")
+
+    def show() -> None:
+        whole.text = "\n".join(p.message for p in session.problems if p.place == ())
+        whole.set_visibility(bool(whole.text))
+
+    hear(session.checked, show)
+    show()
     with ui.row().classes("w-full kz-columns"):
         with ui.card().classes("kz-card kz-wide"):
             _equations(session, number)
@@ -105,6 +130,9 @@ def _equations(session: Session, number: int) -> None:
     with ui.row().classes("items-center w-full"):
         ui.label({"equations": "Equations of motion", "library": "From the library", "file": "From a file",
                   "map": "A map"}[given]).classes("kz-title")  # fmt: skip
+        if len(session.document.tables("model")) > 1:
+            ui.space()
+            text_field(session, ("model", number, "name"), "name of this candidate").classes("kz-medium")
     place = ("model", number, given)
     if given == "equations":
         field = (

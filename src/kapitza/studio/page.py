@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -32,6 +33,9 @@ HEAD = (
 )
 THEME = "kapitza-theme"
 """Cookie that keeps dark or light; the server reads it before the first picture."""
+
+OTHERS = 0.5
+"""Seconds between two looks at the work of other studies."""
 
 
 def add(studio: Studio) -> None:
@@ -69,11 +73,9 @@ def _header(studio: Studio, session: Session | None, dark: ui.dark_mode) -> None
             _history(session)
             _problem_button(session)
         ui.space()
-        if session is not None:
-            _work(session)
+        _work(studio, session)
         _theme(dark)
         ui.button(icon="help_outline", on_click=home.tour).props('flat dense round aria-label="Tour"').tooltip("Tour")
-    del studio
 
 
 def _history(session: Session) -> None:
@@ -128,40 +130,46 @@ def _problem_button(session: Session) -> None:
             for _, text in session.warnings:
                 ui.label(text).classes("kz-warning")
             if not session.problems:
-                ui.label("Nothing: `kapitza check` finds no problem.")
+                ui.label("Nothing: the study can run.")
 
     hear(session.checked, show)
     show()
 
 
-def _work(session: Session) -> None:
-    """Show what runs now.
+def _work(studio: Studio, session: Session | None) -> None:
+    """Show what runs now, in any study of this server.
 
-    The stop button is visible on every tab.
+    The stop button is visible on every tab and on the first page: a rig may run behind it.
     """
     with ui.row().classes("kz-work items-center gap-2 no-wrap") as row:
         ui.spinner(size="sm")
         said = ui.label().classes("ellipsis")
         stop = ui.button("Stop", icon="stop").props("dense no-caps color=negative unelevated")
-    keys: list[str] = []
+
+    def running() -> list[tuple[Session, str]]:
+        found = [(one, key) for one in studio.sessions for key, run in one.runs.items() if run.active]
+        # Shown is what a stop matters for most: a rig, then the work of this study.
+        return sorted(found, key=lambda one: (one[1] != "rig", one[0] is not session))
 
     async def stop_all() -> None:
-        for key in list(keys):
-            await session.stop(key)
+        await asyncio.gather(*(one.stop(key) for one, key in running()))
 
     stop.on_click(stop_all)
 
     def show() -> None:
-        keys[:] = [key for key, run in session.runs.items() if run.active]
-        row.set_visibility(bool(keys))
-        if keys:
-            run = session.runs[keys[0]]
+        found = running()
+        row.set_visibility(bool(found))
+        if found:
+            one, key = found[0]
+            run = one.runs[key]
             inner = run.levels[max(run.levels)] if run.levels else {}
             words = "stopping" if run.state == "stopping" else inner.get("text") or inner.get("title") or "starting"
-            said.text = f"{keys[0]}: {words}"
-            stop.set_enabled(run.state == "running")
+            said.text = f"{'' if one is session else f'{one.path.name}: '}{key}: {words}"
+            stop.set_enabled(any(one.runs[key].state == "running" for one, key in found))
 
-    hear(session.ran, show)
+    if session is not None:
+        hear(session.ran, show)
+    ui.timer(OTHERS, show)
     show()
 
 

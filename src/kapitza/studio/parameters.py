@@ -19,6 +19,8 @@ from kapitza.studio.session import Session, hear, window
 STEPS = 400
 """Positions of a slider."""
 
+TITLES = ("find", "", "start", "move it", "unit", "from", "to", "known: mean", "± deviation")
+
 
 def value_place(session: Session, number: int, name: str) -> Place:
     """Return where the value to start from is written."""
@@ -69,8 +71,14 @@ def parameter_table(
 
     `moved` is called with the values of the sliders while they move.
     """
-    holder = ui.column().classes("w-full gap-0 kz-scroll")
-    state: dict[str, Any] = {"names": None}
+    with ui.column().classes("w-full gap-0 kz-scroll"):
+        nothing = ui.label("Type an equation: its names become parameters.").classes("kz-note")
+        grid = ui.grid().classes("kz-parameters items-center")
+    with grid:
+        for title in TITLES:
+            ui.label(title).classes("kz-note")
+    _problems(session, number)
+    rows: dict[str, tuple[Any, list[Any]]] = {}
     sliders: dict[str, float] = {}
 
     def names() -> list[str]:
@@ -78,23 +86,32 @@ def parameter_table(
         written = list(session.document.get("model", number, "parameters") or {})
         return list(dict.fromkeys([*(found.names if found is not None else ()), *written]))
 
+    def kind(name: str) -> Any:
+        """Return where a parameter is written; a row is bound to these places."""
+        inline = session.document.get("model", number, "parameters", name)
+        return inline is not None, isinstance(inline, dict) and "bounds" in inline
+
     def refresh() -> None:
+        # Rows stay with their parameter: a field that has the cursor outlives a new name in the equations.
         wanted = names()
-        if state["names"] == wanted:
-            return
-        state["names"] = wanted
-        sliders.clear()
-        holder.clear()
-        with holder:
-            if not wanted:
-                ui.label("Type an equation: its names become parameters.").classes("kz-note")
-                return
-            with ui.grid().classes("kz-parameters items-center"):
-                for title in ("find", "", "start", "move it", "unit", "from", "to", "known: mean", "± deviation"):
-                    ui.label(title).classes("kz-note")
-                for name in wanted:
+        for name in [one for one in rows if one not in wanted or rows[one][0] != kind(one)]:
+            for element in rows.pop(name)[1]:
+                element.delete()
+            sliders.pop(name, None)
+        for name in wanted:
+            if name not in rows:
+                before = len(grid.default_slot.children)
+                with grid:
                     _row(session, number, name, model, sliders, moved)
-            _problems(session, number)
+                rows[name] = kind(name), grid.default_slot.children[before:]
+        place = len(TITLES)
+        for name in wanted:
+            for element in rows[name][1]:
+                if grid.default_slot.children[place] is not element:
+                    element.move(target_index=place)
+                place += 1
+        nothing.set_visibility(not wanted)
+        grid.set_visibility(bool(wanted))
 
     hear(session.checked, refresh)
     refresh()

@@ -6,6 +6,7 @@ The time to draw them depends on the width of the picture alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +83,15 @@ class Pyramid:
         time = np.column_stack([self.time[bounds], self.time[ends]]).ravel()
         pairs = np.stack([low, high], axis=2).reshape(len(self.values), -1)
         return _with_gaps(time, pairs, 2 * np.searchsorted(bounds, inside), True)
+
+    def only(self, rows: Sequence[int]) -> Pyramid:
+        """Return some of the channels; their blocks are not made again."""
+        if list(rows) == list(range(len(self.values))):
+            return self
+        part = copy(self)
+        part.values = tuple(self.values[row] for row in rows)
+        part.low, part.high = self.low[list(rows)], self.high[list(rows)]
+        return part
 
     def longest_piece(self, begin: float, end: float) -> slice:
         """Return the longest run of samples without a gap.

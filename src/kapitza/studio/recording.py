@@ -17,9 +17,10 @@ from nicegui import ui
 from nicegui.element import Element
 
 from kapitza.errors import KapitzaError
-from kapitza.studio.columns import column_table
+from kapitza.studio.columns import column_table, drawn_columns, roles
 from kapitza.studio.document import Change
 from kapitza.studio.figures import dressed, picture
+from kapitza.studio.hints import in_page
 from kapitza.studio.loading import Mark, Shown
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.spans import portrait_figure, response_figure, spectrum_figure
@@ -38,7 +39,7 @@ class View(Element, component=STATIC / "recording.js", esm={"uplot": str(STATIC 
 
     def __init__(self, session: Session, number: int, overlay: bool = False, tall: int = 0):
         super().__init__()
-        self.session, self.number = session, number
+        self.session, self.number, self.every = session, number, False
         query = {"study": session.path.name, "number": number, "overlay": int(overlay)}
         self.props["url"] = f"/data/view?{urlencode(query)}"
         self.props["label"] = f"Recording {number + 1}"
@@ -53,18 +54,25 @@ class View(Element, component=STATIC / "recording.js", esm={"uplot": str(STATIC 
         found = self.session.recordings[self.number] if self.number < len(self.session.recordings) else None
         return found if isinstance(found, Shown) else None
 
+    @property
+    def rows(self) -> list[int]:
+        """Return the numbers of the channels that are drawn."""
+        shown = self.shown
+        return [] if shown is None else drawn_columns(self.session, self.number, shown.channels, self.every)
+
     def take(self) -> None:
         """Take over what the session has: channels, marks, spans."""
         shown = self.shown
         if shown is None:
             return
-        units = shown.record.units
-        self.props["channels"] = [{"name": name, "unit": units[name]} for name in shown.channels]
+        units, rows = shown.record.units, self.rows
+        self.props["channels"] = [{"name": shown.channels[at], "unit": units[shown.channels[at]]} for at in rows]
         self.props["whole"] = [float(shown.time[0]), float(shown.time[-1])]
         self.props["marks"] = [{"kind": m.kind, "begin": m.begin, "end": m.end} for m in shown.marks]
         self.props["spans"] = shaded(self.session, self.number)
         # Changed data of the same shape are fetched anew.
-        self.props["url"] = self.props["url"].split("&state=")[0] + f"&state={abs(hash(shown.key))}"
+        fresh = f"&state={abs(hash(shown.key))}&rows={'-'.join(map(str, rows))}"
+        self.props["url"] = self.props["url"].split("&state=")[0] + fresh
         self.update()
 
 
@@ -123,7 +131,9 @@ def build(session: Session) -> None:
 def _recordings(session: Session, state: dict[str, Any], refresh: Any) -> None:
     tables = session.document.tables("data")
     if not tables:
-        ui.label('The study names no recording: add [data] with file = "run.csv" to it.').classes("kz-problem")
+        ui.label(
+            'The study names no recording: add file = "run.csv" under [data] to its text, under Report and files.'
+        ).classes("kz-problem")
         return
     number = state["number"] = min(state["number"], len(tables) - 1)
     if len(tables) > 1:
@@ -157,6 +167,7 @@ def _one(session: Session, number: int, shown: Shown) -> None:
                 "dense no-caps unelevated"
             )
             buttons = ui.row().classes("gap-0 no-wrap")
+            every = ui.checkbox("ignored columns too").props("dense").classes("kz-note")
             ui.space()
             ui.label(_described(shown)).classes("kz-note")
         view = View(session, number)
@@ -172,16 +183,25 @@ def _one(session: Session, number: int, shown: Shown) -> None:
         ui.label(KEYS).classes("kz-note")
         _marks(session, view)
         _spans(session, number, shown, view)
+    with ui.card().classes("kz-card w-full"):
+        _inspection(session, number, view)
     with ui.row().classes("w-full kz-columns"):
-        with ui.card().classes("kz-card kz-wide"):
+        with ui.card().classes("kz-card kz-most"):
             ui.label("Columns").classes("kz-title")
             column_table(session, number, shown)
         _findings(session, number, shown, view, seen)
 
+    def turn(event: Any) -> None:
+        view.every = bool(event.value)
+        view.take()
+
     def again(change: Change) -> None:
         if change.touches("data", number) or change.touches("fit", "hold_back"):
             view.take()
+            every.set_visibility(len(drawn_columns(session, number, shown.channels)) < len(shown.channels))
 
+    every.on_value_change(turn)
+    again(Change())
     hear(session.changed, again)
     hear(session.loaded, view.take)
 
@@ -218,9 +238,14 @@ def _marks(session: Session, view: View) -> None:
 
     view.on("mark", clicked)
     row = ui.row().classes("gap-1 items-center kz-marks")
+    built: list[Any] = []
 
     def show() -> None:
         shown = view.shown
+        wanted = [None] if shown is None else [shown.marks, shown.searched]
+        if built == wanted:
+            return
+        built[:] = wanted
         row.clear()
         if shown is None:
             return
@@ -280,11 +305,18 @@ def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
     hold.on_click(hold_back)
     zoom.on_click(lambda: view.run_method("show", taken["begin"], taken["end"]))
     view.on("span", take)
+    built: list[Any] = []
 
     def show() -> None:
-        listing.clear()
         get = session.document.get
         begin, end = get("data", number, "from"), get("data", number, "to")
+        wrong = [*session.problems_at("data", number, "hold_back"), *session.problems_at("data", number, "from")]
+        wanted = [begin, end, get("data", number, "hold_back"), wrong]
+        # Every check ends here: a chip that is replaced meanwhile would lose a click.
+        if built == wanted:
+            return
+        built[:] = wanted
+        listing.clear()
         with listing:
             if begin is not None or end is not None:
                 text = f"fitted: {'start' if begin is None else begin} to {'end' if end is None else f'{end} s'}"
@@ -297,10 +329,7 @@ def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
                 ui.chip(f"held back: {a:.6g} to {b:.6g} s", icon="lock_clock", removable=True, color="orange").props(
                     "outline dense"
                 ).on("remove", lambda rest=rest: put({("data", number, "hold_back"): rest}))
-            for text in (
-                *session.problems_at("data", number, "hold_back"),
-                *session.problems_at("data", number, "from"),
-            ):
+            for text in wrong:
                 ui.label(text).classes("kz-problem")
 
     hear(session.changed, show)
@@ -320,23 +349,26 @@ def _rounded(value: float, other: float) -> float:
 def _findings(session: Session, number: int, shown: Shown, view: View, seen: dict[str, float]) -> None:
     """Draw spectrum, response or portrait.
 
-    They are those of the visible span, with the findings of `inspect`.
+    They are those of the visible span.
     """
-    drives = [c for c in session.document.get("data", number, "drive", default=[]) if c in shown.channels]
-    moving = [c for c in shown.channels if c not in drives]
-    kinds = {"spectrum": "Spectrum", "portrait": "Portrait"} | ({"response": "Frequency response"} if drives else {})
-    with ui.card().classes("kz-card kz-wide"):
+    with ui.card().classes("kz-card kz-less"):
         with ui.row().classes("items-center w-full"):
             ui.label("Of the span seen").classes("kz-title")
-            kind = ui.toggle(kinds, value="spectrum").props("dense no-caps unelevated")
+            kind = ui.toggle({"spectrum": "Spectrum"}, value="spectrum").props("dense no-caps unelevated")
         said = ui.label().classes("kz-note")
         drawn = picture(_empty(), 280)
 
+    def columns() -> tuple[list[str], list[str]]:
+        """Return the columns that move and those that drive, of those drawn."""
+        seen_now = [shown.channels[at] for at in view.rows]
+        driving = [c for c, (role, _) in roles(session, number, shown.channels).items() if role == "drive"]
+        return [c for c in seen_now if c not in driving], [c for c in seen_now if c in driving]
+
     async def draw() -> None:
-        span = seen["begin"], seen["end"]
+        span, (moving, drives) = (seen["begin"], seen["end"]), columns()
         first = moving[0] if moving else shown.channels[0]
         work: dict[str, tuple[Any, ...]] = {
-            "spectrum": (spectrum_figure,),
+            "spectrum": (spectrum_figure, (*moving, *drives)),
             "portrait": (portrait_figure, first),
             "response": (response_figure, drives[0] if drives else "", moving),
         }
@@ -344,21 +376,38 @@ def _findings(session: Session, number: int, shown: Shown, view: View, seen: dic
         try:
             figure = await in_thread(draws, shown, *span, *more)
         except KapitzaError as problem:
-            said.text = str(problem)
+            said.text = in_page(problem)
             return
         said.text = ""
         if figure is not None:
             drawn.update_figure(dressed(figure, 280))
 
+    async def offer() -> None:
+        """Offer the frequency response where a column drives; draw anew for other columns."""
+        now = columns()
+        if now == offered.get("columns"):
+            return
+        offered["columns"] = now
+        kinds = {"spectrum": "Spectrum", "portrait": "Portrait"} | (
+            {"response": "Frequency response"} if now[1] else {}
+        )
+        kind.set_options(kinds, value=kind.value if kind.value in kinds else "spectrum")
+        await draw()
+
+    offered: dict[str, Any] = {}
     kind.on_value_change(draw)
     view.on("seen", draw)
-    ui.timer(0.05, draw, once=True)
-    with ui.card().classes("kz-card kz-wide"):
-        with ui.row().classes("items-center w-full"):
-            ui.label("What is in it").classes("kz-title")
-            ui.space()
-            ask = ui.button("Inspect", icon="search").props("dense no-caps outline")
-        text = ui.column().classes("gap-1 w-full")
+    hear(session.changed, offer)
+    ui.timer(0.05, offer, once=True)
+
+
+def _inspection(session: Session, number: int, view: View) -> None:
+    """Show the findings of `inspect`, those that say what to do first."""
+    with ui.row().classes("items-center w-full gap-3"):
+        ui.label("What is in it").classes("kz-title")
+        ask = ui.button("Inspect", icon="search").props("dense no-caps outline")
+        ui.label("Free, forced or chaotic motion, noise, frequencies, damping.").classes("kz-note")
+    text = ui.column().classes("gap-1 w-full")
 
     def show(key: str = "inspect") -> None:
         if key != "inspect":
@@ -367,23 +416,38 @@ def _findings(session: Session, number: int, shown: Shown, view: View, seen: dic
         text.clear()
         with text:
             if done is None:
-                ui.label("Noise, dominant frequencies, dimension, chaos or not.").classes("kz-note")
-            elif done.active:
+                return
+            if done.active:
                 inner = done.levels[max(done.levels)] if done.levels else {}
                 ui.label(inner.get("text") or inner.get("title") or "starting …").classes("kz-note")
             elif done.state == "done":
-                for line in done.result.get("lines", []):
-                    ui.label(line).classes("kz-said")
+                first, rest = findings(done.result.get("lines", []))
+                for line in first:
+                    ui.label(in_page(line)).classes("kz-answer")
+                for line in rest:
+                    ui.label(in_page(line)).classes("kz-said")
             else:
-                ui.label(done.message or done.state).classes("kz-problem")
+                ui.label(in_page(done.message or done.state)).classes("kz-problem")
 
     async def inspect() -> None:
-        table = session.document.tables("data")[number]
-        await session.start("inspect", "inspect", {"data": table, "folder": str(session.path.parent)})
+        table, shown = session.document.tables("data")[number], view.shown
+        columns = [] if shown is None else [shown.channels[at] for at in view.rows]
+        arguments = {"data": table, "folder": str(session.path.parent), "columns": columns}
+        await session.start("inspect", "inspect", arguments)
 
     ask.on_click(inspect)
     hear(session.ran, show)
     show()
+
+
+ANSWERS = ("Free decay", "Lyapunov exponent of", "Orbits", "Next")
+"""Beginnings of the findings that say what the motion is, and what to do with it."""
+
+
+def findings(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Return the findings that answer, and the rest."""
+    first = [line for line in lines if line.startswith(ANSWERS)]
+    return first, [line for line in lines if line not in first]
 
 
 def _empty() -> Any:

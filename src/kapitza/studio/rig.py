@@ -87,7 +87,8 @@ class RigPane:
                 self.fields["rig"].on_value_change(self.suggest)
             ui.label(
                 "Motions are followed by control that vanishes on them, stable or not, without a model. "
-                "Simulated rigs come with Kapitza; `kapitza rig serve` serves one at an address."
+                "Simulated rigs come with Kapitza; a real one is served at an address by `kapitza rig serve` on its "
+                "computer."
             ).classes("kz-note")
         with ui.row().classes("kz-columns w-full"):
             with ui.card().classes("kz-card"):

@@ -64,7 +64,8 @@ class Run:
             # Work that begins anew at a level ends what was inside of it before.
             for inner in [one for one in self.levels if one > level]:
                 del self.levels[inner]
-            self._move(line.get("estimates") or {})
+            for estimates in (*(line.pop("passed", None) or ()), line.get("estimates") or {}):
+                self._move(estimates)
             if line.get("ended"):
                 self.levels.pop(level, None)
             else:

@@ -95,7 +95,9 @@ def add_routes(api: FastAPI, studio: Studio) -> None:
     """
 
     @api.get("/data/view")
-    def view(study: str, number: int, begin: float, end: float, width: int, overlay: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
+    def view(  # pyright: ignore[reportUnusedFunction]
+        study: str, number: int, begin: float, end: float, width: int, overlay: bool = False, rows: str = ""
+    ) -> Response:
         # A window opens its study, in the loop of the server; a picture, which is asked for in a thread, cannot.
         try:
             session = studio.opened(study)
@@ -105,9 +107,12 @@ def add_routes(api: FastAPI, studio: Studio) -> None:
         found = recordings[number] if 0 <= number < len(recordings) else None
         if session is None or not isinstance(found, Shown) or not begin < end:
             return Response(status_code=404)
-        seen = found.pyramid.view(begin, end, min(max(width, 10), WIDEST))
+        wanted = [int(at) for at in rows.split("-") if at.isdecimal() and int(at) < len(found.channels)]
+        wanted = wanted or list(range(len(found.channels)))
+        seen = found.pyramid.only(wanted).view(begin, end, min(max(width, 10), WIDEST))
         motion = session.motion if overlay else None
-        packed = seen.packed(None if motion is None else motion.at(seen.time, found.channels))
+        channels = tuple(found.channels[at] for at in wanted)
+        packed = seen.packed(None if motion is None else motion.at(seen.time, channels))
         return Response(packed, media_type="application/octet-stream", headers={"cache-control": "no-store"})
 
     @api.get("/files/report")

@@ -47,7 +47,7 @@ from kapitza.studio.document import Change, Document, Place
 from kapitza.studio.loading import Shown, key_of, load, state_of, with_spikes
 from kapitza.studio.motion import Motion
 from kapitza.studio.runs import Run, Runs
-from kapitza.studio.threads import in_thread
+from kapitza.studio.threads import in_thread, return_memory
 from kapitza.study import KeptRecords, Problem, Study, StudyError, StudyResult, read_results, study_of
 
 WATCH = 0.4
@@ -310,6 +310,7 @@ def _read(
     """
     try:
         study = study_of(path, text, kept)
+        return_memory(sum(one.size for one in kept.others))
         return study, (), tuple((n, t) for n, c in enumerate(study.candidates) for t in dimension_problems(c.model))
     except StudyError as error:
         return None, error.problems, ()
@@ -322,7 +323,9 @@ def _read(
 
 def _loaded(table: Mapping[str, Any], folder: Path) -> Shown | Unread:
     try:
-        return load(table, folder)
+        found = load(table, folder)
+        return_memory(found.record.size)
+        return found
     except Exception as error:
         # Whatever a reader does with a foreign file, the page says it.
         return (repr(key_of(table, folder)), str(error) or type(error).__name__)
@@ -330,7 +333,9 @@ def _loaded(table: Mapping[str, Any], folder: Path) -> Shown | Unread:
 
 def _searched(shown: Shown) -> Shown:
     try:
-        return with_spikes(shown)
+        found = with_spikes(shown)
+        return_memory(shown.record.size)
+        return found
     except Exception:
         # Marks are a help to the eye: without them the recording is still shown.
         return replace(shown, searched=True)

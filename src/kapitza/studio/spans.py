@@ -33,12 +33,12 @@ def _piece(shown: Shown, begin: float, end: float) -> Record:
     return shown.record.samples(piece)
 
 
-def spectrum_figure(shown: Shown, begin: float, end: float) -> go.Figure:
-    """Draw the power density of every channel against frequency."""
+def spectrum_figure(shown: Shown, begin: float, end: float, channels: Sequence[str]) -> go.Figure:
+    """Draw the power density of channels against frequency; the highest peak of the first is marked."""
     piece = _piece(shown, begin, end).unwrapped()
     interval = float(np.median(np.diff(piece.time)))
     figure = go.Figure()
-    for number, name in enumerate(piece.channels):
+    for number, name in enumerate(channels):
         found = power_spectrum(piece[name], interval)
         figure.add_scatter(
             x=found.frequency[1:], y=np.maximum(found.density[1:], 1e-300), mode="lines", name=figure_label(name),

@@ -38,6 +38,11 @@ class Studio:
             self._sessions[path] = made
         return self._sessions[path]
 
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """Return the studies that windows have opened."""
+        return tuple(self._sessions.values())
+
     def opened(self, name: str) -> Session | None:
         """Return the session that a window has opened.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from nicegui import ui
@@ -58,14 +59,21 @@ def replace_candidate(session: Session, number: int, table: dict[str, Any], free
         ui.notify(str(problem), type="negative", multi_line=True)
 
 
+def about_rest(equation: str) -> str:
+    """Return an equation about a rest position.
+
+    >>> about_rest("{x}'' + k*sin({x}) = 0")
+    "{x}'' + k*sin({x} - rest) = 0"
+    """
+    return re.sub(r"\(\{x\}\)|\{x\}(?!')", "({x} - rest)", equation)
+
+
 def starting_points(session: Session, number: int) -> None:
     """Offer models of the library, and laws to add."""
     own = window()
     ui.label("One click away").classes("kz-title")
 
-    def use(name: str | None) -> None:
-        if not name:
-            return
+    def use(name: str) -> None:
         kept = session.document.get("model", number, "name")
         made = model_named(name)
         table = {**({"name": kept} if kept else {}), "library": name}
@@ -83,24 +91,38 @@ def starting_points(session: Session, number: int) -> None:
         kept = session.document.get("model", number, "name")
         session.set(("model", number), {**({"name": kept} if kept else {}), **table}, own)
 
-    def begin(equation: str | None) -> None:
-        if not equation:
-            return
-        text = equation.format(x=coordinate(session))
+    def begin(equation: str) -> None:
         words = re.findall(r"(?<![\w'])[a-z]\d?(?=\*)", equation)
         kept = session.document.get("model", number, default={})
         table = {key: kept[key] for key in ("name", "coordinates", "excitation") if key in kept}
         given = kept.get("parameters", {})
+        if "rest" in given:
+            # Where the motion does not swing about 0 the study says so: a pendulum measured from above rests at pi.
+            equation, words = about_rest(equation), [*words, "rest"]
+        drives = session.document.get("data", 0, "drive", default=[]) or []
+        if drives:
+            # A recording that is driven stays driven.
+            equation, words = equation.replace("= 0", f"= b*{drives[0]}"), [*words, "b"]
+        text = equation.format(x=coordinate(session))
         table |= {"equations": [text], "parameters": {name: given.get(name, 1.0) for name in words}}
         free = session.document.get(*free_place(session, number), default=[]) or []
         replace_candidate(session, number, table, [n for n in words if n in free or n not in given])
 
+    def once(act: Callable[[str], None]) -> Callable[[Any], None]:
+        """Act on what is chosen and forget it: the same entry can be chosen again, after an undo for instance."""
+
+        def chosen(event: Any) -> None:
+            if event.value:
+                act(str(event.value))
+                event.sender.value = None
+
+        return chosen
+
     ui.select(
-        {text: name for name, text in FIRST_EQUATIONS.items()}, label="Equation to begin with",
-        on_change=lambda e: begin(e.value),
-    ).props("dense outlined options-dense").classes("w-full")  # fmt: skip
+        {text: name for name, text in FIRST_EQUATIONS.items()}, label="Equation to begin with", on_change=once(begin)
+    ).props("dense outlined options-dense").classes("w-full")
     meanings = {s.__name__: f"{s.__name__}: {(s.__doc__ or '').partition(chr(10))[0].rstrip('.')}" for s in SYSTEMS}
-    ui.select(meanings, label="Model of the library", with_input=True, on_change=lambda e: use(e.value)).props(
+    ui.select(meanings, label="Model of the library", with_input=True, on_change=once(use)).props(
         "dense outlined options-dense"
     ).classes("w-full")
     if session.document.get("model", number, "library"):
@@ -141,11 +163,11 @@ def starting_points(session: Session, number: int) -> None:
             show()
 
     hear(session.changed, changed)
-    once = {"seen": session.model(number) is not None}
+    known = {"seen": session.model(number) is not None}
 
     def checked() -> None:
-        if not once["seen"] and session.model(number) is not None:
-            once["seen"] = True
+        if not known["seen"] and session.model(number) is not None:
+            known["seen"] = True
             show()
 
     hear(session.checked, checked)

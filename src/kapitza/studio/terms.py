@@ -19,6 +19,9 @@ LAWS = {
 }
 """Laws of a study by what `suggest` calls them, with the letter of their parameter."""
 
+SENSOR = re.compile(r"(offset|drift|gain|delay) of the sensor (.+)")
+HELD = re.compile(r"other value of (\w+), which was held")
+
 
 def with_term(content: Mapping[str, Any], number: int, name: str, notation: str) -> dict[Place, Any]:
     """Return the keys that add a term.
@@ -26,17 +29,20 @@ def with_term(content: Mapping[str, Any], number: int, name: str, notation: str)
     The term goes to candidate `number` of a study; {} where it cannot be added by a click.
     content: the study as plain tables. name, notation: of the `MissingTerm`. A law becomes an entry of `laws`; any
     other force is written into the equation of its coordinate, where the study has equations. Its coefficient is free.
+    An error of a sensor becomes unknown in [data]; a parameter that was held becomes free.
     """
+    if (sensor := SENSOR.fullmatch(name)) is not None:
+        return with_sensor_error(content, sensor[2], sensor[1])
     tables = content.get("model", [])
-    table = tables if isinstance(tables, Mapping) else tables[number]
+    table = tables if isinstance(tables, Mapping) else (tables[number : number + 1] or [{}])[0]
+    if (held := HELD.fullmatch(name)) is not None:
+        return _freed(content, table, number, held[1])
     coordinate = re.search(r"(?:of|on|equation of) ([^\W\d]\w*)'*$", name)
     if coordinate is None or "{c}" not in notation:
         return {}
     on = coordinate[1]
     title = name.removesuffix(f" of {on}")
     place: Place = ("model", number)
-    free_place: Place = (*place, "free") if "free" in table else ("fit", "free")
-    free = list(table.get("free", content.get("fit", {}).get("free", [])))
     if title in LAWS:
         law, letter = LAWS[title]
         entry, parameter = f"{law} {on}", f"{law}_{on}_{letter}"
@@ -51,7 +57,50 @@ def with_term(content: Mapping[str, Any], number: int, name: str, notation: str)
         equations, parameter = found
         parameters = {**table.get("parameters", {}), parameter: 0.0}
         changes = {(*place, "equations"): equations, (*place, "parameters"): parameters}
-    return changes | {free_place: [*free, parameter]}
+    return changes | _freed(content, table, number, parameter)
+
+
+def _freed(content: Mapping[str, Any], table: Mapping[str, Any], number: int, parameter: str) -> dict[Place, Any]:
+    """Return the key that lists a parameter among those to find."""
+    place: Place = ("model", number, "free") if "free" in table else ("fit", "free")
+    free = list(table.get("free", content.get("fit", {}).get("free", [])))
+    return {} if parameter in free else {place: [*free, parameter]}
+
+
+def with_sensor_error(content: Mapping[str, Any], channel: str, error: str) -> dict[Place, Any]:
+    """Return the keys that make an error of a sensor unknown.
+
+    In every recording that is fitted and has this channel; {} where it is unknown already.
+    """
+    tables = content.get("data", [])
+    changes: dict[Place, Any] = {}
+    for number, table in enumerate([tables] if isinstance(tables, Mapping) else tables):
+        if table.get("use", "fit") != "fit" or not _has_channel(table, channel):
+            continue
+        sensors = {name: dict(one) for name, one in (table.get("sensors") or {}).items()}
+        given = sensors.setdefault(channel, {})
+        known = unknown_errors(given)
+        if error not in known:
+            given["unknown"] = " ".join([*known, error])
+            changes["data", number, "sensors"] = sensors
+    return changes
+
+
+def unknown_errors(sensor: Mapping[str, Any]) -> list[str]:
+    """Return the unknown errors of a sensor; a study lists them as text or as a list."""
+    given = sensor.get("unknown") or []
+    return given.split() if isinstance(given, str) else [str(one) for one in given]
+
+
+def _has_channel(table: Mapping[str, Any], channel: str) -> bool:
+    """Return whether a recording has a channel under this name."""
+    channels = table.get("channels")
+    if channels is None:
+        return True
+    if not isinstance(channels, Mapping):
+        return channel in channels
+    names = [[name] if isinstance(name, str) else name for name in channels.values()]
+    return any(channel in one for one in names if isinstance(one, list))
 
 
 def _in_equations(table: Mapping[str, Any], on: str, notation: str) -> tuple[str | list[str], str] | None:
@@ -66,6 +115,9 @@ def _in_equations(table: Mapping[str, Any], on: str, notation: str) -> tuple[str
     primes = max((len(m[1]) for text in equations for m in re.finditer(rf"\b{re.escape(on)}('+)", text)), default=0)
     owner = [n for n, text in enumerate(equations) if re.search(rf"\b{re.escape(on)}'{{{primes}}}(?!')", text)]
     if not primes or len(owner) != 1:
+        return None
+    written = re.escape(notation).replace(re.escape("{c}"), r"\w+")
+    if re.search(rf"(?<![\w*]){written}(?!\s*\*)", equations[owner[0]]):
         return None
     number = 1
     while f"c_new{number}" in table.get("parameters", {}):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import importlib
+import sys
 import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -15,6 +18,9 @@ R = TypeVar("R")
 
 SHARED = ("pandas", "dask.base", "xarray", "scipy.signal", "plotly.graph_objects")
 """Packages that functions of Kapitza import when they are called, and whose modules import one another."""
+
+LARGE = 1_000_000
+"""Samples of a recording whose temporary arrays are worth returning to the system."""
 
 _lock = threading.Lock()
 _imported: list[str] = []
@@ -44,3 +50,24 @@ def import_shared() -> None:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
             _imported.append(name)
+
+
+@functools.cache
+def _allocator() -> ctypes.CDLL | None:
+    """Return the C library where it can return freed memory: that of GNU."""
+    if not sys.platform.startswith("linux"):
+        return None
+    with contextlib.suppress(OSError):
+        found = ctypes.CDLL("libc.so.6")
+        return found if hasattr(found, "malloc_trim") else None
+    return None
+
+
+def return_memory(samples: int) -> None:
+    """Return freed memory to the system after work on a long recording.
+
+    Temporary arrays of threads stay in pools of the C library, which does not return them by itself.
+    """
+    library = _allocator() if samples >= LARGE else None
+    if library is not None:
+        library.malloc_trim(0)

@@ -7,7 +7,8 @@ Its end means that the server is gone: the job is cancelled, and the process end
 Standard output holds one JSON object per line, each with "event":
 
     ready     imports are done, a job can be given
-    progress  level, title, done, total, text, ended, and whatever else `Progress` has
+    progress  level, title, done, total, text, ended, and whatever else `Progress` has; passed: the estimates since the
+              last line, before those of this one
     done      the job has returned; result: its dictionary
     stopped   the job was stopped before its end
     failed    message: why; locked: whether another process holds the results
@@ -33,6 +34,9 @@ import numpy as np
 
 PAUSE = 0.1
 """Seconds between two writings of progress; a screen shows no more."""
+
+MOST = 200
+"""Estimates of one level that are kept between two writings."""
 
 GRACE = 2.5
 """Seconds that a job has to stop after the server is gone, before the kernel ends this process."""
@@ -72,6 +76,7 @@ class Lines:
     def __init__(self, out: Out):
         self._out, self._stop = out, threading.Event()
         self._pending: dict[int, Any] = {}
+        self._passed: dict[int, list[Mapping[str, float]]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -85,13 +90,20 @@ class Lines:
     def show(self, progress: Any) -> None:
         with self._lock:
             self._pending[progress.level] = progress
+            passed = self._passed.setdefault(progress.level, [])
+            # Points of a branch come faster than lines are written: none of them is lost.
+            if progress.estimates and (not passed or passed[-1] is not progress.estimates) and len(passed) < MOST:
+                passed.append(progress.estimates)
 
     def flush(self) -> None:
         """Write the last unwritten progress of each level."""
         with self._lock:
             pending, self._pending = self._pending, {}
-        for _, progress in sorted(pending.items()):
-            self._out.emit({"event": "progress", **_fields(progress)})
+            passed, self._passed = self._passed, {}
+        for level, progress in sorted(pending.items()):
+            # The last ones are in the line itself.
+            before = [one for one in passed.get(level, ()) if one is not progress.estimates]
+            self._out.emit({"event": "progress", **_fields(progress), "passed": before})
 
     def write_until(self, over: threading.Event) -> None:
         """Flush regularly until the job is over."""

@@ -14,6 +14,8 @@ from kapitza.flow.engine import Event, ManyStretches, Memory, Run, Stretches, Sy
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.journey import Settings
 from kapitza.flow.kernel.engine import Kernel, run_many, run_one
+from kapitza.flow.kernel.library import NoStepperError
+from kapitza.flow.kernel.tape import NoTapeError
 from kapitza.flow.smooth import SmoothEngine
 
 
@@ -89,6 +91,14 @@ class EventEngine:
         if with_tangents not in self._kernels:
             self._kernels[with_tangents] = Kernel(self.geometry, self.wrt if with_tangents else None, self.observe)
         return self._kernels[with_tangents]
+
+    def has_kernel(self, with_tangents: bool) -> bool:
+        """Return whether the stepper is built and can express the equations."""
+        try:
+            self.kernel(with_tangents)
+        except (NoStepperError, NoTapeError):
+            return False
+        return True
 
     def spans_periods(self, parameters: Array) -> bool:
         """Return whether tangents may grow over many periods.

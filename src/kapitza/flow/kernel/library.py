@@ -42,6 +42,10 @@ BUILD = (
 """What to do where the library cannot be used."""
 
 
+class NoStepperError(FlowError):
+    """The compiled stepper is missing or cannot be used."""
+
+
 class CRun(ctypes.Structure):
     """One run, field by field as `kz_run` in hybrid.c."""
 
@@ -88,7 +92,7 @@ def library() -> ctypes.CDLL:
     """
     path = library_path()
     if path is None:
-        raise FlowError(f"The compiled stepper for switches and impacts is not built. {BUILD}")
+        raise NoStepperError(f"The compiled stepper for switches and impacts is not built. {BUILD}")
     try:
         loaded = ctypes.CDLL(str(path))
         loaded.kz_version.restype = _int
@@ -97,7 +101,9 @@ def library() -> ctypes.CDLL:
     except (OSError, AttributeError) as error:
         problem = f"it cannot be loaded ({error})"
     if problem:
-        raise FlowError(f"The compiled stepper {path.name} for switches and impacts cannot be used: {problem}. {BUILD}")
+        raise NoStepperError(
+            f"The compiled stepper {path.name} for switches and impacts cannot be used: {problem}. {BUILD}"
+        )
     loaded.kz_tape_new.argtypes = [_pointer] * 8 + [ctypes.POINTER(_pointer)]
     loaded.kz_tape_new.restype = _int
     loaded.kz_tape_free.argtypes = [_pointer]

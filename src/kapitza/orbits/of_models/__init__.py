@@ -30,6 +30,7 @@ from kapitza.orbits.of_models.polishing import polished_cycle
 from kapitza.orbits.of_models.problem import Compiled, Method, Problem, Solution
 from kapitza.orbits.of_models.sequence import Arcs, distribute, even_mesh, find_arcs
 from kapitza.orbits.of_models.shooting import (
+    ChainSolver,
     LinearisedShooting,
     MultipleShooting,
     Shooting,

@@ -308,7 +308,7 @@ class LinearisedShooting:
             chain_rows = np.concatenate([eq.phase.weights[None], chain_rows])
             corner = np.concatenate([np.zeros((1, corner.shape[1])), corner])
         right = np.broadcast_to(-np.eye(eq.size), self.segments.shape)
-        return _ChainSolver(CyclicSystem(self.closed_segments(), right, border, chain_rows, corner))
+        return ChainSolver(CyclicSystem(self.closed_segments(), right, border, chain_rows, corner))
 
     def _square(self) -> Solver:
         if self._closed is None:
@@ -341,7 +341,7 @@ class LinearisedShooting:
 
 
 @dataclass(frozen=True)
-class _ChainSolver:
+class ChainSolver:
     """Solver of a cyclic chain with its border.
 
     Right-hand side and solution are single vectors: the chain first, then the border.
@@ -354,6 +354,9 @@ class _ChainSolver:
         size = count * n
         chain, border = self.system.solve(right[:size].reshape(count, n, *right.shape[1:]), right[size:])
         return np.concatenate([chain.reshape(size, *right.shape[1:]), border])
+
+    def signed_log_determinant(self) -> tuple[float, float]:
+        return self.system.signed_log_determinant()
 
 
 def total_winding(nodes: Array, arrivals: Array, angles: NDArray[np.bool_]) -> tuple[Array, Array]:

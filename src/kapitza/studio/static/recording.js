@@ -6,7 +6,7 @@ const shades = { held: "rgba(230,159,0,0.20)", outside: "rgba(128,128,128,0.22)"
 const number = (v) => (v === null || v === undefined ? "" : Number(v.toPrecision(6)).toString());
 
 export default {
-  template: `<div class="kz-recording" tabindex="0" role="application" :aria-label="label"></div>`,
+  template: `<div class="kz-recording" tabindex="0" role="application" :aria-label="label" :data-mode="mode"></div>`,
   props: { url: String, label: String, channels: Array, whole: Array, marks: Array, spans: Array, mode: String, store: String, tall: Number },
   mounted() {
     this.charts = [];
