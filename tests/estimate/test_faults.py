@@ -87,3 +87,15 @@ def test_a_fault_is_kept_in_files(tmp_path):
     fit = kz.identify(ROESSLER, rossler_record(3, gain=0.96), ["a", "b", "c"], kz.HarmonicFit())
     kz.save(fit, tmp_path / "fit.nc")
     assert kz.load(tmp_path / "fit.nc").misfit == fit.misfit
+
+
+def test_no_gain_is_blamed_in_homogeneous_equations():
+    """The column of a gain is the residual itself there: it explained any missing term, by a gain 100 % off."""
+    times, rig = np.arange(2000) * 0.02, {"c": 0.15, "k": 9.0}
+    truth = kz.Model.from_equations("x'' + c*x' + k*x + 0.5*x**3 = 0", parameters=rig)
+    clean = kz.simulate(truth, x0=[1.0, 0.0], t=times).select(["x"])
+    record = kz.measure(clean, noise=0.003 * float(np.std(clean["x"])), seed=1)
+    linear = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters=rig)
+    fit = kz.identify(linear, record, ["c", "k"], kz.HarmonicFit())
+    assert fit.misfit.misses
+    assert fit.misfit.fault is None
