@@ -1,10 +1,12 @@
-"""Halves and runs of real recordings, and halves of simulated ones with a term left out: do 95 % intervals overlap?"""
+"""Halves and runs of real recordings, and of simulated ones with a term left out: do 95 % intervals overlap?
+
+Set KAPITZA_KEEP to make the page in pieces.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +15,58 @@ from harness import markdown_table
 from scipy.io import loadmat
 
 import kapitza as kz
+from reproductions._cells import cells
+from reproductions._orbit_branch_rigs import (
+    Rig,
+    box_runs,
+    chaotic_halves,
+    pendulum_backbones,
+    periodic_runs,
+    responses,
+)
 
 FOLDER = Path(os.environ.get("KAPITZA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 TARGET = 0.9
 
 
-@dataclass(frozen=True)
-class Rig:
-    """A model, its free parameters, and the two halves of what was measured."""
-
-    label: str
-    model: kz.Model
-    free: tuple[str, ...]
-    halves: tuple[Any, Any]
-    methods: tuple[str, ...] = ("HarmonicFit", "auto")
+METHODS: dict[str, Callable[..., Any]] = {
+    "HarmonicFit": kz.HarmonicFit,
+    "auto": lambda: None,
+    "OrbitFit": kz.OrbitFit,
+    "BranchFit": kz.BranchFit,
+}
+MISSING = (
+    "OrbitFit needs motions that repeat: of the recordings only the multisines of the silverbox do (the pendulums and "
+    "the air track decay, the axis follows a path under a controller). BranchFit needs amplitudes over a frequency: "
+    "the decaying pendulum gives a backbone, and no recording is a frequency response. The simulated rows of both have "
+    "models that lack a term; they were listed before anything was fitted."
+)
+UNSEEN = (
+    "Intervals that do not overlap although both fits follow to the noise: free parameters absorb the missing term, "
+    "so that no test of one run can see it. At one amplitude drag is the same as viscous damping: c of the hardening "
+    "spring grows with the amplitude. In half a piece of the pendulum's decay w2 is constant to the noise, over the "
+    "whole decay it is not (64.0 to 64.3). `suggest` of a ShootingFit of the same periodic records prints that a term "
+    "too small to be seen may move these values by 75 and more standard errors; OrbitFit and BranchFit have no such "
+    "line."
+)
 
 
 def main() -> str:
-    rows, good, every, alone = [], 0, 0, 0
-    for rig in (*real(), *runs(), *simulated()):
-        for name in rig.methods:
-            for row in compared(rig, name):
-                rows.append(row)
-                if row[-1] in ("yes", "no"):
-                    every, good, alone = every + 1, good + (row[-1] == "yes"), alone + (row[-2] == "yes")
+    rigs = {rig.label: rig for rig in every_rig()}
+    names = [f"{label} / {name}" for label, rig in rigs.items() for name in rig.methods]
+    found = cells("halves", names, lambda name, _: list(compared(rigs, name)), 1, 1)
+    rows = [row for made in found.values() for row in made]
+    every = [row for row in rows if row[-1] in ("yes", "no")]
+    good, alone = (sum(row[k] == "yes" for row in every) for k in (-1, -2))
     by_method = []
-    for name in ("HarmonicFit", "auto"):
+    for name in METHODS:
         for kind in ("measured", "simulated"):
-            mine = [r[-1] for r in rows if r[1] == name and ("seed" in str(r[0])) == (kind == "simulated")]
-            yes, total = mine.count("yes"), mine.count("yes") + mine.count("no")
+            mine = [r for r in rows if r[1] == name and rigs[str(r[0])].measured == (kind == "measured")]
+            yes, total = (sum(r[-1] in answers for r in mine) for answers in (("yes",), ("yes", "no")))
             met = "met" if total and yes >= TARGET * total else "**missed**"
-            by_method.append([name, kind, f"{yes} of {total}", mine.count("refused"), met])
-    share = good / max(every, 1)
+            pairs = len({r[0] for r in mine})
+            by_method.append([name, kind, pairs, f"{yes} of {total}", sum(r[-1] == "refused" for r in mine), met])
+    share = len(every) and good / len(every)
     verdict = "met" if share >= TARGET else "**missed**"
     header = [
         "record",
@@ -57,21 +79,30 @@ def main() -> str:
         "overlap",
     ]
     text = (
-        f"95 % intervals of the two halves (or runs) overlap in {good} of {every} parameters ({100 * share:.0f} %; "
-        f"target {100 * TARGET:.0f} %: {verdict}); those that noise alone gives overlap in {alone}."
+        f"95 % intervals of the two halves (or runs) overlap in {good} of {len(every)} parameters ({100 * share:.0f} "
+        f"%; target {100 * TARGET:.0f} %: {verdict}); those that noise alone gives overlap in {alone}."
     )
-    summary = markdown_table(["method", "records", "overlap", "refused", "verdict"], by_method)
-    return "\n\n".join(["# Halves and runs of recordings", text, summary, markdown_table(header, rows)])
+    summary = markdown_table(["method", "records", "pairs", "overlap", "refused", "verdict"], by_method)
+    return "\n\n".join(
+        ["# Halves and runs of recordings", text, summary, MISSING, UNSEEN, markdown_table(header, rows)]
+    )
 
 
-def compared(rig: Rig, name: str) -> Iterator[list[object]]:
+def every_rig() -> Iterator[Rig]:
+    yield from (*real(), *runs(), *simulated())
+    if FOLDER.is_dir():
+        yield from (*box_runs(FOLDER), *pendulum_backbones(FOLDER))
+    yield from (*periodic_runs(), *chaotic_halves(), *responses())
+
+
+def compared(rigs: dict[str, Rig], title: str) -> Iterator[list[object]]:
     """One row for every parameter."""
-    fits = []
-    for half in rig.halves:
+    label, name = title.split(" / ")
+    rig, fits = rigs[label], []
+    models = rig.model if isinstance(rig.model, tuple) else (rig.model, rig.model)
+    for model, half in zip(models, rig.halves, strict=True):
         try:
-            fits.append(
-                kz.identify(rig.model, half, list(rig.free), kz.HarmonicFit() if name == "HarmonicFit" else None)
-            )
+            fits.append(kz.identify(model, half, list(rig.free), METHODS[name](**rig.settings)))
         except kz.KapitzaError as error:
             yield [rig.label, name, "refused", "-", str(error).split(". ")[0][:90], "", "", "refused"]
             return
@@ -209,4 +240,6 @@ def simulated() -> Iterator[Rig]:
             record = kz.Record.from_arrays(
                 run.time, {c: run[c] + 0.01 * run[c].std() * rng.standard_normal(run.size) for c in seen}
             )
-            yield Rig(f"{label} without its drag, seed {seed}", truth.with_values(q=0.0), free, _cut(record))
+            yield Rig(
+                f"{label} without its drag, seed {seed}", truth.with_values(q=0.0), free, _cut(record), measured=False
+            )

@@ -319,7 +319,7 @@ class Core:
         self.check_reach(t0, t1)
         if clock.knots is not None:
             # The stepper that passes knots runs forwards only.
-            longest = 1 if one_by_one or t1 < t0 else self._stretches_per_piece(vector, tangents)
+            longest = 1 if one_by_one or t1 < t0 else self.stretches_per_piece(vector, tangents)
             return (part for piece in clock.pieces(t0, t1, 1) for part in piece.cut(longest))
         if clock.period is not None:
             longest = self.periods_per_piece(vector[None], tangents)
@@ -330,7 +330,7 @@ class Core:
         step = (t1 - t0) / count
         return (Piece(0.0, step if i < count - 1 else t1 - (t0 + i * step), t0 + i * step, 0) for i in range(count))
 
-    def _stretches_per_piece(self, vector: Array, tangents: bool) -> int:
+    def stretches_per_piece(self, vector: Array, tangents: bool) -> int:
         """Return how many stretches one run may span."""
         engine = self.engine(vector)
         # Coefficients differ between stretches: none of them decides whether the motion is smooth.
