@@ -9,6 +9,7 @@ import pytest
 import kapitza as kz
 from kapitza.estimate import Misfit
 from kapitza.report import write_study_report
+from kapitza.report.interactive import log_ticks
 from kapitza.report.motions import as_recorded, motions_of
 from kapitza.report.spectrum_figures import correlation_figure, response_figure, spectrum_figure
 from kapitza.report.verdict import verdict_of
@@ -84,6 +85,21 @@ def test_the_frequency_response_is_that_of_the_oscillator(result):
     assert away.sum() > 4
     np.testing.assert_allclose(modulus[away], expected[away], rtol=0.15)
     assert "mm" in figure.layout.yaxis.title.text
+    assert figure.layout.yaxis.dtick in (1, "D2")
+
+
+def test_labels_of_logarithmic_axes_leave_room():
+    assert log_ticks(np.array([0.3, 4.0]))["dtick"] == "D2"
+    assert log_ticks(np.array([1e-4, np.nan, 0.0, 1.0]))["dtick"] == 1
+    assert log_ticks(np.array([np.nan]))["dtick"] == "D2"
+
+
+def test_a_driven_motion_has_no_free_decay(result, tmp_path, monkeypatch):
+    def refused(motion):
+        raise AssertionError("a driven motion was looked at for a free decay")
+
+    monkeypatch.setattr("kapitza.report.study_report.decay_figure", refused)
+    assert "Free decay" not in write_study_report(result, tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_spectrum_holds_the_variance_of_the_noise(result):

@@ -35,6 +35,16 @@ ENOUGH = 12
 DATA, FIT, CHECK, OUT = "#8d99ae", CYCLE[0], CYCLE[1], "#d7263d"
 
 
+def log_ticks(values: Array) -> dict[str, Any]:
+    """Return the settings of a logarithmic axis over these values.
+
+    Labels are at powers of ten beyond two and a half decades, else at 1, 2 and 5 of each: all nine would overlap.
+    """
+    found = values[np.isfinite(values) & (values > 0)]
+    decades = float(np.ptp(np.log10(found))) if found.size else 0.0
+    return {"type": "log", "dtick": 1 if decades > 2.5 else "D2", "exponentformat": "power"}
+
+
 def escaped(text: str) -> str:
     """Return text that Plotly shows unchanged.
 
@@ -181,7 +191,7 @@ def lead_figure(test: PredictionTest | None) -> go.Figure | None:
     )
     figure.add_hline(y=test.noises, line={"color": OUT, "width": 1, "dash": "dash"})
     figure.update_xaxes(title_text="time since the last fitted sample [s]")
-    figure.update_yaxes(type="log", title_text=f"error / {test.source}")
+    figure.update_yaxes(**log_ticks(single), title_text=f"error / {test.source}")
     figure.update_layout(height=340)
     return figure
 
@@ -302,7 +312,8 @@ def decay_figure(motion: Motion | None) -> go.Figure | None:
                 x=floats(decay.time - decay.time[0]), y=amplitude, showlegend=number == 0, row=1, col=1, **style
             )
             figure.add_scatter(x=amplitude, y=floats(decay.frequency), showlegend=False, row=1, col=2, **style)
-    figure.update_yaxes(type="log", title_text="amplitude of " + label(channel, unit), row=1, col=1)
+    amplitudes = np.concatenate([data.amplitude for data, _ in pairs[:8]])
+    figure.update_yaxes(**log_ticks(amplitudes), title_text="amplitude of " + label(channel, unit), row=1, col=1)
     figure.update_xaxes(title_text="time from the first half cycle [s]", row=1, col=1)
     figure.update_xaxes(title_text="amplitude of " + label(channel, unit), row=1, col=2)
     figure.update_yaxes(title_text="frequency [Hz]", row=1, col=2)

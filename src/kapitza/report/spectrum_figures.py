@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 from kapitza.base.arrays import Array, Numbers
 from kapitza.data import Record
 from kapitza.estimate import Estimate
-from kapitza.report.interactive import CHECK, DATA, FIT, STACK, floats, label
+from kapitza.report.interactive import CHECK, DATA, FIT, STACK, floats, label, log_ticks
 from kapitza.report.motions import Motion
 
 LONGEST, SHORTEST = 2048, 64
@@ -129,6 +129,7 @@ def response_figure(motion: Motion | None, record: Record | None, drives: list[s
         return None
     frequency = np.fft.rfftfreq(size, interval)[1:][band].astype(np.float64)
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.6, 0.4], vertical_spacing=0.07)
+    moduli: list[Array] = []
     for name, values, colour, mode in (
         ("data", motion.measured[channel][piece], DATA, "markers"),
         ("model", motion.near(channel)[piece], FIT, "lines"),
@@ -136,12 +137,13 @@ def response_figure(motion: Motion | None, record: Record | None, drives: list[s
         response = (np.mean(np.conj(push) * segments_of(values, size)[:, 1:], axis=0) / power)[band]
         style = {"mode": mode, "name": name, "legendgroup": name, "line": {"color": colour, "width": 1.5}}
         style["marker"] = {"color": colour, "size": 5}
-        figure.add_scatter(x=floats(frequency), y=floats(np.abs(response)), row=1, col=1, **style)
+        moduli.append(np.abs(response))
+        figure.add_scatter(x=floats(frequency), y=floats(moduli[-1]), row=1, col=1, **style)
         phase = np.degrees(np.unwrap(np.angle(response)))
         figure.add_scatter(x=floats(frequency), y=floats(phase), showlegend=False, row=2, col=1, **style)
     unit, other = motion.units.get(channel, "1") or "1", record.units.get(drive, "1") or "1"
     title = f"|{label(channel)} / {label(drive)}| [{unit}/{grouped(other)}]"
-    figure.update_yaxes(type="log", title_text=title, exponentformat="power", row=1, col=1)
+    figure.update_yaxes(**log_ticks(np.concatenate(moduli)), title_text=title, row=1, col=1)
     figure.update_yaxes(title_text="phase [degrees]", row=2, col=1)
     figure.update_xaxes(title_text="frequency [Hz]", row=2, col=1)
     figure.update_layout(height=460)

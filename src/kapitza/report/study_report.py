@@ -225,6 +225,7 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
     own = {} if plain is None else plain.units
     known = {**own, **{state: unit for state, unit in best.model.units.items() if unit}}
     drives = [signal.name for signal in best.model.signals]
+    driven = bool(drives) or best.model.period is not None
     parts = [] if section is not None else fit_parts(chosen, motions, test)
     figures = [
         ("Residuals", residual_figure(first), "Predicted minus measured at every sample, thinned by extremes, against "
@@ -242,8 +243,9 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
         ("Restoring-force surface", surface_figure(forces.surfaces, plain, known), "The same force over position and "
          "velocity together; hover for its value and half its 95 % band. Far from the motion of the fit (dark) the "
          "surface is what the equations say, not what the data showed."),
-        ("Free decay", decay_figure(first), "Amplitude of each half cycle against time, and frequency against "
-         "amplitude (backbone): data and fitted motion."),
+        # Behind a resonance a driven motion shrinks too.
+        ("Free decay", None if driven else decay_figure(first), "Amplitude of each half cycle against time, "
+         "and frequency against amplitude (backbone): data and fitted motion."),
         ("Profile likelihoods", profile_figure(chosen.profiles, best, result.level), "How much worse the fit gets when "
          "one parameter is held elsewhere and the others follow; a parabola where the interval is Gaussian. The line "
          "marks its ends."),
