@@ -12,8 +12,9 @@ import pytest
 import kapitza as kz
 from kapitza.base.arrays import Array
 from kapitza.flow import Flow
+from kapitza.flow.clock import Clock
 from kapitza.flow.core import Propagation
-from kapitza.flow.engine import Stretches
+from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.flow.events import EventEngine
 
 VALUES = {"m": 1.3, "k": 40.0, "mu": 0.9}
@@ -115,6 +116,40 @@ def test_many_knots_at_once_equal_runs_from_knot_to_knot(degree: int, period: fl
     states, by_state, by_theta = flow.trajectories([[0.03, 0.1]] * 3, times)
     assert np.abs(states[:, -1] - state).max() < 1e-12
     assert np.abs(np.concatenate([by_state, by_theta], axis=-1)[:, -1] - total).max() < allowed
+
+
+def test_stretches_of_many_runs_are_those_of_each():
+    random = np.random.default_rng(0)
+    knots = np.sort(random.uniform(0.0, 10.0, 60))
+    clock = Clock(None, False, knots, random.normal(size=(59, 3)), 2)
+    free = random.uniform(knots[0], knots[-1], (300, 2))
+    on_knots = np.stack([knots[:50], knots[random.integers(50, 60, 50)]], axis=1)
+    next_to = np.stack([knots[:-1], knots[1:]], axis=1)
+    t0, t1 = np.sort(np.concatenate([free, on_knots, next_to, next_to + np.array([1e-13, -1e-13])]), axis=1).T
+    many = clock.many_within_reach(t0, t1)
+    for i, (begin, end) in enumerate(zip(t0.tolist(), t1.tolist(), strict=True)):
+        (piece,) = clock.pieces(begin, end, 1)
+        assert piece.stretches is not None
+        own = slice(many.starts[i], many.starts[i] + many.counts[i])
+        assert np.array_equal(piece.stretches.ends, many.ends[own])
+        rows = slice(many.rows[i], many.rows[i] + many.counts[i])
+        assert np.array_equal(piece.stretches.coefficients, many.coefficients[rows])
+
+
+@pytest.mark.parametrize("change", [{"counts": [3, 3]}, {"rows": [0, 8]}, {"rows": [-1, 0]}, {"ends": [1, 3, 2, 4, 5]}])
+def test_malformed_stretches_of_many_runs_are_refused(change: dict[str, list[int]]):
+    flow = Flow(driven(0))
+    assert flow._core is not None
+    engine = flow._core.engine(np.array(list(VALUES.values())))
+    assert isinstance(engine, EventEngine)
+    parts = {"ends": np.array([1.0, 2.0, 3.0, 4.0, 5.0]), "counts": np.array([3, 2]), "rows": np.array([0, 0])}
+    parts |= {name: np.asarray(value, parts[name].dtype) for name, value in change.items()}
+    table = np.zeros((9, 2))
+    stretches = ManyStretches(parts["ends"], parts["counts"], parts["rows"], table, 3)
+    times = np.array([[0.0, 3.0], [0.0, 5.0]])
+    given = np.tile(np.append(list(VALUES.values()), np.ones(len(engine.system.parameters) - 3)), (2, 1))
+    with pytest.raises(ValueError, match="not well formed"):
+        engine.sample_many(np.zeros((2, 2)), times, given, stretches, tangents=False)
 
 
 SMOOTH = {

@@ -17,7 +17,7 @@ import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
-from kapitza.flow.engine import Stretches
+from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.model import Model, Signal, compile_expressions, in_base, symbol
 
 SAME_INSTANT = 1e-12
@@ -124,6 +124,24 @@ class Clock:
             borders, index = borders[::-1], index[::-1]
         stretches = Stretches(borders[1:], self.coefficients[index], self.first)
         yield Piece(float(borders[0]), float(borders[-1]), 0.0, 0, stretches)
+
+    def many_within_reach(self, t0: Array, t1: Array) -> ManyStretches:
+        """Return the stretches of many runs of nonrepeating signals.
+
+        [t0, t1] (B,) are inside the known time of all signals, t1 not before t0.
+        """
+        assert self.knots is not None
+        assert self.coefficients is not None
+        near = SAME_INSTANT * float(self.knots[-1] - self.knots[0])
+        # Knots within rounding of an end make no stretch; knots are farther apart than that.
+        begin = np.searchsorted(self.knots, t0 + near, side="right")
+        counts = np.maximum(np.searchsorted(self.knots, t1 - near, side="left") - begin, 0) + 1
+        starts = np.cumsum(counts) - counts
+        place = np.arange(counts.sum()) - np.repeat(starts - begin, counts)
+        ends = self.knots[np.minimum(place, self.knots.size - 1)]
+        ends[starts + counts - 1] = t1
+        rows = np.clip(begin - 1, 0, len(self.coefficients) - counts)
+        return ManyStretches(ends, counts, rows, self.coefficients, self.first)
 
     def _between_knots(self, local: float, left: float, turns: int) -> Iterator[Piece]:
         """Yield pieces that end with the period.

@@ -251,14 +251,8 @@ class Core:
         """
         low, high = self._reach
         for some in times:
-            # The signals, which name themselves in their refusals, are asked only where a time may be outside. Single
-            # times are compared as they are: this is called for each of many members, where an array operation took
-            # half of the time of a fit with dry friction.
-            if isinstance(some, float):
-                outside = some < low or some > high
-            else:
-                outside = np.min(some, initial=high) < low or np.max(some, initial=low) > high
-            if outside:
+            # The signals, which name themselves in their refusals, are asked only where a time may be outside.
+            if np.min(some, initial=high) < low or np.max(some, initial=low) > high:
                 for signal in self._signals:
                     signal.inside(some)
 
@@ -325,7 +319,7 @@ class Core:
         self.check_reach(t0, t1)
         if clock.knots is not None:
             # The stepper that passes knots runs forwards only.
-            longest = 1 if one_by_one or t1 < t0 else self._stretches_per_piece(vector, tangents)
+            longest = 1 if one_by_one or t1 < t0 else self.stretches_per_piece(vector, tangents)
             return (part for piece in clock.pieces(t0, t1, 1) for part in piece.cut(longest))
         if clock.period is not None:
             longest = self.periods_per_piece(vector[None], tangents)
@@ -336,12 +330,7 @@ class Core:
         step = (t1 - t0) / count
         return (Piece(0.0, step if i < count - 1 else t1 - (t0 + i * step), t0 + i * step, 0) for i in range(count))
 
-    def is_uncut(self, vector: Array) -> bool:
-        """Return whether any span of time is one piece, whatever the state."""
-        clock = self.clock(vector)
-        return clock.period is None and clock.knots is None and not (clock.timeless and self._turns)
-
-    def _stretches_per_piece(self, vector: Array, tangents: bool) -> int:
+    def stretches_per_piece(self, vector: Array, tangents: bool) -> int:
         """Return how many stretches one run may span."""
         engine = self.engine(vector)
         # Coefficients differ between stretches: none of them decides whether the motion is smooth.

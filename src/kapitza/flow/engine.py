@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar, overload
 
+import numpy as np
 import sympy as sp
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Indices
 from kapitza.model import Elimination, Step, Switch
 
 
@@ -235,6 +236,27 @@ class Stretches:
     def part(self, begin: int, end: int) -> Stretches:
         """Return the stretches from number `begin` to before `end`."""
         return Stretches(self.ends[begin:end], self.coefficients[begin:end], self.first)
+
+
+@dataclass(frozen=True)
+class ManyStretches:
+    """Stretches of many runs between the knots of the same signals.
+
+    ends: (total,) local times at which they end, run after run; counts: (B,) stretches of each run;
+    rows: (B,) place of the first stretch of each run in coefficients (K, m), which its next ones follow;
+    first: as of `Stretches`.
+    """
+
+    ends: Array
+    counts: Indices
+    rows: Indices
+    coefficients: Array
+    first: int
+
+    @property
+    def starts(self) -> Indices:
+        """Place (B,) of the first end of each run."""
+        return np.cumsum(self.counts) - self.counts
 
 
 D = TypeVar("D", float, Array)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,7 @@ from kapitza.flow.compiled import (
     with_tangents,
 )
 from kapitza.flow.core import Core
-from kapitza.flow.engine import Stretches
+from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.flow.events import EventEngine
 from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
 
@@ -331,16 +332,14 @@ def _sampled_together(
     engine = core.engine(vectors[0])
     if not isinstance(engine, EventEngine) or core.engine_kinds(vectors).any():
         return None
-    pieces = _one_piece_each(core, states, times, vectors, tangents)
-    if pieces is None:
+    plan = _plan_together(core, states, times[:, 0], times[:, -1], vectors, tangents)
+    if plan is None:
         return None
     whole = core.whole_turns(states)
-    local = np.clip(times - pieces.origin[:, None], pieces.start[:, None], pieces.end[:, None])
-    local[:, -1] = pieces.end
-    stretches = pieces.stretches
-    coefficients = None if stretches is None else np.stack([own.coefficients[0] for own in stretches])
-    runtime = core.runtime(engine, vectors, coefficients)
-    run = engine.sample_many(states - whole, local, runtime, stretches, tangents)
+    local = np.clip(times - plan.origin[:, None], plan.start[:, None], plan.end[:, None])
+    local[:, -1] = plan.end
+    runtime = core.runtime(engine, vectors, plan.coefficients)
+    run = engine.sample_many(states - whole, local, runtime, plan.stretches, tangents)
     if run is None:
         return None
     reached, changes = run.grid_states, run.grid_tangents
@@ -350,36 +349,66 @@ def _sampled_together(
     for i in range(times.shape[1]):
         rates = None if run.grid_rates is None else run.grid_rates[:, i]
         starts = reached[:, 0], reached[:, i], local[:, 0], local[:, i]
-        core.shift_origin(changes[:, i], *starts, pieces.turns, runtime, rates)
+        core.shift_origin(changes[:, i], *starts, plan.turns, runtime, rates)
     changes[:, 0] = core.unit  # before a start on a surface is put onto it
     return reached + whole[:, None, :], changes
 
 
 @dataclass(frozen=True)
-class _Pieces:
-    """Pieces of time of members that have one each: origin, start, end (B,) and whole turns of the clock (B,)."""
+class _Plan:
+    """One piece of time for each member, as `clock.Piece`.
 
-    origin: Array
+    start, end, origin: (B,) local times; turns: (B,); coefficients: (B, m) of the signals on the first stretches.
+    """
+
     start: Array
     end: Array
-    turns: Array
-    stretches: tuple[Stretches, ...] | None
+    origin: Array
+    turns: NDArray[np.int64]
+    stretches: Sequence[Stretches] | ManyStretches | None = None
+    coefficients: Array | None = None
 
 
-def _one_piece_each(core: Core, states: Array, times: Array, vectors: Array, tangents: bool) -> _Pieces | None:
-    """Return one piece of time per member, None where a member needs several."""
-    first, last = times[:, 0], times[:, -1]
-    if core.is_uncut(vectors[0]):
-        # Built as arrays: with dry friction and a sample per member the pieces took longer than the motion.
-        core.check_reach(first, last)
-        origin = first if core.clock(vectors[0]).timeless else np.zeros(len(times))
-        return _Pieces(origin, first - origin, last - origin, np.zeros(len(times), int), None)
+def _plan_together(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> _Plan | None:
+    """Return the piece of each member; None where one needs several.
+
+    Members are planned by array operations; only drives that repeat and jumps driven by the clock are planned one by
+    one.
+    """
+    periods = core.periods(vectors)
+    if periods is not None and (core.has_knots or (tangents and core.has_timed_jumps)):
+        return _plan_each(core, states, t0, t1, vectors, tangents)
+    nothing = np.zeros(len(states))
+    if core.has_knots:
+        if (t1 < t0).any():
+            return _plan_each(core, states, t0, t1, vectors, tangents)
+        core.check_reach(t0, t1)
+        found = core.clock(vectors[0]).many_within_reach(t0, t1)
+        if found.counts.max() > core.stretches_per_piece(vectors[0], tangents):
+            return None
+        return _Plan(t0, t1, nothing, nothing.astype(np.int64), found, found.coefficients[found.rows])
+    if periods is None:
+        if (core.piece_counts(states, t0, t1, vectors) > 1).any():
+            return None
+        origin = t0 if core.model.structure.is_autonomous else nothing
+        return _Plan(t0 - origin, t1 - origin, origin, nothing.astype(np.int64))
+    turns = np.floor(t0 / periods).astype(np.int64)
+    # The margin keeps rounding from leaving a last piece of no length.
+    if (np.abs(t1 - t0) > core.periods_per_piece(vectors, tangents) * periods * (1 + 1e-9)).any():
+        return None
+    local = t0 - turns * periods
+    return _Plan(local, local + (t1 - t0), turns * periods, turns)
+
+
+def _plan_each(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> _Plan | None:
     pieces: list[Piece] = []
-    for state, begin, end, vector in zip(states, first, last, vectors, strict=True):
+    for state, begin, end, vector in zip(states, t0, t1, vectors, strict=True):
         found = list(itertools.islice(core.pieces(state, float(begin), float(end), vector, tangents), 2))
         if len(found) > 1:
             return None
         pieces += found
     stretches = tuple(piece.stretches for piece in pieces if piece.stretches is not None) or None
-    numbers = np.array([(piece.origin, piece.start, piece.end) for piece in pieces]).T
-    return _Pieces(*numbers, np.array([piece.turns for piece in pieces]), stretches)
+    start, end, origin = (np.array(rows) for rows in zip(*((p.start, p.end, p.origin) for p in pieces), strict=True))
+    turns = np.array([piece.turns for piece in pieces], np.int64)
+    coefficients = None if stretches is None else np.stack([own.coefficients[0] for own in stretches])
+    return _Plan(start, end, origin, turns, stretches, coefficients)

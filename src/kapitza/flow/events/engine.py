@@ -11,7 +11,7 @@ import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.errors import EventError, FlowError
-from kapitza.flow.engine import Event, Memory, Run, Stretches, System
+from kapitza.flow.engine import Event, ManyStretches, Memory, Run, Stretches, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -215,7 +215,12 @@ class EventEngine:
         return Run(ends, changes, events=events, log_determinant=determinants, rates=rates)
 
     def sample_many(
-        self, states: Array, times: Array, parameters: Array, stretches: Sequence[Stretches] | None, tangents: bool
+        self,
+        states: Array,
+        times: Array,
+        parameters: Array,
+        stretches: Sequence[Stretches] | ManyStretches | None,
+        tangents: bool,
     ) -> Run[Array, Sequence[Event]] | None:
         """Sample B runs.
 

@@ -10,8 +10,9 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
-from kapitza.flow.engine import Event, Events, Memory, Regime, Run, Stretches
+from kapitza.flow.engine import Event, Events, ManyStretches, Memory, Regime, Run, Stretches
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -451,6 +452,24 @@ def _follow(run: np.void, stretches: Stretches) -> tuple[Array, Array]:
     return ends, coefficients
 
 
+def _follow_many(runs: Runs, stretches: ManyStretches) -> tuple[Array, Array]:
+    """Make every run span its stretches, as `_follow`."""
+    ends, table = (np.ascontiguousarray(a, float) for a in (stretches.ends, stretches.coefficients))
+    starts, counts, rows = stretches.starts, stretches.counts, stretches.rows
+    inside = np.ones(ends.size, bool)
+    inside[starts] = False
+    # The stepper reads as many rows as there are ends, and cannot pass an end before the one that precedes it.
+    whole = counts.size == len(runs) and (counts > 0).all() and counts.sum() == ends.size and table.ndim == 2
+    if not whole or (rows < 0).any() or (rows + counts > len(table)).any() or (np.diff(ends) < 0)[inside[1:]].any():
+        raise ValueError("the stretches between knots are not well formed")
+    runs["t1"], runs["knot_count"] = ends[starts], counts - 1
+    runs["first_coefficient"], runs["signals"] = stretches.first, table.shape[1]
+    runs["knots"] = ends.ctypes.data + ends.itemsize * (starts + 1)
+    runs["coefficients"] = table.ctypes.data + table.strides[0] * (rows + 1)
+    runs["max_events"] *= counts
+    return ends, table
+
+
 def _new_run(kernel: Kernel, settings: Settings, t0: float, t1: float) -> CRun:
     return CRun(
         t=t0, t1=t1, tolerance=settings.tolerance, contact_speed=settings.contact_speed,
@@ -467,7 +486,7 @@ def run_many(
     t0: Array,
     t1: Array,
     parameters: Array,
-    stretches: Sequence[Stretches] | None = None,
+    stretches: Sequence[Stretches] | ManyStretches | None = None,
     grids: Array | None = None,
 ) -> Run[Array, Sequence[Event]]:
     """Run all rows on all cores.
@@ -494,7 +513,10 @@ def run_many(
     for name, array in named.items():
         if array is not None:
             runs[name] = array.ctypes.data + array.strides[0] * np.arange(count)
-    kept = [] if stretches is None else [_follow(runs[i], own) for i, own in enumerate(stretches)]
+    if isinstance(stretches, ManyStretches):
+        kept = [_follow_many(runs, stretches)]
+    else:
+        kept = [] if stretches is None else [_follow(runs[i], own) for i, own in enumerate(stretches)]
     _travel_many(kernel, runs)
     kernel.handled += int(runs["handled"].sum())
     events: list[Sequence[Event]] = [()] * count
@@ -547,10 +569,21 @@ def _travel_many(kernel: Kernel, runs: Runs) -> None:
         return
     # Runs differ in length: small parts keep all cores busy to the end.
     borders = np.linspace(0, len(runs), 8 * threads + 1).astype(int)
-    with ThreadPoolExecutor(threads) as pool:
-        parts = [
-            pool.submit(many, handles, len(handles), runs.ctypes.data + int(a) * runs.itemsize, int(b - a))
-            for a, b in itertools.pairwise(borders)
-        ]
-        for part in parts:
-            part.result()
+    pool = _pool(threads, os.getpid())
+    parts = [
+        pool.submit(many, handles, len(handles), runs.ctypes.data + int(a) * runs.itemsize, int(b - a))
+        for a, b in itertools.pairwise(borders)
+    ]
+    # All parts write into arrays of the caller: none may be left running when an exception ends the call.
+    wait(parts)
+    for part in parts:
+        part.result()
+
+
+@cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Return threads that are kept.
+
+    A fit calls thousands of times, and a new thread takes as long as a hundred steps. A forked process needs new ones.
+    """
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"kapitza-runs-{process}")
