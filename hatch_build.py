@@ -78,7 +78,7 @@ class KernelHook(BuildHookInterface):
                 if not compile_with(zig_command(), source, made):
                     self.app.display_warning(
                         "No C compiler works here: kapitza is built without its compiled stepper, "
-                        "and models with switches and impacts run 10 to 100 times slower."
+                        "and models with switches and impacts cannot be run."
                     )
                     return
                 platform = platform.replace("linux_", "manylinux_2_17_")

@@ -22,7 +22,7 @@ from scipy.integrate import solve_ivp
 
 import kapitza as kz
 from kapitza.flow.events import EventEngine
-from kapitza.flow.kernel.library import loaded_library
+from kapitza.flow.kernel.library import library
 
 Array = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ def together(model: kz.Model) -> tuple[float, float, float]:
     assert isinstance(used, EventEngine)
     kernel, quiet = used.kernel(False), np.inf
     for _ in range(3):
-        watched = WatchedLibrary(loaded_library())
+        watched = WatchedLibrary(library())
         with patch.object(kernel, "library", watched):
             total = measure(lambda: flow.propagate_many(starts, 0.0, end), repeats=1, warm_up=False).seconds
         quiet = min(quiet, total - sum(watched.spent.values()) + max(watched.spent.values()))

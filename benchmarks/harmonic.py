@@ -125,5 +125,8 @@ def million() -> str:
     verdict = "met" if work.seconds < 8 else "**missed**"
     return (
         f"## Time\n\n{record.size} samples, {len(model.names)} free parameters: {work.seconds:.1f} s of processor time "
-        f"(target < 8 s: {verdict}), {work.wall:.1f} s on the clock; {fit.rows.count} weak rows."
+        f"(target < 8 s: {verdict}), {work.wall:.1f} s on the clock; {fit.rows.count} weak rows.\n\n"
+        "The bias of the weights is drawn from a copy of the whole record with fresh noise. From a tenth of this "
+        "record, in 16 stretches, it would scatter by 0.3 to 0.8 standard errors, depending on the parameter, beside "
+        "biases of up to 3 standard errors: a part of the record is not enough."
     )

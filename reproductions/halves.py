@@ -64,7 +64,8 @@ def main() -> str:
             mine = [r for r in rows if r[1] == name and rigs[str(r[0])].measured == (kind == "measured")]
             yes, total = (sum(r[-1] in answers for r in mine) for answers in (("yes",), ("yes", "no")))
             met = "met" if total and yes >= TARGET * total else "**missed**"
-            pairs = len({r[0] for r in mine})
+            listed = sum(name in rig.methods and rig.measured == (kind == "measured") for rig in rigs.values())
+            pairs = f"{len({r[0] for r in mine})} of {listed}"
             by_method.append([name, kind, pairs, f"{yes} of {total}", sum(r[-1] == "refused" for r in mine), met])
     share = len(every) and good / len(every)
     verdict = "met" if share >= TARGET else "**missed**"
@@ -82,7 +83,7 @@ def main() -> str:
         f"95 % intervals of the two halves (or runs) overlap in {good} of {len(every)} parameters ({100 * share:.0f} "
         f"%; target {100 * TARGET:.0f} %: {verdict}); those that noise alone gives overlap in {alone}."
     )
-    summary = markdown_table(["method", "records", "pairs", "overlap", "refused", "verdict"], by_method)
+    summary = markdown_table(["method", "records", "pairs fitted", "overlap", "refused", "verdict"], by_method)
     return "\n\n".join(
         ["# Halves and runs of recordings", text, summary, MISSING, UNSEEN, markdown_table(header, rows)]
     )

@@ -104,12 +104,6 @@ def data_folder() -> Path:
     return folder
 
 
-@pytest.fixture
-def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events by the integrators that are compiled for each regime, as where the compiled stepper is not built."""
-    monkeypatch.setattr("kapitza.flow.events.EventEngine.kernel", lambda self, with_tangents: None)
-
-
 @pytest.fixture(autouse=True)
 def _close_figures():
     yield

@@ -151,3 +151,27 @@ def test_a_stepped_tank_rests_and_fills():
     u = np.sqrt(stepper.state[0])
     stepper.release()
     assert -2 * u - 2 * np.log(1 - u) == pytest.approx(1.0, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("law", "start"),
+    [
+        ("x'' + 0.1*x' + x + 0.2*sign(x') + 3*max(x - 0.3, 0)**1.5 = u*cos(t)", [0.5, -0.4]),
+        ("x'' = -x + u*sqrt(max(sin(t), 0))*sign(x')", [0.3, 1.1]),
+        ("x' = sqrt(max(sin(t + u), 0)) - 0.3*x", [0.4]),
+    ],
+)
+def test_terms_that_a_switch_leads_into_have_tangents(law, start):
+    """States against midpoint steps, which know no events, and tangents against differences of runs without them."""
+    model = Model.from_equations(law, parameters={"u": 0.7})
+    flow, start = Flow(model), np.array(start)
+    run = flow.propagate(start, 0.0, 9.0)
+    now, steps = start, 10000
+    h = 9.0 / steps
+    for i in range(steps):
+        middle = now + h / 2 * flow.core.rates(now, i * h, model.vector)
+        now = now + h * flow.core.rates(middle, (i + 0.5) * h, model.vector)
+    np.testing.assert_allclose(run.state, now, rtol=0, atol=2e-3)
+    for j, unit in enumerate(np.eye(start.size)):
+        ends = [flow.propagate(start + s * 1e-6 * unit, 0.0, 9.0, tangents=False).state for s in (1, -1)]
+        np.testing.assert_allclose((ends[0] - ends[1]) / 2e-6, run.jacobian[:, j], rtol=0, atol=1e-7)

@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 from flow.stepwise import Oscillators, march
 from kapitza import Flow, Model, Signal, library, simulate
 from kapitza.errors import EventError
+from kapitza.flow.engine import Memory, Regime
 from kapitza.flow.events import EventEngine
 from kapitza.flow.system import system_of
 
@@ -128,18 +129,12 @@ def test_a_start_from_which_several_motions_leave_is_refused():
         Flow(model).propagate([0.0, 0.0], 0.0, 1.0)
 
 
-@pytest.mark.usefixtures("without_kernel")
-def test_a_broken_mode_raises_instead_of_a_wrong_number(monkeypatch):
+def test_a_broken_mode_raises_instead_of_a_wrong_number():
     model = belt()
     engine = EventEngine(system_of(model))
-
-    def wrong(self):
-        self.modes = -np.ones(1)
-        return np.array([1.0])
-
-    monkeypatch.setattr("kapitza.flow.events.journey.Journey.read_modes", wrong)
+    wrong = Memory(model.vector, -np.ones(1), Regime(), np.zeros(0))
     with pytest.raises(EventError, match=r"u - x' = .* a crossing was lost"):
-        engine.run(np.array([0.0, -1.0]), None, 0.0, 0.2, model.vector)
+        engine.run(np.array([0.0, -1.0]), None, 0.0, 0.2, model.vector, memory=wrong)
 
 
 def test_endless_events_are_named():

@@ -1,4 +1,4 @@
-"""Dry friction at the joints of linkages: one flow in the speeds of the joints, and instants settled in them."""
+"""Dry friction at the joints of linkages: accelerations while some stick, instants, energy."""
 
 import itertools
 
@@ -7,10 +7,13 @@ import pytest
 import sympy as sp
 
 import kapitza as kz
+from kapitza.base.arrays import Array
 from kapitza.flow import Flow
-from kapitza.flow.events import EventEngine, instants
-from kapitza.flow.events.geometry import Geometry, Regime
+from kapitza.flow.engine import Memory, Regime
+from kapitza.flow.events import EventEngine
+from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.settle import Place, motion
+from kapitza.flow.kernel.engine import run_one
 from kapitza.flow.system import system_of
 from kapitza.model import rate, symbol
 from linkages import accelerations, energy, linked_pendulum
@@ -36,66 +39,60 @@ def _drum():
     return sp.Rational(1, 2) * sp.cos(symbol("w") * symbol("t"))
 
 
-def test_a_linkage_is_known_by_its_joints():
-    model = linked_pendulum(4, friction=0.2)
-    geometry = Geometry(system_of(model), ())
-    form = geometry.joint_form
-    assert form is not None
-    assert sorted(form.switches) == [0, 1, 2, 3]
-    steps = np.array(form.slopes, float)
-    speeds = np.array([[1.0, 0, 0, 0], [1, -1, 0, 0], [0, 1, -1, 0], [0, 0, 1, -1]])
-    assert (np.abs(steps) == np.abs(speeds)).all()
-    assert np.allclose(np.array(form.signs)[:, None] * steps @ np.array(form.inverse, float), np.eye(4))
-    assert Geometry(system_of(belt_linkage()), ()).joint_form is None  # a joint that rubs against a moving drum
+def rates_in(model: kz.Model, state: Array, modes: Array, stuck: tuple[int, ...]) -> Array:
+    """Rates of the tape of a regime at a state."""
+    engine = EventEngine(system_of(model))
+    kept = Memory(model.vector, modes, Regime(stuck), np.zeros(0))
+    return run_one(engine.kernel(False), engine.settings, state, 0.0, 0.0, model.vector, memory=kept)[1]
+
+
+@pytest.mark.parametrize("drum", [False, True])
+def test_only_friction_between_bodies_makes_a_linkage(drum):
+    model = belt_linkage() if drum else linked_pendulum(4, friction=0.2)
+    assert Geometry(system_of(model), ()).is_linkage
+    assert not Geometry(system_of(linked_pendulum(3)), ()).is_linkage
 
 
 @pytest.mark.parametrize(
     "law",
     [
-        {"q1": "-mu*sign(q1') - mu*sign(q2')", "q2": "-mu*sign(q2')", "q3": "-mu*sign(q3')"},  # along other torques
-        {"q1": "-mu*sign(q1')", "q2": "-mu*sign(q2') - mu*sign(2*q2' - 1)", "q3": "-mu*sign(q3')"},  # twice at a joint
-        {"q1": "-mu*sign(q1'*q2')", "q2": "-mu*sign(q2')", "q3": "-mu*sign(q3')"},  # slopes that are no numbers
+        {"q1": "-mu*sign(q1')*(2 + sign(q2'))", "q2": "-mu*sign(q2')", "q3": "-mu*sign(q3')"},  # modes multiply
+        {"q1": "-mu*sign(q1') - mu*max(q1, 0)", "q2": "-mu*sign(q2')", "q3": "-mu*sign(q3')"},  # a continuous switch
+        {"q1": "-mu*sign(q1' + sign(q2'))", "q2": "-mu*sign(q2')", "q3": "-mu*sign(q3')"},  # a switch inside another
     ],
 )
-def test_other_friction_is_left_to_the_flow_by_forces(law):
-    forces = {q: kz.model.parse_expression(e, ["mu", "q1'", "q2'", "q3'"]) for q, e in law.items()}
-    model = linked_pendulum(3, parameters={"mu": 0.1}, forces=forces)
-    assert Geometry(system_of(model), ()).joint_form is None
+def test_other_friction_is_settled_by_trying_all_answers(law):
+    forces = {q: kz.model.parse_expression(e, ["mu", "q1", "q1'", "q2'", "q3'"]) for q, e in law.items()}
+    assert not Geometry(system_of(linked_pendulum(3, parameters={"mu": 0.1}, forces=forces)), ()).is_linkage
 
 
-def test_accelerations_in_the_joints_are_those_of_newtons_law():
+def test_accelerations_of_stuck_joints_are_those_of_newtons_law():
     """Some joints stick: the torques that hold them, put into Newton's law, keep them at rest."""
     model = linked_pendulum(5, damping=0.0, friction=0.7)
     geometry = Geometry(system_of(model), ())
-    joints = geometry.joints
-    assert joints is not None
     random = np.random.default_rng(4)
     for stuck in ((), (1,), (0, 3), (0, 1, 2, 3, 4)):
         state, modes = random.uniform(-1.0, 1.0, 10), random.choice([-1.0, 1.0], 5)
-        state[5:] -= joints.lift[:, stuck] @ (joints.slopes[list(stuck)] @ state[5:])
-        found = joints.motion(state, 0.0, model.vector, modes, geometry.flags_of(Regime(stuck)))
-        assert found.has_one_answer
-        assert np.abs([found.slips[k] for k in stuck]).max(initial=0.0) < 1e-12
-        assert [found.shares[k] for k in range(5) if k not in stuck] == pytest.approx(
-            [modes[k] for k in range(5) if k not in stuck], abs=1e-10
-        )
-        torque = -0.7 * np.array(found.shares) @ joints.slopes
-        assert found.accelerations == pytest.approx(accelerations(model, state, torque), rel=1e-9, abs=1e-9)
-        general = motion(geometry, Place(state, 0.0, model.vector), modes, Regime(stuck))
-        assert found.accelerations == pytest.approx(general.field[5:], rel=1e-9, abs=1e-9)
+        slopes = geometry.of_switches(geometry.point(state, 0.0, model.vector, modes)).by_state[:, 5:]
+        held = slopes[list(stuck)]
+        state[5:] -= np.linalg.pinv(held) @ (held @ state[5:])
+        found = motion(geometry, Place(state, 0.0, model.vector), modes, Regime(stuck))
+        shares = modes.copy()
+        shares[list(stuck)] = found.controls
+        expected = accelerations(model, state, -0.7 * shares @ slopes)
+        assert np.abs(held @ expected).max(initial=0.0) < 1e-11
+        assert found.field[5:] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert rates_in(model, state, modes, stuck)[5:] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("tangents", [False, True])
-@pytest.mark.usefixtures("without_kernel")
-def test_instants_settled_in_the_joints_are_those_of_all_surfaces(monkeypatch, tangents):
+def test_instants_settled_in_the_stepper_are_those_of_the_event_logic(request, tangents):
     model = linked_pendulum(4, damping=0.01, friction=0.15)
     start = np.array([0.9, 0.5, -0.2, 0.4, 0.0, 0.0, 0.0, 0.0])
     flow = Flow(model, wrt=("mu",))
     quick = flow.propagate(start, 0.0, 2.0, tangents=tangents)
-    settled = []
-    monkeypatch.setattr(instants, "settle_joint", lambda journey, ending: settled.append(ending))
+    request.getfixturevalue("by_event_logic")
     slow = flow.propagate(start, 0.0, 2.0, tangents=tangents)
-    assert len(settled) > 15
     assert [(e.kind, e.index, e.direction) for e in quick.events] == [
         (e.kind, e.index, e.direction) for e in slow.events
     ]
@@ -107,16 +104,19 @@ def test_instants_settled_in_the_joints_are_those_of_all_surfaces(monkeypatch, t
         assert np.abs(quick.sensitivity - slow.sensitivity).max() < 1e-9 * np.abs(slow.sensitivity).max()
 
 
-def test_a_joint_that_sticks_to_a_moving_drum(monkeypatch):
-    """By the compiled stepper, and with a flow of its own for every regime."""
+def test_joints_that_stick_beside_a_moving_drum_stay_at_rest():
+    """The first joint rubs against a drum; between stick and release of a joint its speed is zero."""
     model = belt_linkage()
-    start = np.array([0.3, 0.5, -0.2, 0.0, 0.1, 0.0])
-    together = Flow(model).propagate(start, 0.0, 3.0, tangents=False)
-    monkeypatch.setattr(EventEngine, "kernel", lambda engine, with_tangents: None)
-    apart = Flow(model).propagate(start, 0.0, 3.0, tangents=False)
-    assert [(e.kind, e.index) for e in together.events] == [(e.kind, e.index) for e in apart.events]
-    assert {"stick", "release"} <= {e.kind for e in together.events}
-    assert np.abs(together.state - apart.state).max() < 1e-10
+    flow, start = Flow(model), np.array([0.3, 0.5, -0.2, 0.0, 0.1, 0.0])
+    run = flow.propagate(start, 0.0, 3.0, tangents=False)
+    assert {e.index for e in run.events} == {0, 1, 2}
+    for joint in (1, 2):
+        own = [e for e in run.events if e.index == joint]
+        held = [(a.time, b.time) for a, b in itertools.pairwise(own) if (a.kind, b.kind) == ("stick", "release")]
+        assert held
+        times = np.unique([0.0, *np.concatenate([np.linspace(a, b, 9)[1:-1] for a, b in held]), 3.0])
+        states = flow.trajectory(start, times)[1:-1]
+        np.testing.assert_allclose(states[:, 2 + joint], states[:, 3 + joint], rtol=0, atol=1e-12)
 
 
 def test_energy_lost_is_the_work_of_friction():

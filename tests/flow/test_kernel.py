@@ -1,10 +1,10 @@
-"""The compiled stepper for events: against the integrators of each regime and smooth flows; damaged tapes."""
+"""The compiled stepper for events: against small steps, the event logic and smooth flows; damaged tapes."""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +13,14 @@ import numpy as np
 import pytest
 
 from flow.hybrids import draws, hybrid
+from flow.small_steps import small_steps
 from kapitza import Flow, Model
-from kapitza.errors import FlowError
+from kapitza.errors import FlowError, ModelError
 from kapitza.flow.core import Core
+from kapitza.flow.engine import Run
 from kapitza.flow.events import EventEngine
+from kapitza.flow.events.instants import begin
+from kapitza.flow.events.journey import Journey
 from kapitza.flow.events.settle import Regime
 from kapitza.flow.kernel import library as shared
 from kapitza.flow.kernel.library import BAD_CALL, CheckedTape, library
@@ -24,11 +28,6 @@ from kapitza.flow.kernel.tape import NoTapeError, write_tape
 from kapitza.model import symbol
 
 FAR_WALL = [{"name": "far", "surface": "x + 1e6", "reset": {"x": "x"}}]
-
-
-def test_the_stepper_is_built():
-    """Without it events run in Python, which is right but slow: the build hook has failed."""
-    assert library() is not None
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def loaded_anew() -> Iterator[None]:
 
 @pytest.mark.usefixtures("loaded_anew")
 @pytest.mark.parametrize("fault", ["of other sources", "not a library", "missing"])
-def test_a_library_that_cannot_be_used_warns_once(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_library_that_cannot_be_used_is_refused(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if fault == "of other sources":
         monkeypatch.setattr(shared, "SOURCE", tmp_path / "hybrid.c")
         shared.SOURCE.write_bytes(Path(shared.__file__).with_name("hybrid.c").read_bytes() + b"\n")
@@ -49,16 +48,16 @@ def test_a_library_that_cannot_be_used_warns_once(fault: str, tmp_path: Path, mo
         monkeypatch.setenv("KAPITZA_KERNEL", str(tmp_path / "hybrid.so"))
     else:
         monkeypatch.setattr(shared, "library_path", lambda: None)
-    with warnings.catch_warnings(record=True) as met:
-        warnings.simplefilter("always")
-        assert library() is None
-        assert library() is None
-    assert len(met) == (fault != "missing")
-    assert all('"make" or "pip install -e ."' in str(one.message) for one in met)
+    jumping = Flow(Model.from_equations("x'' + x + mu*sign(x') = 0", parameters={"mu": 0.2}), tolerance=1.3e-15)
+    for _ in range(2):
+        with pytest.raises(FlowError, match=r'compiled stepper.* "make" or "pip install -e ."'):
+            jumping.propagate([1.0, 0.0], 0.0, 1.0)
+    smooth = Flow(Model.from_equations("x'' + x = 0"), tolerance=1.3e-15).propagate([1.0, 0.0], 0.0, np.pi)
+    np.testing.assert_allclose(smooth.state, [-1.0, 0.0], atol=1e-14)
 
 
 @pytest.mark.parametrize("seed", [0, 3, 7, 19, 36, 41])
-def test_both_engines_agree(seed):
+def test_the_event_logic_decides_as_the_stepper_does(seed, request):
     """Events in the same order, states to rounding, tangents: random friction, gaps, walls and nested laws."""
     model = hybrid(seed).model()
     starts, vectors = draws(model, seed, 3)
@@ -66,15 +65,18 @@ def test_both_engines_agree(seed):
     engine = core.engine(vectors[0])
     assert isinstance(engine, EventEngine)
     kernel = engine.kernel(True)
-    assert kernel is not None
+
+    def runs(chosen: EventEngine) -> list[Run]:
+        ends = 4 * np.pi / vectors[:, model.names.index("w")]
+        grids = [np.linspace(0.0, end, 9) for end in ends]
+        times = zip(starts, ends, vectors, grids, strict=True)
+        return [chosen.run(x, chosen.unit, 0.0, end, core.runtime(engine, v, None), g) for x, end, v, g in times]
+
+    decided = runs(engine)
+    request.getfixturevalue("by_event_logic")
     other = EventEngine(engine.system, engine.wrt, engine.tolerance)
-    other.kernel = lambda with_tangents: None  # type: ignore[method-assign]
     met = 0
-    for start, vector in zip(starts, vectors, strict=True):
-        runtime = core.runtime(engine, vector, None)
-        end = 4 * np.pi / vector[model.names.index("w")]
-        grid = np.linspace(0.0, end, 9)
-        ours, theirs = (e.run(start, e.unit, 0.0, end, runtime, grid) for e in (engine, other))
+    for ours, theirs in zip(decided, runs(other), strict=True):
         assert [(e.kind, e.index, e.direction) for e in ours.events] == [
             (e.kind, e.index, e.direction) for e in theirs.events
         ]
@@ -89,6 +91,44 @@ def test_both_engines_agree(seed):
         assert ours.log_determinant == pytest.approx(theirs.log_determinant, abs=1e-9 * size)
     assert met > 10
     assert kernel.handled > 0.9 * met
+    assert other.kernel(True).given_back > 0.9 * met
+
+
+@pytest.mark.parametrize("seed", [0, 3, 7, 19, 36, 41])
+def test_random_models_agree_with_small_steps(seed):
+    """Ends, numbers of impacts and tangents: midpoint steps and differences of them, without any events."""
+    model = hybrid(seed).model()
+    starts, vectors = draws(model, seed, 3)
+    core = Core(model, tuple(model.names[:2]), 1e-15, 100_000)
+    engine = core.engine(vectors[0])
+    assert isinstance(engine, EventEngine)
+    ends, steps = 4 * np.pi / vectors[:, model.names.index("w")], 4000
+    reference = small_steps(core, starts, ends, vectors, steps)
+    for i, (start, vector, end) in enumerate(zip(starts, vectors, ends, strict=True)):
+        run = engine.run(start, engine.unit, 0.0, float(end), core.runtime(engine, vector, None))
+        assert run.tangents is not None
+        size = 1.0 + np.abs(run.tangents).max()
+        np.testing.assert_allclose(run.state, reference.states[i], rtol=0, atol=20 * size * end / steps)
+        shift = 1e-6 / size
+        moved = [start + sign * shift * np.ones(start.size) for sign in (1, -1)]
+        near = [engine.run(x, None, 0.0, float(end), core.runtime(engine, vector, None)).state for x in moved]
+        along = run.tangents[:, : start.size].sum(axis=1)
+        np.testing.assert_allclose((near[0] - near[1]) / (2 * shift), along, rtol=0, atol=1e-5 * size)
+
+
+@pytest.mark.parametrize("seed", [3, 19, 41])
+def test_a_run_in_pieces_is_the_whole_run(seed):
+    """Starts between events, or while something sticks, are settled anew."""
+    model = hybrid(seed).model()
+    flow, start = Flow(model, wrt=(model.names[0],)), np.full(len(model.states), 0.3)
+    whole = flow.propagate(start, 0.0, 12.0)
+    state, events = start, []
+    for a, b in itertools.pairwise(np.linspace(0.0, 12.0, 8)):
+        part = flow.propagate(state, a, b, tangents=False)
+        state = part.state
+        events += [(e.kind, e.index) for e in part.events]
+    assert events == [(e.kind, e.index) for e in whole.events]
+    np.testing.assert_allclose(state, whole.state, rtol=0, atol=1e-12 * (1.0 + np.abs(whole.jacobian).max()))
 
 
 @pytest.mark.parametrize(
@@ -182,28 +222,30 @@ def test_damaged_tapes_never_crash():
     assert run > 100
 
 
-def test_a_run_ends_in_a_regime_without_a_tape(monkeypatch):
-    """While the mass sticks another integrator goes on, to the end of the run and of the samples."""
+def test_a_regime_that_no_tape_can_express_is_refused(monkeypatch):
     model = Model.from_equations("x'' + x + mu*sign(x') = F*cos(t)", parameters={"mu": 0.8, "F": 0.5}, period="2*pi")
-    times = np.linspace(0.0, 20.0, 5)
-    whole = Flow(model, wrt=("mu",), tolerance=1e-14)
-    expected, samples = whole.propagate([2.0, 0.0], 0.0, 20.0), whole.trajectory([2.0, 0.0], times)
-    assert expected.events[-1].kind == "stick"
 
     def without_sticking(geometry, regime, observe, tangents):
         if regime.stuck:
-            raise NoTapeError("no")
+            raise NoTapeError("no tape for a regime that sticks")
         return write_tape(geometry, regime, observe, tangents)
 
     monkeypatch.setattr("kapitza.flow.kernel.engine.write_tape", without_sticking)
-    part = Flow(model, wrt=("mu",), tolerance=1.1e-14)
-    run = part.propagate([2.0, 0.0], 0.0, 20.0)
-    assert [e.kind for e in run.events] == [e.kind for e in expected.events]
-    np.testing.assert_allclose(run.state, expected.state, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(run.sensitivity, expected.sensitivity, rtol=0, atol=1e-11)
-    np.testing.assert_allclose(part.trajectory([2.0, 0.0], times), samples, rtol=0, atol=1e-12)
-    many = part.propagate_many([[2.0, 0.0], [1.0, 0.0]], 0.0, 20.0)
-    np.testing.assert_allclose(many.state[0], expected.state, rtol=0, atol=1e-12)
+    flow = Flow(model, wrt=("mu",), tolerance=1.1e-14)
+    flow.propagate([2.0, 0.0], 0.0, 3.9)
+    with pytest.raises(ModelError, match="no tape for a regime that sticks"):
+        flow.propagate([2.0, 0.0], 0.0, 20.0)
+
+
+def test_a_detached_mass_leaves_the_wall_at_third_order():
+    """x'' = cos(t) against the wall x = 0: held from t = 0 on where -cos(t) presses, left at pi/2 as x = t - sin(t)."""
+    wall = {"name": "wall", "surface": "x", "reset": {"x'": "-x'/2"}}
+    flow = Flow(Model.from_equations("x'' = -cos(t)", impacts=[wall]))
+    run = flow.propagate([0.0, 0.0], 0.0, 3.0, tangents=False)
+    assert [e.kind for e in run.events] == ["detach"]
+    assert run.events[0].time == pytest.approx(np.pi / 2, abs=1e-14)
+    late = 3.0 - np.pi / 2
+    np.testing.assert_allclose(run.state, [late - np.sin(late), 1.0 - np.cos(late)], rtol=0, atol=1e-14)
 
 
 def test_crossings_on_the_borders_of_pieces_are_noted_once():
@@ -282,18 +324,21 @@ def test_starts_on_a_surface_are_settled_in_the_stepper(start, kind):
     engine = core.engine(model.vector)
     assert isinstance(engine, EventEngine)
     kernel = engine.kernel(True)
-    assert kernel is not None
     kernel.place(Regime((0,)))
-    other = EventEngine(engine.system, engine.wrt, engine.tolerance)
-    other.kernel = lambda with_tangents: None  # type: ignore[method-assign]
     runtime = core.runtime(engine, model.vector, None)
-    ours, theirs = (e.run(np.array(start), e.unit, 0.1, 8.0, runtime) for e in (engine, other))
-    assert kernel.given_back == kernel.elsewhere == kernel.begun == 0
+    journey = Journey(engine.geometry, replace(engine.settings, wrt=engine.wrt), np.array(start), 0.1, runtime)
+    begin(journey)
+    settled = engine.run(np.array(start), engine.unit, 0.1, 0.1, runtime)
+    assert settled.memory is not None
+    assert settled.memory.regime == journey.regime
+    if not journey.regime.stuck:
+        np.testing.assert_array_equal(settled.memory.modes, journey.modes)
+    np.testing.assert_allclose(settled.state, journey.state, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(settled.tangents, journey.tangents, rtol=0, atol=1e-14)
+    assert settled.log_determinant == journey.log_determinant
+    ours = engine.run(np.array(start), engine.unit, 0.1, 8.0, runtime)
+    assert kernel.given_back == kernel.passed == kernel.begun == 0
     assert ours.events[0].kind == kind
-    assert [e.kind for e in ours.events] == [e.kind for e in theirs.events]
-    np.testing.assert_allclose(ours.state, theirs.state, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(ours.tangents, theirs.tangents, rtol=0, atol=1e-11)
-    assert ours.log_determinant == pytest.approx(theirs.log_determinant, abs=1e-12)
 
 
 @pytest.mark.parametrize("length", [1.0, 1e-9, 1e6])

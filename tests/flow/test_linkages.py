@@ -1,15 +1,12 @@
 """Large mass matrices: linked pendulums against Newton's law joint by joint, with friction, walls and tangents."""
 
-import threading
-
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 import kapitza as kz
-from kapitza.flow import Flow, compiled
-from kapitza.flow.compiled import count_builds
-from kapitza.flow.events import joints, settle
+from kapitza.flow import Flow
+from kapitza.flow.events import settle
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.many import complementary
 from kapitza.flow.system import system_of
@@ -143,21 +140,14 @@ def test_a_wall_reflects_and_tangents_pass_it():
     assert run.log_determinant == pytest.approx(np.linalg.slogdet(run.jacobian)[1], abs=1e-8)
 
 
-@pytest.mark.usefixtures("without_kernel")
-def test_one_flow_for_all_regimes_is_that_of_every_regime(monkeypatch):
-    """Joints that stick and slip and a stop that is struck: states, events and tangents as by flows of
-    their own for every regime.
-    """
+def test_joints_and_a_stop_are_settled_as_by_the_event_logic(request):
+    """Joints that stick and slip and a stop that is struck: states, events and tangents."""
     walls = [{"surface": "sin(q1) + 0.1", "reset": {"q1'": "-0.8*q1'"}, "name": "stop"}]
     model = linked_pendulum(3, damping=0.02, friction=0.4, impacts=walls)
-    start = np.array([0.9, 0.5, -0.2, 0.0, 0.0, 0.0])
-    builds = count_builds()
-    together = Flow(model, wrt=("l1",)).propagate(start, 0.0, 1.0)
-    assert count_builds() - builds == 2  # free motion and the one for all regimes
-    monkeypatch.setattr(joints, "MANY_SURFACES", 99)
-    monkeypatch.setattr(compiled, "_cache", threading.local())
-    apart = Flow(model, wrt=("l1",)).propagate(start, 0.0, 1.0)
-    assert count_builds() - builds == 5  # free motion and two regimes, each with its own
+    flow, start = Flow(model, wrt=("l1",)), np.array([0.9, 0.5, -0.2, 0.0, 0.0, 0.0])
+    together = flow.propagate(start, 0.0, 1.0)
+    request.getfixturevalue("by_event_logic")
+    apart = flow.propagate(start, 0.0, 1.0)
     assert np.abs(together.state - apart.state).max() < 1e-9
     assert [(e.kind, e.index) for e in together.events] == [(e.kind, e.index) for e in apart.events]
     assert {"stick", "release", "impact"} <= {e.kind for e in together.events}

@@ -10,16 +10,15 @@ import pytest
 
 from kapitza import Flow, Model
 from kapitza.errors import EventError
-from kapitza.flow.events import EventEngine
 
 B = 0.5
 
 
 @pytest.fixture(params=["stepper", "event logic"], autouse=True)
-def both(request, monkeypatch):
-    """Run with the compiled stepper, and without it."""
+def both(request):
+    """Run with events decided by the compiled stepper, and by the event logic in Python."""
     if request.param == "event logic":
-        monkeypatch.setattr(EventEngine, "kernel", lambda engine, with_tangents: None)
+        request.getfixturevalue("by_event_logic")
 
 
 def flow_of(*equations: str) -> Flow:

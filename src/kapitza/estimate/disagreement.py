@@ -58,6 +58,14 @@ FEWEST_BLOCKS = 20
 """Fewest blocks whose scores determine their variance."""
 
 
+PREFER, DIFFER = "pieces of the data prefer different values", "parts of the data differ"
+
+
+def of_widening(text: str) -> bool:
+    """Return whether a warning is of widened intervals."""
+    return PREFER in text or DIFFER in text
+
+
 @dataclass(frozen=True)
 class Widening:
     """Widening factors (k,) of standard errors.
@@ -82,14 +90,14 @@ class Widening:
         """
         if self.spread.any() and self.factor.max() >= REPORTED:
             yield (
-                f"{self.pieces} pieces of the data prefer different values (p = {self.chance:.1g}): the intervals are "
+                f"{self.pieces} {PREFER} (p = {self.chance:.1g}): the intervals are "
                 f"up to {self.factor.max():.2g} times as wide as noise alone makes them. The model or the rig changes "
                 "along the record."
             )
         elif not explained and self.factor.max() >= UNEXPLAINED:
             yield (
                 f"the intervals are up to {self.factor.max():.2g} times as wide as noise alone makes them, because "
-                "parts of the data differ by a little more than noise, too little for a misfit. Of right models 1 in "
+                f"{DIFFER} by a little more than noise, too little for a misfit. Of right models 1 in "
                 "100 does so by chance; more data show which it is."
             )
 

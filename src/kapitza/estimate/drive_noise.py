@@ -1,14 +1,15 @@
-"""Effect of noise in a measured drive on estimates.
+"""Noise of measured drives: its effect on estimates, and fits that count it.
 
-The fit takes the measured drive u + e for the true one. With the motion y(θ, u) and its sensitivities J at the fitted
-motion, the least-squares estimate moves by
+The fit takes the measured drive u + e for the true one. With the sensitivities J of the samples at the fitted motion,
+by the free parameters and the initial state and weighted by the noise of the channels, and the response G of the
+samples to noise e of the drive (see `missing.drive_filter`), the least-squares estimate moves by
 
-    δθ = -J⁺ G e,    G e = ∂y/∂u e,
+    δθ = -J⁺ G e,   cov δθ = J⁺ G Gᵀ J⁺ᵀ.
 
-J by the free parameters and the initial state, both weighted by the noise of the channels. G e follows from motions
-under drives that are disturbed by a small share of noise of the measured size, and is scaled up: noise of the full
-size leaves the range of linear response where motions are unstable. The mean of δθ δθᵀ over draws is added to the
-covariance of the fit.
+The residuals then are not white, but their covariance C = 1 + G Gᵀ is known. The most likely parameters solve
+Jᵀ C⁻¹ r = 0 and have the covariance (Jᵀ C⁻¹ J)⁻¹ (see `counted_noise`). Residuals filtered by C are white where the
+noise of the drive explains them, and nothing widens the intervals then. Where they are not, the estimate stays and
+cov δθ is added to its covariance.
 
 A drive is known at its samples only. Where another degree between them follows left-out samples clearly better, the
 shift of the estimate that this degree would cause is computed in the same way, and reported.
@@ -24,27 +25,22 @@ import numpy as np
 from kapitza.base.arrays import Array
 from kapitza.base.cures import Do, Message
 from kapitza.data import Record, as_parts
-from kapitza.errors import DataError, FlowError, ModelError, nearest_name
+from kapitza.errors import DataError, FlowError, KapitzaError, ModelError, nearest_name
 from kapitza.estimate.combinations import combinations_of, in_combinations
+from kapitza.estimate.counted_noise import counted, counting, supported_level
 from kapitza.estimate.drives import best_degree, longest_run
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.missing import Cuts, rows_of, shifts_by_drives
 from kapitza.estimate.parts import FittedMotion
 from kapitza.flow import Flow
-from kapitza.model import Model, Signal
+from kapitza.model import Model
 from kapitza.signal import noise_level
-
-DRAWS = 24
-"""Noisy drives: the root mean square over 24 has an error of 15 %."""
-
-SMALL = 1e-4
-"""Share of the noise that is added to the drive."""
 
 REPORTED = 0.2
 """Standard errors from which the effect is reported: below, the variance changes by less than 4 %."""
 
 EXPLAINS = 0.7
-"""Share of the residuals' excess above which the noise of the drive explains it: 1 less the error of a mean square over
-24 draws, √(2/24) = 0.29."""
+"""Share of the residuals' excess above which the noise of the drive explains most of it."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class DriveEffect:
     noise: in units of the drives. moved: root mean square shift of the free parameters by name; covariance (k, k): of
     these shifts, in the order of `moved`. left: what the noise adds to the residuals, root mean square in units of the
     noise of the channels. degrees: of drives that another degree follows better between their samples; bent: shifts of
-    the parameters with these.
+    the parameters with these. stated: whether the noise of every drive was stated, not taken from its spectrum.
     """
 
     noise: dict[str, float]
@@ -63,6 +59,7 @@ class DriveEffect:
     left: float = 0.0
     degrees: dict[str, int] = field(default_factory=dict)
     bent: dict[str, float] = field(default_factory=dict)
+    stated: bool = False
 
     def reportable(self, deviations: dict[str, float]) -> dict[str, float]:
         """Return the shifts worth reporting, in standard errors.
@@ -107,27 +104,28 @@ class DriveEffect:
         anything is added to its intervals; held: whether the intervals include the shifts.
         """
         moved_far, share = self.reportable(estimate.deviations), self.explained(estimate)
-        structure = share > EXPLAINS
-        if not moved_far and not structure:
+        if not moved_far and not share > EXPLAINS:
             return ""
-        noise = ", ".join(f"{n} (± {v:.2g})" for n, v in self.noise.items())
         moves = ", ".join(f"{n} by ± {self.moved[n]:.2g} ({s:.1f} standard errors)" for n, s in moved_far.items())
         end = "which the intervals hold" if held else "which the intervals do not hold"
         parts = [f"moves {moves}, {end}"] if moved_far else []
-        if structure:
-            parts.append(
-                f"explains the structure in the residuals ({min(share, 1.0):.0%} of it, known to 30 %): missing terms "
-                "were not searched, and one that adds less than that cannot be seen"
-            )
-        return (
-            f"The noise of the measured drive {noise} {' and '.join(parts)}. A quieter sensor, or the drive averaged "
-            "over periods, makes it smaller."
-        )
+        if share > 0:
+            parts.append(f"explains {min(share, 1.0):.0%} of what the fit leaves, but not its structure")
+        return f"The noise of the measured drive {self._noises} {' and '.join(parts)}. {QUIETER}"
+
+    def counts(self, estimate: Estimate) -> bool:
+        """Return whether the noise changes the estimate noticeably."""
+        return bool(self.reportable(estimate.deviations)) or self.explained(estimate) > EXPLAINS
+
+    @property
+    def _noises(self) -> str:
+        return ", ".join(f"{n} (± {v:.2g})" for n, v in self.noise.items())
 
     def added_to(self, fit: Estimate) -> Estimate:
-        """Return the estimate with the effect included.
+        """Return the estimate with the noise counted.
 
-        The shifts enter its covariance, with a warning, where they count.
+        Where the noise explains the residuals, the estimate is that of the most likely parameters under both noises;
+        else its shifts enter the covariance. Both with a note, where the noise counts.
         """
         if fit.base is not None:
             wide = self.added_to(fit.base)
@@ -137,11 +135,37 @@ class DriveEffect:
             return in_combinations(wide, combined).with_(start=fit.start)
         if bent := self.between_samples(fit.deviations):
             fit = replace(fit, warnings=(*fit.warnings, bent))
-        if not self.sentence(fit):
+        if not self.counts(fit):
             return fit
+        level = 1.0 if self.stated else _level(fit, self.noise)
+        if level != 1.0:
+            return self._at(level)._counted_in(fit) if level else fit
+        return self._counted_in(fit)
+
+    def _at(self, level: float) -> DriveEffect:
+        """Return the effect of noise of another level."""
+        return replace(
+            self, noise={n: level * size for n, size in self.noise.items()},
+            moved={n: level * size for n, size in self.moved.items()}, covariance=level**2 * self.covariance,
+            left=level * self.left,
+        )  # fmt: skip
+
+    def _counted_in(self, fit: Estimate) -> Estimate:
+        if not self.counts(fit):
+            return fit
+        found = counted(fit, self.noise)
+        if found is not None and found.misfit is not None and found.misfit.to_the_noise:
+            words = (
+                f"The noise of the measured drive {self._noises} is counted: with that of the sensors it explains the "
+                f"residuals, and the intervals hold both. {QUIETER}"
+            )
+            return replace(found, warnings=(*found.warnings, words))
         # Draws (at bounds, or where the likelihood is not parabolic) and errors of derived values are not widened.
         held = fit.draws is None and not fit.derived and bool(np.isfinite(fit.covariance).all())
         warnings = (*fit.warnings, self.sentence(fit, held))
+        if found is not None and fit.motion is not None:
+            # Tests of terms count the noise too, and candidates are compared by the same likelihood.
+            fit = counting(fit, self.noise).with_(likelihood=found.likelihood, noise=fit.noise)
         if not held:
             return replace(fit, warnings=warnings)
         places = [fit.names.index(name) for name in self.moved]
@@ -150,12 +174,24 @@ class DriveEffect:
         return replace(fit, covariance=covariance, warnings=warnings)
 
 
-def with_drive_noise(fit: Estimate, noise: Mapping[str, float] | None = None) -> Estimate:
-    """Add the noise of measured drives to the intervals.
+def _level(fit: Estimate, levels: Mapping[str, float]) -> float:
+    try:
+        return supported_level(fit, levels)
+    except (FlowError, KapitzaError, np.linalg.LinAlgError):
+        return 1.0
 
-    The covariance of the shifts δθ = -J⁺ ∂y/∂u e by white noise e of the drives u is added to that of the fit, and a
-    warning states where it counts. Studies do this by themselves. The estimate comes back as it is where the effect is
-    small or cannot be computed: it needs a `ShootingFit` of one recording whose channels are states.
+
+QUIETER = "A quieter sensor of the drive, or the drive averaged over periods, makes the intervals narrower."
+
+
+def with_drive_noise(fit: Estimate, noise: Mapping[str, float] | None = None) -> Estimate:
+    """Count the noise of measured drives.
+
+    Where white noise of the drives u explains the residuals, the most likely parameters under both noises are
+    returned: they solve Jᵀ C⁻¹ r = 0, C the covariance of the samples with the response to this noise in it, and their
+    covariance is (Jᵀ C⁻¹ J)⁻¹. Where it does not, the covariance of the shifts δθ = -J⁺ ∂y/∂u e that it causes is added
+    to that of the fit. A warning states it. Studies do this by themselves. The estimate comes back as it is where the
+    effect is small or cannot be computed: it needs a `ShootingFit` of one recording.
 
     Parameters
     ----------
@@ -168,7 +204,7 @@ def with_drive_noise(fit: Estimate, noise: Mapping[str, float] | None = None) ->
     Returns
     -------
     Estimate
-        With wider intervals and a warning where the noise of the drive counts.
+        With other values, intervals and a warning where the noise of the drive counts.
 
     Examples
     --------
@@ -203,50 +239,33 @@ def fitted_record(fit: Estimate) -> tuple[Record, Mapping[str, float]] | None:
     return found[0] if len(found) == 1 else None
 
 
-def drive_effect(estimate: Estimate, noise: Mapping[str, float] | None = None, seed: int = 0) -> DriveEffect | None:
+def drive_effect(estimate: Estimate, noise: Mapping[str, float] | None = None) -> DriveEffect | None:
     """Return the effect of noise in measured drives.
 
-    None where it cannot be computed: it needs the motion of a `ShootingFit`, one recording and channels that are
-    states.
+    None where it cannot be computed: it needs the motion of a `ShootingFit` without kicks, and one recording.
     """
     estimate = estimate.base or estimate
     model, motion, fitted = estimate.model, estimate.motion, fitted_record(estimate)
-    if motion is None or not model.signals or fitted is None:
+    if motion is None or motion.process_noise or not model.signals or fitted is None:
         return None
     record, own = fitted
-    names = [n for n in estimate.residuals if n in model.states]
     free = tuple(n for n in estimate.names if n in model.names)
-    if not names or not free:
+    if not free:
         return None
     levels = drive_levels(record, model) | {name: float(size) for name, size in (noise or {}).items()}
     degrees = _better_degrees(model)
-    if not any(levels.values()) and not degrees:
-        return DriveEffect(levels, dict.fromkeys(free, 0.0), np.zeros((len(free), len(free))))
-    weights = np.array([1.0 / max(estimate.noise.get(n, 1.0), 1e-300) for n in names])
-    columns = [model.states.index(n) for n in names]
-    small = {name: SMALL * level for name, level in levels.items()}
+    moved, left = np.zeros((len(free), len(free))), 0.0
     try:
-        model = model.with_values(**own)
-        random = np.random.default_rng(seed)
-        drawn = [_noisy(model, small, random) for _ in range(DRAWS)] + [_bent(model, degrees)] * bool(degrees)
-        slopes, shifts = _responses(model, motion, free, drawn)
-    except (FlowError, ModelError):
+        if any(levels.values()):
+            # The motion of the fit is one piece: its windows are not cut.
+            whole = Cuts(motion.sample_times.size, np.inf)
+            moved, left = shifts_by_drives(rows_of(estimate, (), (), free, levels, whole))
+        bent = _bent_shift(estimate, model.with_values(**own), free, degrees) if degrees else {}
+    except (FlowError, ModelError, KapitzaError, np.linalg.LinAlgError):
         return None
-    shifts[..., :DRAWS] /= SMALL
-    rows = (slopes[:, columns] * weights[None, :, None]).reshape(-1, slopes.shape[2])
-    shifted = (shifts[:, columns] * weights[None, :, None]).reshape(len(rows), -1)
-    if motion.read is not None and motion.read.shape[1] == len(names):
-        read = motion.read.ravel()
-        # Lost samples were not fitted.
-        rows, shifted = rows[read], shifted[read]
-    # δθ = -J⁺ G e for all draws at once.
-    moved = -np.linalg.lstsq(rows, shifted, rcond=None)[0]
-    left = float(np.sqrt(np.mean((shifted + rows @ moved)[:, :DRAWS] ** 2)))
-    by_noise = moved[: len(free), :DRAWS]
-    covariance = by_noise @ by_noise.T / DRAWS
-    sizes = dict(zip(free, np.sqrt(np.diag(covariance)).tolist(), strict=True))
-    bent = dict(zip(free, moved[: len(free), -1].tolist(), strict=True)) if degrees else {}
-    return DriveEffect(levels, sizes, covariance, left, degrees, bent)
+    sizes = dict(zip(free, np.sqrt(np.clip(np.diag(moved), 0.0, None)).tolist(), strict=True))
+    known = {*(record.noise or {}), *(noise or {})}
+    return DriveEffect(levels, sizes, moved, left, degrees, bent, all(n in known for n, v in levels.items() if v > 0))
 
 
 def _better_degrees(model: Model) -> dict[str, int]:
@@ -270,15 +289,39 @@ def _bent(model: Model, degrees: dict[str, int]) -> Model:
     return replace(model, excitation=replace(model.excitation, signals=signals))
 
 
-def _responses(model: Model, motion: FittedMotion, free: tuple[str, ...], drawn: list[Model]) -> tuple[Array, Array]:
+def _bent_shift(estimate: Estimate, model: Model, free: tuple[str, ...], degrees: dict[str, int]) -> dict[str, float]:
+    """Return the shifts of parameters with other degrees.
+
+    They follow from the motion under the drives of these degrees, whose channels must be states; empty otherwise.
+    """
+    motion = estimate.motion
+    assert motion is not None
+    names = [n for n in estimate.residuals if n in model.states]
+    if len(names) != len(estimate.residuals):
+        return {}
+    columns = [model.states.index(n) for n in names]
+    weights = np.array([1.0 / max(estimate.noise.get(n, 1.0), 1e-300) for n in names])
+    slopes, shifts = _responses(model, motion, free, _bent(model, degrees))
+    rows = (slopes[:, columns] * weights[None, :, None]).reshape(-1, slopes.shape[2])
+    shifted = (shifts[:, columns] * weights).reshape(len(rows))
+    if motion.read is not None:
+        read = motion.read.ravel()
+        # Lost samples were not fitted.
+        rows, shifted = rows[read], shifted[read]
+    # δθ = -J⁺ δy.
+    moved = -np.linalg.lstsq(rows, shifted, rcond=None)[0]
+    return dict(zip(free, moved[: len(free)].tolist(), strict=True))
+
+
+def _responses(model: Model, motion: FittedMotion, free: tuple[str, ...], other: Model) -> tuple[Array, Array]:
     """Return slopes of the motion, and its shifts.
 
-    They are slopes (N, n, k + n·pieces) by parameters and starts, and shifts (N, n, draws) with the drives of the
-    models `drawn`. Each uninterrupted piece of the motion has its own start.
+    They are slopes (N, n, k + n·pieces) by parameters and starts, and shifts (N, n) with the drives of the model
+    `other`. Each uninterrupted piece of the motion has its own start.
     """
     pieces, n, k = np.unique(motion.piece), len(model.states), len(free)
     slopes = np.zeros((motion.sample_times.size, n, k + n * pieces.size))
-    shifts = np.empty((motion.sample_times.size, n, len(drawn)))
+    shifts = np.empty((motion.sample_times.size, n))
     for number, piece in enumerate(pieces):
         rows = np.flatnonzero(motion.piece == piece)
         times = motion.sample_times[rows]
@@ -286,8 +329,7 @@ def _responses(model: Model, motion: FittedMotion, free: tuple[str, ...], drawn:
         plain, by_start, by_parameter = Flow(model, wrt=free).trajectory_tangents(start, times)
         slopes[rows, :, :k] = by_parameter
         slopes[rows, :, k + n * number : k + n * (number + 1)] = by_start
-        for i, other in enumerate(drawn):
-            shifts[rows, :, i] = Flow(other).trajectory(start, times) - plain
+        shifts[rows] = Flow(other).trajectory(start, times) - plain
     return slopes, shifts
 
 
@@ -307,17 +349,3 @@ def drive_levels(record: Record, model: Model) -> dict[str, float]:
         except DataError:
             levels[signal.name] = 0.0
     return levels
-
-
-def _noisy(model: Model, levels: dict[str, float], random: np.random.Generator) -> Model:
-    """Return the model with Gaussian noise added to its signals.
-
-    levels: standard deviation of the noise by name of the signal.
-    """
-    assert model.excitation is not None
-
-    def disturbed(signal: Signal) -> Signal:
-        return replace(signal, values=signal.values + levels[signal.name] * random.normal(size=signal.values.size))
-
-    signals = tuple(disturbed(s) for s in model.signals)
-    return replace(model, excitation=replace(model.excitation, signals=signals))

@@ -79,6 +79,10 @@ class Leverage:
         return f"{what} would move {self.name} by {moved} ({self.errors:.2g} standard errors)"
 
 
+LARGEST_SHARE = 0.3
+"""Largest gain or rate of the clock, as a share, that a column of first order describes."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """Fault to be tried."""
@@ -153,7 +157,13 @@ def strongest(tried: Sequence[Candidate], scores: Scores) -> Fault | None:
     live = int(np.count_nonzero(scores.live))
     if not live:
         return None
-    best = int(np.argmax(scores.gains))
+    shares = np.array([BY_NAME[one.kind].unit == "" for one in tried])
+    sizes = np.abs(scores.pull) / np.where(scores.live, scores.own, np.inf)
+    # In equations that are homogeneous in a channel the column of its gain, or of the clock, is the residual itself: it
+    # would explain any misfit, by a gain that is 100 % off.
+    best = int(np.argmax(np.where(shares & (sizes > LARGEST_SHARE), 0.0, scores.gains)))
+    if shares[best] and sizes[best] > LARGEST_SHARE:
+        return None
     # Bonferroni's correction for the faults that can be tested at all.
     chance = float(min(1.0, scores.chances[best] * live))
     if chance >= FAULT:

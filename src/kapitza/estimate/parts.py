@@ -172,6 +172,7 @@ class FittedMotion:
     motion that a sample belongs to. noise_by_record: standard deviation by channel, record by record. process_noise:
     deviation of the kicks by state, None where there are none. prediction: of the samples held back. record (N,):
     number of the record of a sample; read (N, c): False where a channel has no sample or a bad one, not fitted.
+    drive_noise: standard deviation of the noise of measured drives that the fit counts, None where they count as exact.
     """
 
     times: Array
@@ -185,6 +186,7 @@ class FittedMotion:
     prediction: Prediction | None = None
     record: NDArray[np.int64] | None = None
     read: Flags | None = None
+    drive_noise: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)

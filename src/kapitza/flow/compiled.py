@@ -110,12 +110,11 @@ def code_of(compact: bool) -> CodeOptions:
 def symbol_table(system: System) -> dict[sp.Symbol, hy.expression]:
     """Map each symbol of the system to compiled code.
 
-    States are variables, time is heyoka's; parameters, the modes of the switches and then the flags of surfaces that
-    hold the motion are run-time parameters.
+    States are variables, time is heyoka's; parameters and the modes of the switches are run-time parameters.
     """
     table = {symbol: hy.expression(symbol.name) for symbol in system.states}
     table[time_symbol] = hy.time
-    runtime = (*system.parameters, *(switch.mode for switch in system.switches), *system.flags)
+    runtime = (*system.parameters, *(switch.mode for switch in system.switches))
     table.update({symbol: hy.par[i] for i, symbol in enumerate(runtime)})
     return table
 

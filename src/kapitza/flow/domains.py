@@ -213,6 +213,11 @@ class Domain:
         return self
 
     @property
+    def entered(self) -> list[Edge]:
+        """Return the ends whose margins hold modes."""
+        return [self.system.edges[k] for k in self._entered]
+
+    @property
     def is_entered(self) -> bool:
         """Return whether modes may lead into a domain.
 

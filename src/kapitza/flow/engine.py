@@ -66,7 +66,6 @@ class System:
     steps, smooth_steps: named intermediate results, in order, in which the rates are written where a large mass matrix
     is eliminated; elimination describes them (None where the rates are written out or were changed since).
     edges: ends of the terms of the smooth rates; a motion that meets one ends there, unless a switch continues it.
-    flags: run-time numbers behind the modes that say which surfaces hold the motion, where one flow serves them all.
     """
 
     states: tuple[sp.Symbol, ...]
@@ -81,7 +80,6 @@ class System:
     smooth_steps: tuple[Step, ...] = ()
     elimination: Elimination | None = None
     edges: tuple[Edge, ...] = ()
-    flags: tuple[sp.Symbol, ...] = ()
 
     @property
     def smooth_expressions(self) -> tuple[sp.Expr, ...]:

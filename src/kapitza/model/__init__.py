@@ -7,7 +7,7 @@ from kapitza.model.compiled import Evaluator, compile_derivatives, compile_expre
 from kapitza.model.control import control_values, with_control
 from kapitza.model.dimensions import dimension_problems
 from kapitza.model.drives import with_added, with_drives
-from kapitza.model.elimination import Elimination, Step, solve_definite, solve_named
+from kapitza.model.elimination import Elimination, Step, solve_named
 from kapitza.model.files import model_from_dict, model_to_dict, read_model, write_model
 from kapitza.model.implicit import top_slopes
 from kapitza.model.laws import LAWS, with_laws

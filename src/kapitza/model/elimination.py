@@ -286,16 +286,6 @@ def solve_named(
     return _orthogonal([list(row) for row in matrix], naming).solve(right, lambda e: e, naming.name)
 
 
-def solve_definite(
-    matrix: Sequence[Sequence[Expression]], right: Sequence[Expression], naming: Naming
-) -> list[Expression]:
-    """Solve a linear system with a definite matrix.
-
-    Returns x with matrix x = right, by steps that `naming` names. Only entries on and below the diagonal are read.
-    """
-    return _definite([list(row) for row in matrix], naming).solve(right, lambda e: e, naming.name)
-
-
 def blocks_of(mass: sp.ImmutableMatrix, tops: Sequence[sp.Symbol]) -> tuple[Block, ...]:
     """Return the diagonal blocks of the sorted M.
 

@@ -181,7 +181,7 @@ def lead_figure(test: PredictionTest | None) -> go.Figure | None:
     )
     figure.add_hline(y=test.noises, line={"color": OUT, "width": 1, "dash": "dash"})
     figure.update_xaxes(title_text="time since the last fitted sample [s]")
-    figure.update_yaxes(type="log", title_text="error / sensor noise")
+    figure.update_yaxes(type="log", title_text=f"error / {test.source}")
     figure.update_layout(height=340)
     return figure
 

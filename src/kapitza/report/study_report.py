@@ -229,7 +229,7 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
     figures = [
         ("Residuals", residual_figure(first), "Predicted minus measured at every sample, thinned by extremes, against "
          "time, the value itself and its rate; without structure when the equations are complete. The band is twice "
-         "the noise; outliers are marked."),
+         "the noise; outliers are marked." + _of_drive(best)),
         ("Spectrum", None if section is not None else spectrum_figure(first), "Power density of data, model and "
          "residuals. Lines of the data that the model lacks stand in the residuals."),
         ("Frequency response", response_figure(first, record, drives), "Response to the measured drive, from "
@@ -255,6 +255,13 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
     ]  # fmt: skip
     parts += held_back_parts(chosen)
     return [*parts, *(Part(title, figure=f, caption=caption) for title, f, caption in figures if f is not None)]
+
+
+def _of_drive(best: Estimate) -> str:
+    """Return a sentence on residuals by noise of the drive, else ""."""
+    if best.motion is None or not best.motion.drive_noise:
+        return ""
+    return " They contain the response to the noise of the drive, which the verdict and the intervals count."
 
 
 def fit_parts(chosen: StudyFit, motions: Sequence[Motion], test: Motion | None) -> list[Part]:

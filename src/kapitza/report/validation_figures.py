@@ -53,7 +53,7 @@ def _prediction(axes: Axes, test: PredictionTest) -> None:
     axes.axhline(share, color=ACCENT, lw=0.8, ls=":", label=f"{test.share:g} × spread of the signal")
     axes.set_yscale("log")
     axes.set_xlabel("time since the last fitted sample [s]")
-    axes.set_ylabel("error / sensor noise")
+    axes.set_ylabel(f"error / {test.source}")
     axes.set_title("Prediction")
     axes.legend(fontsize="small", loc="lower right", frameon=True, framealpha=0.9)
 

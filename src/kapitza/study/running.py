@@ -18,7 +18,6 @@ from kapitza.base.workers import Executor, Shared, in_order, require_executor
 from kapitza.data import Part, Record
 from kapitza.errors import ConvergenceError, DataError, KapitzaError
 from kapitza.estimate import (
-    EXPLAINS,
     Automatic,
     Estimate,
     HarmonicFit,
@@ -28,12 +27,12 @@ from kapitza.estimate import (
     ShootingFit,
     Suggestion,
     Validation,
-    drive_effect,
     identify,
     profile_curve,
     record_in_model_units,
     suggest,
     validate,
+    with_drive_noise,
 )
 from kapitza.model import CLOCK, Model
 from kapitza.orbits.find_orbits import find_orbits
@@ -252,10 +251,7 @@ def run_step(study: Study, step: Step) -> StudyFit:
         unfinished = error.result if isinstance(error, ConvergenceError) else None
         estimate = _light(unfinished) if isinstance(unfinished, Estimate) else None
         return StudyFit(candidate.name, step.method, estimate, in_study(error))
-    effect = drive_effect(estimate)
-    # A search for missing terms would explain the noise of the drive by terms that are not there.
-    structure = effect is None or effect.explained(estimate) <= EXPLAINS
-    estimate = estimate if effect is None else effect.added_to(estimate)
+    estimate = with_drive_noise(estimate)
     followed, notes = _followed(study, estimate, parts[0])
     validation, problem = _validated(study, candidate, estimate)
     return StudyFit(
@@ -263,7 +259,7 @@ def run_step(study: Study, step: Step) -> StudyFit:
         step.method,
         _light(estimate),
         validation=validation,
-        missing=_missing_terms(estimate) if structure else None,
+        missing=_missing_terms(estimate),
         profiles=_profiles(estimate, study.level) if study.profiles else (),
         followed=followed,
         notes=(*estimate.chain, *notes, *problem),

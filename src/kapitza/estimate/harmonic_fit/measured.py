@@ -219,11 +219,61 @@ def _continuous(
     values = record.values(channels)
     inputs = np.empty((record.size, len(signals)))
     for column, signal in enumerate(signals):
-        inputs[:, column] = record[signal.name] if signal.name in record.channels else signal(times)
+        if signal.name in record.channels:
+            inputs[:, column] = record[signal.name]
+            if _is_held(signal):
+                for part in record.segments():
+                    inputs[part, column] = _acting(np.repeat(inputs[part, column, None], MIDDLES.size, axis=1))
+        else:
+            inputs[:, column] = _taken(signal, times)
     turning = np.array([angle[name] for name in channels], bool)
     for part in record.segments():
         values[part] = unwrap_states(values[part], turning)
     return times, values, inputs
+
+
+def _is_held(signal: Signal) -> bool:
+    return signal.kind == "polynomial" and signal.degree == 0
+
+
+MIDDLES = (np.arange(8) + 0.5) / 8
+"""Instants within a sampling step at which a held drive is taken."""
+
+CUBIC = np.stack([
+    -MIDDLES * (MIDDLES - 1) * (MIDDLES - 2) / 6,
+    (MIDDLES + 1) * (MIDDLES - 1) * (MIDDLES - 2) / 2,
+    -(MIDDLES + 1) * MIDDLES * (MIDDLES - 2) / 2,
+    (MIDDLES + 1) * MIDDLES * (MIDDLES - 1) / 6,
+])  # fmt: skip
+"""Weights of the samples at -1, 0, 1, 2 steps in a cubic through them, at these instants."""
+
+
+def _acting(between: Numbers) -> Numbers:
+    """Return a held drive (N,) as it acts on each sample.
+
+    between (N, 8): the drive at MIDDLES of the step after each sample. The weak form weights the drive with smooth
+    functions φ that are known at the samples. With φ between them by cubics L_k through four samples,
+
+        ∫ φ u dt = h Σ_n φ_n Σ_k <L_k u>_(n-k),
+
+    which for a drive held at u_i is (-u_(n+1) + 13 u_n + 13 u_(n-1) - u_(n-2))/24: half a step late, and weaker by
+    (ω h)²/24.
+    """
+    pieces = between @ CUBIC.T / MIDDLES.size
+    # Beyond the ends the drive stays at its first and last values.
+    padded = np.concatenate([pieces[:1], pieces[:1], pieces, pieces[-1:]])
+    count = len(pieces)
+    # <L_k u> of the interval n - k, k = -1, 0, 1, 2.
+    return np.sum([padded[2 - k : 2 - k + count, k + 1] for k in (-1, 0, 1, 2)], axis=0)
+
+
+def _taken(signal: Signal, times: Numbers) -> Numbers:
+    """Return a stored drive (N,) at the samples, see `_acting`."""
+    if not _is_held(signal) or times.size < 4:
+        return signal(times)
+    step = float(np.median(np.diff(times)))
+    low, high = (-np.inf, np.inf) if signal.period is not None else signal.reach
+    return _acting(signal(np.clip(times[:, None] + step * MIDDLES, low, high).ravel()).reshape(-1, MIDDLES.size))
 
 
 def _evened(pieces: list[Piece]) -> tuple[list[Piece], float]:
@@ -337,6 +387,6 @@ def _profile_piece(model: Model, orbit: PeriodicOrbit, number: int, channels: tu
         )
     columns = [orbit.states.index(name) for name in channels]
     times = orbit.profile.times + (orbit.stretch.start if orbit.stretch else 0.0)
-    extra = [signal(times) for signal in model.signals]
+    extra = [_taken(signal, times) for signal in model.signals]
     inputs = np.column_stack(extra) if extra else np.empty((len(times), 0))
     return Piece(times, orbit.profile.states[:, columns], inputs)

@@ -5,8 +5,8 @@ Columns are taken along the fitted motion, window by window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from kapitza.data import PROPOSED
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.dictionary import Term
+from kapitza.estimate.missing.drive_filter import DriveKicks, Kicks, filtered_window, scatter_of
 from kapitza.estimate.missing.laws import DriveLaws
 from kapitza.estimate.observation import Observation, observe_channels
 from kapitza.estimate.result import workings_of
@@ -38,8 +39,25 @@ FLATTENING = 1e8
 SHORT, LOOK = 8, 64
 """Samples of a window after which the next one is first sought within so many samples."""
 
+LINEAR = 0.02
+"""Scatter of a motion by noise of its drives, in spreads of the samples, at which a window ends."""
+
+FEWEST = 16
+"""Samples of a window, at least, that this scatter ends: each has initial states of its own."""
+
 LONGEST = 20_000
 """Most samples that are tested; a longer record is cut there."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Limits of windows.
+
+    samples: most of all windows together; scatter: by noise of the drives, in spreads, at which a window ends.
+    """
+
+    samples: int = LONGEST
+    scatter: float = LINEAR
 
 
 @dataclass(frozen=True)
@@ -48,7 +66,8 @@ class Window:
 
     Rows are in standard deviations of the noise. lost (N, c): samples without a value; their rows are 0. residual
     (N, c): measured minus predicted. initial (N, c, n), free (N, c, k), terms (N, c, m): what a unit of each would add
-    to the prediction.
+    to the prediction. kicks: by noise of the drives, which the rows still contain; None where they contain none.
+    begin: number of the first sample. log_det: of the filter that made the noise white, log |C|/2.
     """
 
     lost: Flags
@@ -56,6 +75,14 @@ class Window:
     initial: Array
     free: Array
     terms: Array
+    kicks: Kicks | None = None
+    begin: int = 0
+    log_det: float = 0.0
+
+    def first(self, count: int) -> Window:
+        """Return the window of the first samples."""
+        parts = {name: getattr(self, name)[:count] for name in ("lost", "residual", "initial", "free", "terms")}
+        return replace(self, **parts, kicks=None if self.kicks is None else self.kicks.first(count))
 
     def stacked(self) -> tuple[Array, Array]:
         """Return all columns, and the initial states.
@@ -71,8 +98,26 @@ def windows_of(
     """Return the columns of parameters, terms and faults.
 
     The order is free parameters, terms, drive, held parameters, sensor faults. free: names whose columns count as those
-    of free parameters; by default those that were fitted.
+    of free parameters; by default those that were fitted. Where the fit counts the noise of its drives, the rows are
+    filtered so that their noise is white.
     """
+    levels = {} if estimate.motion is None else estimate.motion.drive_noise or {}
+    return [filtered_window(window) for window in rows_of(estimate, terms, held, free, levels)]
+
+
+def rows_of(
+    estimate: Estimate,
+    terms: Sequence[Term],
+    held: Sequence[str],
+    free: Sequence[str] | None,
+    levels: Mapping[str, float],
+    cuts: Cuts | None = None,
+) -> list[Window]:
+    """Return the columns of windows of the record.
+
+    levels: standard deviation of the noise of each drive; the rows contain it, and `Window.kicks` describes it.
+    """
+    cuts = cuts or Cuts()
     if estimate.motion is None:
         raise KapitzaError(f'suggest needs a fit by {By("shooting")} (or "auto"): fit the record by one of them.')
     workings = workings_of(estimate, MotionWorkings)
@@ -85,14 +130,20 @@ def windows_of(
     sight = task.observation
     observation = observe_channels(model, sight.channels, tuple(sight.angles), task.request.outputs, wrt)
     deviations = samples.at_readings(workings.found.sensors.deviations)
+    if estimate.motion.drive_noise is not None:
+        # Residuals contain the noise of the drive, that of the sensors is stated with the motion.
+        own = estimate.motion.noise_by_record
+        number = np.unique(samples.record, return_inverse=True)[1]
+        deviations = np.array([[noise.get(c, 1.0) for c in sight.channels] for noise in own])[number]
+    kicks = DriveKicks.of(model, levels, estimate.motion.process_noise or {})
     drives = DriveLaws.of(estimate, names)
     nodes, states = solution.nodes.index, solution.states
     found: list[Window] = []
     total, short = 0, False
     for piece in samples.pieces:
         begin = piece.start
-        while begin < piece.stop - 3 and total < LONGEST:
-            stop = min(piece.stop, begin + LONGEST - total)
+        while begin < piece.stop - 3 and total < cuts.samples:
+            stop = min(piece.stop, begin + cuts.samples - total)
             vector = samples.parameters[begin].copy()
             vector[[model.names.index(n) for n in estimate.names]] = [estimate.values[n] for n in estimate.names]
             node = int(np.searchsorted(nodes, begin, side="right")) - 1
@@ -100,7 +151,7 @@ def windows_of(
             if nodes[node] < begin:
                 known = float(samples.time[nodes[node]])
                 state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
-            along = Along(flow, observation, samples, deviations, vector, drives)
+            along = Along(flow, observation, samples, deviations, vector, drives, kicks, cuts.scatter)
             # Where the motion sticks windows are short: the rest of the record is not followed for each of them.
             near = min(stop, begin + LOOK) if short else stop
             stretch = _stretch(along, terms, begin, near, state, len(names))
@@ -120,7 +171,8 @@ def windows_of(
 class Along:
     """Flow, sensors and samples behind a window.
 
-    flow: with tangents; deviations: noise (N, c) of the samples; vector: parameters (npar,); drives: tested faults.
+    flow: with tangents; deviations: noise (N, c) of the samples; vector: parameters (npar,); drives: tested faults;
+    kicks: noise of the drives; scatter: as in `Cuts`.
     """
 
     flow: Flow
@@ -129,6 +181,8 @@ class Along:
     deviations: Array
     vector: Array
     drives: DriveLaws
+    kicks: DriveKicks | None = None
+    scatter: float = LINEAR
 
 
 def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: Array, free: int) -> Window | None:
@@ -169,8 +223,23 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     # A drift continues over all windows of a record, so time counts from the start of the record.
     since = time[:count] - samples.time[np.argmax(samples.record == samples.record[begin])]
     columns = np.concatenate([to_state @ pushed, slopes[..., n + free :], _sensor_faults(value, since, moving)], axis=2)
-    scaled = weight[..., None]
-    return Window(lost, residual, slopes[..., :n] * scaled, slopes[..., n : n + free] * scaled, columns * scaled)
+    scaled, kicked = weight[..., None], None
+    if along.kicks is not None:
+        kicked = along.kicks.along(path, time[:count], vector, by_state, to_state * scaled)
+    window = Window(
+        lost, residual, slopes[..., :n] * scaled, slopes[..., n : n + free] * scaled, columns * scaled, kicked, begin
+    )
+    if kicked is None:
+        return window
+    # The noise of the drive carries a nonlinear motion out of the range of its tangents; those of linear equations,
+    # the same from every sample to the next, hold everywhere.
+    steps = kicked.transition
+    if np.allclose(steps, steps[:1], rtol=1e-6, atol=1e-9 * np.abs(steps).max(initial=0.0)):
+        return window
+    # The noise of a lost sample is infinite.
+    added = scatter_of(kicked) * np.where(lost, 0.0, along.deviations[part]) ** 2
+    far = np.flatnonzero((added > (along.scatter * samples.spread) ** 2).any(axis=1))
+    return window if not far.size else window.first(max(int(far[0]), FEWEST))
 
 
 def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array, driven: Array) -> Array:

@@ -167,7 +167,7 @@ def directed_test(fit: Estimate | Model, second: Estimate) -> ModelTest:
     )
     if isinstance(fit, Estimate) and shifted and free == fit.names:
         found = with_moves(found, fit, labels, shift)
-    return ModelTest(found, parameters, _structure(left), line, band, bool(shifted) or not free)
+    return ModelTest(found, parameters, structure_chance(left), line, band, bool(shifted) or not free)
 
 
 def _reach(estimate: Estimate) -> Array:
@@ -239,7 +239,7 @@ def _difference(own: Array, pull: Array, variance: Array) -> float:
     return float(special.chdtrc(step.size, square))
 
 
-def _structure(left: Sequence[Array]) -> float:
+def structure_chance(left: Sequence[Array]) -> float:
     """Return the p-value of structure in the residuals.
 
     The probability that white noise is as correlated or has as strong a band, in any channel.

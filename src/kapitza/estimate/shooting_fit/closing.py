@@ -68,11 +68,8 @@ def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
     # Kicks absorb faults and differences between pieces, so nothing could be tested.
     if solution.status is not Status.CONVERGED or task.settings.process_noise:
         return None
-    tried: tuple[Candidate, ...] = ()
-    if misfit(samples, solution) > ROUNDING:
-        driven = not task.model.structure.is_autonomous
-        tried = tuple(candidates(task.observation.channels, task.observation.angles.tolist(), driven))
-    columns = _columns(task, solution, tried) if tried else None
+    tried = faults_of(task) if misfit(samples, solution) > ROUNDING else ()
+    columns = fault_columns(task, solution, tried) if tried else None
     try:
         part = sweep(
             task.problem, solution.nodes, solution.states, solution.theta, solution.weights, True, columns
@@ -83,7 +80,13 @@ def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
     return ClosingSweep(part, tried, program)
 
 
-def _columns(task: MotionTask, solution: MotionSolution, tried: tuple[Candidate, ...]) -> Array:
+def faults_of(task: MotionTask) -> tuple[Candidate, ...]:
+    """Return the faults of the measurement that are tried."""
+    driven = not task.model.structure.is_autonomous
+    return tuple(candidates(task.observation.channels, task.observation.angles.tolist(), driven))
+
+
+def fault_columns(task: MotionTask, solution: MotionSolution, tried: tuple[Candidate, ...]) -> Array:
     """Return the effect of each fault on the samples.
 
     The effects are (N, c, m), per unit of the fault.
@@ -155,29 +158,42 @@ def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviation
     The strongest effect is first; deviations: (k,) standard errors. A fault of size s adds s times its column b to
     the samples; the fit moves by I_θθ⁻¹ I_θb s, I the information with the states eliminated.
     """
-    solution, samples = found.solution, task.problem.samples
+    solution = found.solution
     k, free = solution.theta.size, np.flatnonzero(~solution.at_bound)
     if not closing.tried or not free.size or not np.isfinite(deviations[free]).all():
         return ()
     information = closing.program.information
-    inverse = scaled_inverse(information[np.ix_(free, free)], UNDETERMINED)
+    bias = np.zeros((k, len(closing.tried)))
+    # Linear response of the estimate to the faults.
+    bias[free] = scaled_inverse(information[np.ix_(free, free)], UNDETERMINED) @ information[free, k:]
+    errors = np.where(np.isin(np.arange(k), free), deviations, 0.0)
+    return leverages(task, closing.tried, solution.theta, bias, errors)
+
+
+def leverages(
+    task: MotionTask, tried: tuple[Candidate, ...], theta: Array, bias: Array, deviations: Array
+) -> tuple[Leverage, ...]:
+    """Return the leverage of faults from their effects.
+
+    bias (k, m): shift of the parameters by a unit of each fault; deviations (k,): standard errors, 0 for parameters
+    that do not count.
+    """
+    samples = task.problem.samples
     channels, step = list(task.observation.channels), np.diff(samples.time)[samples.joined[:-1]]
     made = []
-    for number, fault in enumerate(closing.tried):
+    for number, fault in enumerate(tried):
         error = BY_NAME[fault.kind]
         units = {"": 1.0, "1": 1.0, "s": float(np.median(step)) if step.size else 0.0}
         units["channel"] = float(samples.spread[channels.index(fault.channel)]) if fault.channel else 1.0
         top, _, bottom = error.unit.partition("/")
         size = error.small * units[top] / (units[bottom] or 1.0)
-        # Linear response of the estimate to the fault.
-        bias = inverse @ information[free, k + number] * size
-        errors = np.abs(bias) / np.where(deviations[free] > 0, deviations[free], np.inf)
+        shifts = bias[:, number] * size
+        errors = np.abs(shifts) / np.where(deviations > 0, deviations, np.inf)
         worst = int(np.argmax(errors))
         if errors[worst] >= REPORTED:
-            value = abs(float(solution.theta[free[worst]]))
-            moved = abs(float(bias[worst]))
+            value, moved = abs(float(theta[worst])), abs(float(shifts[worst]))
             relative = moved / value if value > 0 else float("nan")
-            name = task.names[free[worst]]
+            name = task.names[worst]
             made.append(Leverage(fault.kind, fault.channel, size, name, moved, relative, float(errors[worst])))
     return tuple(sorted(made, key=lambda one: -one.errors))
 

@@ -97,7 +97,7 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
         warnings += widened.warnings(explained=misfit is not None and any(misfit.warnings()))
     if task.settings.hold_back > 0 and prediction is None and converged:
         warnings.append("samples were held back, but no motion leads on into them: there is a gap in between.")
-    by_channel, by_record = _noise(task, found)
+    by_channel, by_record = noise_of(task, found)
     states = task.model.states
     return make_estimate(
         task.request,
@@ -242,7 +242,7 @@ def predict(task: MotionTask, found: Found, own: SensorNoise) -> Prediction | No
     return Prediction(np.concatenate(times), np.concatenate(errors), min(horizons)) if times else None
 
 
-def _noise(task: MotionTask, found: Found) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
+def noise_of(task: MotionTask, found: Found) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
     """Return the noise of channels and records.
 
     Both are standard deviations; that of a channel is the root mean square over the records.

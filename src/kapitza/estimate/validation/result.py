@@ -39,7 +39,8 @@ class PredictionTest:
     fit_misfit, fit_share: (S,) root mean square of the fitted beginnings in units of the noise and of the spread.
     horizon_noise, horizon_signal: (S,) how long [s] every channel stays within `noises` times the noise, and within
     `share` of the spread; whole: (S, 2) True where it did so to the end of the stretch. failed: stretches that no
-    motion of the model follows even at their beginning, with the reason.
+    motion of the model follows even at their beginning, with the reason. drive_noise: whether `noise` includes what the
+    noise of a measured drive adds to the motion.
     """
 
     channels: tuple[str, ...]
@@ -56,6 +57,12 @@ class PredictionTest:
     failed: Mapping[float, str] = field(default_factory=dict)
     noises: float = NOISES
     share: float = SHARE
+    drive_noise: bool = False
+
+    @property
+    def source(self) -> str:
+        """Name of the noise that errors are compared with."""
+        return "noise of sensor and drive" if self.drive_noise else "sensor noise"
 
     @property
     def course(self) -> tuple[Array, Array]:
@@ -238,11 +245,11 @@ class Validation:
             return rows
         misfit = float(np.sqrt((test.fit_misfit**2).mean()))
         share = 100 * float(np.sqrt((test.fit_share**2).mean()))
-        size = f"residuals {misfit:.2g} times the noise, {share:.2g} % of the signal"
+        size = f"residuals {misfit:.2g} times the {test.source}, {share:.2g} % of the signal"
         rows.append(("states fitted, parameters held", "", size,
                      "follows to the noise" if misfit < FOLLOWS else "does not follow to the noise"))  # fmt: skip
         for label, values, whole in (
-            (f"horizon, {test.noises:g} times the sensor noise", test.horizon_noise, test.whole[:, 0]),
+            (f"horizon, {test.noises:g} times the {test.source}", test.horizon_noise, test.whole[:, 0]),
             (f"horizon, {test.share:g} of the signal's spread", test.horizon_signal, test.whole[:, 1]),
         ):
             middle = float(np.median(values))

@@ -20,9 +20,11 @@ from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Noise, Record, as_parts, noise_by_channel, one_part
 from kapitza.errors import FlowError, KapitzaError, refuse_unknown
 from kapitza.estimate.channel_units import in_model_units
+from kapitza.estimate.counted_noise import counting, misfit_under, supported_level
+from kapitza.estimate.drive_noise import drive_levels
 from kapitza.estimate.drives import check_reach, with_own_drive
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.missing import directed_test
+from kapitza.estimate.missing import Cuts, directed_test, rows_of, scatter_of
 from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.own_parameters import at_setting
 from kapitza.estimate.request import make_request
@@ -219,6 +221,8 @@ class _Work:
         self.notes: list[str] = []
         self.unexplained = ""
         self.prediction = self.section = self.exponents = self.test = None
+        self.second: Estimate | None = None
+        self.reason = ""
         self.orbits: list[OrbitCheck] = []
         self.frequencies: list[Frequency] = []
         self.simulated: list[Record] = []
@@ -226,6 +230,8 @@ class _Work:
         self.compared = self.record
 
     def run(self, advance: Callable[..., None]) -> None:
+        if "terms" in self.wanted or self.model.signals:
+            self._follow()
         if set(PARTS[1:]) & set(self.wanted):
             self._predict()
             advance(1, "prediction")
@@ -247,38 +253,104 @@ class _Work:
 
     def _predict(self) -> None:
         test, self.states = predict_stretches(
-            self.model, self.record, self.outputs, self.noise, self.count, self.warm_up
+            self.model, self.record, self.outputs, self._noises(), self.count, self.warm_up
         )
         if "prediction" in self.wanted:
-            self.prediction = test
+            self.prediction = replace(test, drive_noise=self._kicked)
         if not self.states:
             first = next(iter(test.failed.values()))
             self.notes.append(f"no motion of the model follows even the beginnings of the stretches: {first}.")
 
-    def _test_terms(self) -> None:
-        """Run score tests along a fitted motion.
+    @property
+    def _kicked(self) -> bool:
+        """Whether the noise of the drives counts."""
+        motion = None if self.second is None else self.second.motion
+        return motion is not None and bool(motion.drive_noise)
+
+    def _noises(self) -> dict[str, float]:
+        """Return the noise by channel that predictions are compared with.
+
+        Where the noise of measured drives counts, what it adds to a motion is added, as a mean over the record.
+        """
+        if self.second is None or self.second.motion is None or not self.second.motion.drive_noise:
+            return dict(self.noise)
+        whole = Cuts(self.record.size, np.inf)
+        windows = rows_of(self.second, (), (), (), self.second.motion.drive_noise, whole)
+        added = np.concatenate([scatter_of(window.kicks) for window in windows if window.kicks is not None])
+        known = self.second.motion.noise_by_record[0]
+        found = dict(self.noise)
+        for c, channel in enumerate(self.second.residuals):
+            found[channel] = float(np.hypot(self.noise[channel], known[channel] * np.sqrt(added[:, c].mean())))
+        return found
+
+    def _follow(self) -> None:
+        """Fit the states to the record, with the parameters held.
 
         The motion follows the record in as few stretches as possible.
         """
         method = ShootingFit(outputs=self.outputs, throw=False)  # pyright: ignore[reportArgumentType]
-        reason = ""
         for count in STRETCHES:
             try:
                 pieces = [self.record.samples(piece) for piece in stretches_of(self.record, count)]
                 data = self.record if count == 1 else pieces
                 second = method.fit(make_request(self.model, as_parts(data), [], method))
                 if second.status.ok:
-                    self.test = directed_test(self.fit, second)
-                    misfit = second.misfit
-                    if misfit is not None and misfit.misses:
-                        self.unexplained = f"with the states fitted, {misfit.what} {misfit.verdict}"
-                    # Jumps and outliers that the fit of the states left out are reported.
-                    self.notes += [text for text in second.warnings if text not in self.notes]
+                    self.second = self._with_drive_noise(second)
                     return
-                reason = second.status.value
+                self.reason = second.status.value
             except KapitzaError as error:
-                reason = str(error).split(". ")[0]
-        self.notes.append(f"terms: no motion of the model follows the record, also in short stretches: {reason}.")
+                self.reason = str(error).split(". ")[0]
+
+    def _with_drive_noise(self, second: Estimate) -> Estimate:
+        """Return the motion with the noise of its drives counted.
+
+        It counts where the fit counts it, or where it explains residuals that are not white.
+        """
+        motion = self.fit.motion if isinstance(self.fit, Estimate) else None
+        if motion is not None and motion.process_noise and second.motion is not None:
+            # The rig is kicked here as it was along the fitted record.
+            second = second.with_(findings=replace(second.motion, process_noise=motion.process_noise))
+            return self._counting(second, {}, ())
+        known = {} if motion is None else dict(motion.drive_noise or {})
+        white = second.misfit is None or second.misfit.to_the_noise
+        if not self.model.signals or (white and not known):
+            return second
+        levels = drive_levels(self.record, self.model) | known
+        if not any(levels.values()):
+            return second
+        try:
+            free = tuple(n for n in self.fit.names if n in self.model.names) if isinstance(self.fit, Estimate) else ()
+            level = 1.0 if known else supported_level(second, levels, free)
+            if not level:
+                return second
+            levels = {name: level * size for name, size in levels.items()}
+            return self._counting(second, levels, free)
+        except (FlowError, KapitzaError, np.linalg.LinAlgError):
+            return second
+
+    def _counting(self, second: Estimate, levels: Mapping[str, float], free: Sequence[str]) -> Estimate:
+        """Return the motion with noise that kicks it counted.
+
+        The warning of a misfit beyond the sensors alone is replaced by the verdict under all noises.
+        """
+        gone = set() if second.misfit is None else set(second.misfit.warnings())
+        kept = tuple(text for text in second.warnings if text not in gone)
+        return counting(second, levels).with_(misfit=misfit_under(second, levels, free), warnings=kept)
+
+    def _test_terms(self) -> None:
+        """Run score tests along the fitted motion."""
+        second = self.second
+        if second is None:
+            self.notes.append(
+                f"terms: no motion of the model follows the record, also in short stretches: {self.reason}."
+            )
+            return
+        self.test = directed_test(self.fit, second)
+        misfit = second.misfit
+        if misfit is not None and misfit.misses:
+            self.unexplained = f"with the states fitted, {misfit.what} {misfit.verdict}"
+        # Jumps and outliers that the fit of the states left out are reported.
+        self.notes += [text for text in second.warnings if text not in self.notes]
 
     def _simulate(self) -> None:
         """Run the model over the pieces of the record.

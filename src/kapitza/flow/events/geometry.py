@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
 from kapitza.flow.domains import Domain
-from kapitza.flow.engine import Regime, System
-from kapitza.flow.events.joints import JointForm, Joints, joint_form
+from kapitza.flow.engine import System
+from kapitza.flow.events.held import Jumps, forces_alone_are_affine
 from kapitza.flow.sides import Probes, levels
 from kapitza.model import (
     FLAT,
@@ -30,12 +30,10 @@ from kapitza.model import (
     compile_expressions,
     derivative,
     split_switches,
-    symbol,
     time,
 )
 
 if TYPE_CHECKING:
-    from kapitza.flow.events.regimes import CompiledRegime, RegimeKey
     from kapitza.flow.events.settle import Motion, MotionKey
 
 ROUNDING = 1e-13
@@ -154,11 +152,10 @@ class Geometry:
         self.differentiate = (*system.states, time, *(system.parameters[i] for i in wrt))
         self.modes = tuple(s.mode for s in system.switches)
         self.inputs = (*system.states, time, *system.parameters, *self.modes)
-        self.compiled: dict[RegimeKey, CompiledRegime] = {}
         self.motions: Recent[MotionKey, Motion] = Recent()
+        self.jumps: Jumps = {}
         self.domain = Domain(system)
         self._smooth_when_zero: dict[bytes, bool] = {}
-        self._flags: dict[tuple[tuple[int, ...], tuple[int, ...]], Array] = {}
         self._products: dict[tuple[int, int], bool] = {}
         for number, (wall, speed) in enumerate(zip(system.walls, self.speeds, strict=True), start=1):
             if not speed.free_symbols.isdisjoint((*self.modes, *(name for name, _ in system.smooth_steps))):
@@ -169,56 +166,6 @@ class Geometry:
 
     def point(self, state: Array, t: float, parameters: Array, modes: Array) -> Array:
         return np.concatenate((state, (t,), parameters, modes))
-
-    @cached_property
-    def flags(self) -> tuple[sp.Symbol, ...]:
-        """Flags of the surfaces, switches first.
-
-        Those of pairs of joints follow. There are none where each regime has its own flow.
-        """
-        count = self.switches + self.walls
-        if self.joint_form is None:
-            return ()
-        return (*(symbol(f"flag:{k}") for k in range(count)), *self.slipping.values())
-
-    @cached_property
-    def joint_form(self) -> JointForm | None:
-        """The system in the speeds of its joints.
-
-        None where it is not a linkage with friction at many of them.
-        """
-        return joint_form(self.system)
-
-    @cached_property
-    def slipping(self) -> dict[tuple[int, int], sp.Symbol]:
-        """Flags of pairs of joints: 1 while both slip."""
-        count = 0 if self.joint_form is None else len(self.joint_form.switches)
-        return {(i, j): symbol(f"slipping:{i}:{j}") for i in range(count) for j in range(i, count)}
-
-    @cached_property
-    def joints(self) -> Joints | None:
-        """The same in numbers."""
-        form = self.joint_form
-        if form is None:
-            return None
-        return Joints(self.system, form, self.inputs, self.flags, self.slipping)
-
-    def flags_of(self, regime: Regime) -> Array:
-        """Return the values of the flags in a regime.
-
-        1 for the surfaces that hold the motion, 0 for the others; empty where no flow needs them.
-        """
-        key = regime.stuck, regime.contact
-        found = self._flags.get(key)
-        if found is None:
-            found = np.zeros(len(self.flags))
-            if self.flags:
-                found[[*regime.stuck, *(self.switches + j for j in regime.contact)]] = 1.0
-            if self.joint_form is not None:
-                free = [i not in regime.stuck for i in self.joint_form.switches]
-                found[self.switches + self.walls :] = [free[i] and free[j] for i, j in self.slipping]
-            self._flags[key] = found
-        return found
 
     @cached_property
     def speeds(self) -> tuple[sp.Expr, ...]:
@@ -360,6 +307,26 @@ class Geometry:
                 if self.is_flat(i, state, t, parameters, modes):
                     modes[i] = 0.0
         return modes
+
+    @cached_property
+    def is_linkage(self) -> bool:
+        """Return whether all switches are dry friction between bodies.
+
+        The mass matrix is eliminated step by step, and the modes occur linearly and in the forces alone: which switches
+        stick is a linear complementarity problem.
+        """
+        switches = self.system.switches
+        plain = all(s.function.free_symbols.isdisjoint(self.modes) and not s.can_vanish for s in switches)
+        return bool(switches) and plain and not any(s.continuous for s in switches) and self.forces_are_affine
+
+    @cached_property
+    def forces_are_affine(self) -> bool:
+        """Return whether all modes that jump are linear in the forces.
+
+        Then so are those of any regime. The mass matrix is eliminated step by step.
+        """
+        jumping = [s.mode for s in self.system.switches if not s.continuous]
+        return self.system.elimination is not None and forces_alone_are_affine(self.system, jumping)
 
     def modes_multiply(self, one: int, other: int) -> bool:
         """Return whether two modes multiply each other.

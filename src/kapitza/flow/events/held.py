@@ -11,31 +11,21 @@ from dataclasses import dataclass
 import sympy as sp
 
 from kapitza.flow.engine import System
-from kapitza.model import Expression, Step, derivative, symbol
-
-ABOVE_ZERO = sp.Float("1e-100")
-"""heyoka loses the next root of an event function that is exactly zero at the start of a step: keep off zero."""
-
+from kapitza.model import Elimination, Expression, Step, derivative, symbol
 
 MOST_TERMS = 300
 """Operations of two expressions up to which their common polynomial factor is computed."""
 
 
-def offset(number: int) -> sp.Symbol:
-    """Return the symbol of a surface's offset.
-
-    It is a run-time number of the size of rounding that keeps the function of a surface just left above zero.
-
-    Surfaces are counted switches first, then walls; the run-time parameters are θ, the modes, the flags, then these.
-    """
-    return sp.Symbol(f"offset:{number}", real=True)
-
-
 @dataclass
 class HeldSteps:
-    """Named steps, extended by those of a held motion."""
+    """Named steps, extended by those of a held motion.
+
+    prefix: of the names of new steps.
+    """
 
     steps: list[Step]
+    prefix: str = "held"
 
     def name(self, expression: sp.Expr) -> sp.Expr:
         """Name the expression as one more step.
@@ -44,13 +34,17 @@ class HeldSteps:
         """
         if expression.is_number or isinstance(expression, sp.Symbol):
             return expression
-        named = symbol(f"held:{len(self.steps)}")
+        named = symbol(f"{self.prefix}:{len(self.steps)}")
         self.steps.append((named, expression))
         return named
 
 
+Jumps = dict[sp.Symbol, tuple[tuple[Step, ...], list[sp.Expr]]]
+"""By mode: the steps that solve for half of the jump of the highest derivatives, and the solution."""
+
+
 def split_steps(
-    system: System, modes: Sequence[sp.Symbol]
+    system: System, modes: Sequence[sp.Symbol], known: Jumps, affine: bool
 ) -> tuple[tuple[Step, ...], tuple[sp.Expr, ...], tuple[list[sp.Expr], ...]]:
     """Split the rates into mean and half jumps.
 
@@ -58,22 +52,26 @@ def split_steps(
 
     Where the modes occur in the forces alone, as those of friction do, and linearly, the jumps are solved for with the
     existing factors, exact to rounding of their size. Otherwise whole programs are subtracted.
+
+    known: jumps of earlier calls, which are extended. A jump does not depend on which other switches stick.
+    affine: whether the modes occur so, see `forces_alone_are_affine`.
     """
     elimination = system.elimination
     assert elimination is not None
-    if forces_alone_are_affine(system, modes):
-        touched: dict[sp.Expr, sp.Expr] = {name: e for name, e in system.smooth_steps if e.has(*modes)}
+    if affine:
         gone = dict.fromkeys(modes, sp.Integer(0))
-        held = HeldSteps([(name, e.xreplace(gone)) for name, e in system.smooth_steps])
+        forces = set(elimination.rest)
+        steps = [(name, e.xreplace(gone) if name in forces else e) for name, e in system.smooth_steps]
         halves: list[list[sp.Expr]] = [[] for _ in system.smooth_rates]
         for mode in modes:
-            slopes = {name: held.name(derivative(e, mode)) for name, e in touched.items()}
-            given = [-slopes.get(h, sp.Integer(0)) for h in elimination.rest]
-            jumps = elimination.solve(given, lambda e: e, held.name)
+            if mode not in known:
+                known[mode] = _jump(system, elimination, mode)
+            own_steps, jumps = known[mode]
+            steps += own_steps
             by_top = dict(zip(elimination.tops, jumps, strict=True))
             for own, rate in zip(halves, system.smooth_rates, strict=True):
                 own.append(by_top.get(rate, sp.Integer(0)))
-        return tuple(held.steps), system.smooth_rates, tuple(halves)
+        return tuple(steps), system.smooth_rates, tuple(halves)
     held = HeldSteps([])
     above = _program_at(system, held, dict.fromkeys(modes, sp.Integer(1)), "+")
     halves = [[] for _ in above]
@@ -83,6 +81,19 @@ def split_steps(
             own.append(held.name((high - low) / 2))
     base = tuple(held.name(f - sp.Add(*own)) for f, own in zip(above, halves, strict=True))
     return tuple(held.steps), base, tuple(halves)
+
+
+def _jump(system: System, elimination: Elimination, mode: sp.Symbol) -> tuple[tuple[Step, ...], list[sp.Expr]]:
+    """Solve M w = -dh/dm for one mode m.
+
+    The forces h are linear in m. Returns the steps, named after the mode, and w.
+    """
+    held = HeldSteps([], f"held:{mode.name}")
+    touched = {name: e for name, e in system.smooth_steps if e.has(mode)}
+    slopes: dict[sp.Expr, sp.Expr] = {name: held.name(derivative(e, mode)) for name, e in touched.items()}
+    given = [-slopes.get(h, sp.Integer(0)) for h in elimination.rest]
+    jumps = elimination.solve(given, lambda e: e, held.name)
+    return tuple(held.steps), jumps
 
 
 def forces_alone_are_affine(system: System, modes: Sequence[sp.Symbol]) -> bool:

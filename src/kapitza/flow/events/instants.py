@@ -15,8 +15,20 @@ from kapitza.flow.events.geometry import Gradients
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
 from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, REPEL, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
-from kapitza.flow.events.settle import CLEAR, FREE, HOLD, STICK, Answer, Question, complete, is_touched, motion, settle
-from kapitza.flow.events.slipping import settle_joint, take
+from kapitza.flow.events.settle import (
+    CLEAR,
+    FREE,
+    HOLD,
+    MOMENT,
+    STICK,
+    Answer,
+    Place,
+    Question,
+    complete,
+    is_touched,
+    motion,
+    settle,
+)
 
 Answers = dict[int, tuple[Answer, ...]]
 """By switch or wall: the answers that an event leaves open."""
@@ -27,9 +39,6 @@ distance high: some thousand roundings."""
 
 SAME_SHIFT = 1e-9
 """Shifts of instants by perturbations that differ less, relative to the largest, are the same."""
-
-FLIGHTS_AHEAD = 4
-"""How many of the expected flights after an impact are integrated at once."""
 
 
 def begin(journey: Journey) -> None:
@@ -52,14 +61,6 @@ def begin(journey: Journey) -> None:
 def meet(journey: Journey, ending: Ending) -> None:
     """Settle the changes of one located event."""
     i = ending.index
-    settled = settle_joint(journey, ending)
-    if settled is not None:
-        if journey.tangents is None:
-            take(journey, settled, ending)
-        else:
-            trigger = i if ending.kind == CROSS else None
-            _go_on(journey, [i], settled.modes, settled.regime, trigger)
-        return
     if ending.kind == CROSS:
         decide(journey, {i: (STICK, 1, -1)}, {}, trigger=i)
     elif ending.kind == RELEASE:
@@ -69,7 +70,8 @@ def meet(journey: Journey, ending: Ending) -> None:
             _refuse_both_sides(journey, i)
         decide(journey, {i: (int(np.sign(control)),)}, {})
     elif ending.kind == REPEL:
-        _refuse_both_sides(journey, i)
+        if not _attracts_again(journey, i):
+            _refuse_both_sides(journey, i)
     elif ending.kind == DETACH:
         decide(journey, {}, {i: (FREE,)})
     elif ending.kind == EDGE:
@@ -79,6 +81,26 @@ def meet(journey: Journey, ending: Ending) -> None:
             strike(journey)
         elif not _is_approached(journey, i):
             decide(journey, {}, {i: (HOLD, FREE)})
+
+
+def _attracts_again(journey: Journey, switch: int) -> bool:
+    """Return whether the gain of a held surface only touches zero.
+
+    The gain s_x E is positive where the surface attracts; it is evaluated a moment later.
+    """
+    geometry, place = journey.geometry, journey.place
+    fields = []
+    for side in (1.0, -1.0):
+        modes = journey.modes.copy()
+        modes[switch] = side
+        fields.append(motion(geometry, place, modes, Regime()).field)
+    # Where the gain vanishes with its load the field on the surface is the mean of both sides.
+    field = (fields[0] + fields[1]) / 2
+    moment = MOMENT * (1.0 + np.abs(place.state).max()) / (1.0 + np.abs(field).max())
+    ahead = Place(place.state + moment * field, place.t + moment, place.parameters)
+    later = motion(geometry, ahead, journey.modes, journey.regime)
+    k = journey.regime.stuck.index(switch)
+    return bool(later.gain[k, k] > 0.0)
 
 
 def _refuse_both_sides(journey: Journey, switch: int) -> None:
@@ -395,19 +417,6 @@ def _bounce(journey: Journey, wall: int) -> None:
         journey.note("graze", wall, -1, before)
     hold(journey, old)
     note_changes(journey, old, before)
-    _expect_return(journey, wall)
-
-
-def _expect_return(journey: Journey, wall: int) -> None:
-    """Limit the next stretch after a rebound.
-
-    Where the force turns the motion back, the next impact is searched in stretches of the size of the flight.
-    """
-    speeds = journey.geometry.of_speeds(journey.point())
-    field = motion(journey.geometry, journey.place, journey.modes, journey.regime).field
-    speed, acceleration = speeds.value[wall], speeds.rates(field)[wall]
-    if speed > 0 > acceleration:
-        journey.longest = FLIGHTS_AHEAD * 2 * speed / -acceleration
 
 
 def _put_on_wall(journey: Journey, wall: int) -> None:

@@ -37,12 +37,6 @@ ROUNDING = 1e-14
 CLEAR = 1e-6
 """Surfaces farther away than this need no further test."""
 
-PLAIN = 1e-6
-"""Rates at a surface below this share of their terms do not decide a plain case."""
-
-FAR = 100.0
-"""Multiple of the contact speed; slower rates do not decide a plain case."""
-
 MOVED = 1e-6
 """A function this far from zero at an instant at which its surface was in question has jumped off it."""
 
@@ -157,7 +151,7 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
     passed = _simply_passed(geometry, place, modes, question)
     if passed is not None:
         return passed, Regime()
-    if geometry.flags and not question.walls:
+    if geometry.is_linkage and not question.walls:
         found = _pivoted(geometry, place, modes, question, unique=True)
         if found is not None:
             return found

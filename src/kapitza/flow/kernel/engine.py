@@ -5,6 +5,7 @@ Instants that it does not decide go to the event logic in Python.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -25,22 +26,27 @@ from kapitza.flow.engine import Event, Events, ManyStretches, Memory, Regime, Ru
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
-from kapitza.flow.events.regimes import Ending
+from kapitza.flow.events.regimes import EDGE, REPEL, Ending, hidden_gains
 from kapitza.flow.kernel.library import (
     DONE,
+    FINE,
     FULL,
     GIVEN_BACK,
     KINDS,
     MANY_EVENTS,
+    MEMORY,
     NEED_REGIME,
+    NOT_FINITE,
+    SHIFTED,
     STALLED,
     STEPS,
+    STRICT,
     UNSETTLED,
     CheckedTape,
     CRun,
     Space,
     address,
-    loaded_library,
+    library,
 )
 from kapitza.flow.kernel.tape import NoTapeError, write_tape
 from kapitza.model import symbolic
@@ -78,35 +84,34 @@ class Kernel:
 
     A tape is written when its regime is first entered. Threads share the object.
 
-    handled, given_back, elsewhere, begun: events decided by the stepper, instants that went to the event logic,
-    stretches that went to an integrator compiled for their regime, and starts that the event logic settled.
+    handled, given_back, passed, begun: events decided by the stepper, instants that went to the event logic, steps that
+    passed a surface which is zero at their start, and starts that the event logic settled.
     """
 
     def __init__(self, geometry: Geometry, wrt: tuple[int, ...] | None, observe: tuple[sp.Expr, ...]):
         self.geometry, self.observe, self.tangents = geometry, observe, wrt is not None
         self.wrt = np.array(wrt or (), np.int32)
         self.columns = 0 if wrt is None else geometry.size + len(wrt)
-        self.handled = self.given_back = self.elsewhere = self.begun = 0
+        self.handled = self.given_back = self.passed = self.begun = 0
         self.next_regime = np.full((1, max(geometry.switches, 1)), -1, np.int32)
         self.handles: ctypes.Array[ctypes.c_void_p] = (ctypes.c_void_p * 0)()
         self.regimes: list[Regime] = []
-        self.library = loaded_library()
+        self.library = library()
         self._lock = threading.Lock()
         self._spaces = _Spaces()
         self._tapes: list[CheckedTape] = []
-        self._places: dict[Regime, int | None] = {}
-        if self.place(Regime()) is None:
-            raise NoTapeError("The free motion has no tape.")
+        self._places: dict[Regime, int] = {}
+        self.place(Regime())
 
     @property
     def space(self) -> Space:
         """Workspace of the runs of this thread."""
         return self._spaces.own
 
-    def place(self, regime: Regime) -> int | None:
+    def place(self, regime: Regime) -> int:
         """Return the number of the tape of a regime.
 
-        None where the regime has no tape.
+        A regime that no tape can express is an error.
         """
         if regime not in self._places:
             with self._lock, symbolic:
@@ -114,11 +119,8 @@ class Kernel:
                     self._places[regime] = self._write(regime)
         return self._places[regime]
 
-    def _write(self, regime: Regime) -> int | None:
-        try:
-            tape = CheckedTape(write_tape(self.geometry, regime, self.observe, self.tangents))
-        except NoTapeError:
-            return None
+    def _write(self, regime: Regime) -> int:
+        tape = CheckedTape(write_tape(self.geometry, regime, self.observe, self.tangents))
         self._tapes.append(tape)
         self.regimes.append(regime)
         self.handles = (ctypes.c_void_p * len(self._tapes))(*(t.handle for t in self._tapes))
@@ -130,6 +132,17 @@ class Kernel:
                 table[k, i] = known.get(toggled(r, i), -1)
         self.next_regime = table
         return len(self._tapes) - 1
+
+    def ending(self, run: CRun) -> Ending:
+        """Return the surface at which a run has stopped."""
+        kind, index = KINDS[run.ending_kind], run.ending_index
+        if kind != EDGE:
+            return Ending(kind, index)
+        # A tape watches the ends of terms that have a watched function, then the gains of its regime.
+        watched = [k for k, edge in enumerate(self.geometry.system.edges) if edge.watched is not None]
+        if index < len(watched):
+            return Ending(EDGE, watched[index])
+        return Ending(REPEL, hidden_gains(self.geometry, self.regimes[run.regime])[index - len(watched)][0])
 
 
 @dataclass
@@ -209,6 +222,7 @@ class Trip:
         self._journey: Journey | None = None
         self._taken = self._handled = 0  # events taken from the journey; those of the stepper up to then
         self._returned: tuple[float, int, int] | None = None
+        self._fine_at = np.nan  # time at which the stepper had finer thresholds
 
     def travel(self) -> None:
         """Go on to the end of the run."""
@@ -235,15 +249,16 @@ class Trip:
         status: why the stepper returned.
         """
         run, kernel = self.run, self.kernel
-        if status == NEED_REGIME and kernel.place(toggled(kernel.regimes[run.regime], run.ending_index)) is not None:
-            return
+        if status == NEED_REGIME:
+            # Where the switch cannot stick, as its rate does not jump, there is no tape: the event logic decides.
+            with contextlib.suppress(NoTapeError):
+                kernel.place(toggled(kernel.regimes[run.regime], run.ending_index))
+                return
         if status != FULL:
             self._leave(status)
 
     @property
-    def memory(self) -> Memory | None:
-        if self.run.regime < 0:
-            return None
+    def memory(self) -> Memory:
         first = self.runtime.size - self.kernel.geometry.switches
         return Memory(self.runtime[:first], self.runtime[first:], self.kernel.regimes[self.run.regime], self.sides)
 
@@ -255,8 +270,6 @@ class Trip:
 
     def _call(self) -> int:
         run, kernel = self.run, self.kernel
-        if run.regime < 0:
-            return self._arrive()
         # Local references keep both alive in C while another thread replaces them.
         handles, table, before = kernel.handles, kernel.next_regime, run.handled
         run.next_regime = address(table)
@@ -269,54 +282,48 @@ class Trip:
             run.event_count = 0
         return status
 
-    def _arrive(self) -> int:
-        """Return whether a regime without a tape has ended.
-
-        The stepper cannot detect this, as it needs a tape.
-        """
-        run, journey = self.run, self._journey
-        assert journey is not None
-        if run.t >= run.t1 and run.knot_done < run.knot_count:
-            run.regime, run.fresh = 0, 1
-            self._regime = Regime()
-            return self._call()  # the stepper enters the next stretch
-        if run.t < run.t1 or run.grid_done < run.grid_count:
-            return STALLED
-        self.end_rates[:] = journey.rates_at(journey.state[None], np.array([journey.t]))[0]
-        return DONE
-
     def _leave(self, status: int) -> None:
-        """Leave the stepper for one instant or stretch.
+        """Leave the stepper for one instant.
 
-        The event logic decides the instant, or another integrator advances to the next one.
+        The event logic decides it, or the next step passes a surface that is zero at its start.
         """
         run, kernel = self.run, self.kernel
         if run.handled != self._handled:
             self._returned = None  # the stepper has moved on, if only to another event at the same time
         journey = self._on_the_way()
+        if status == MEMORY:
+            raise MemoryError("no memory for a run")
+        if status == NOT_FINITE:
+            journey.refuse_to_diverge()
         if status == MANY_EVENTS:
             journey.refuse_more_events()
         if status == STEPS:
             journey.refuse_more_steps()
+        lenient, here = STRICT, (run.t, run.ending_kind, run.ending_index)
         if status == UNSETTLED:
             kernel.begun += 1
             begin(journey)
             run.fresh = 0
-        elif status in (GIVEN_BACK, NEED_REGIME) and self._returned != (run.t, run.ending_kind, run.ending_index):
-            # The same instant once more means a surface that is touched: the other integrator passes it.
-            self._returned = run.t, run.ending_kind, run.ending_index
+        elif status in (GIVEN_BACK, NEED_REGIME) and self._returned != here:
+            self._returned = here
             kernel.given_back += 1
             journey.guard()
             journey.limit_events()
-            meet(journey, Ending(KINDS[run.ending_kind], run.ending_index, sp.Integer(0)))
+            meet(journey, kernel.ending(run))
+        elif status in (GIVEN_BACK, NEED_REGIME, STALLED):
+            # The same instant once more means a surface that is touched, or one that is not quite reached: a few
+            # roundings later the event logic is asked again.
+            kernel.passed += 1
+            journey.guard()
+            journey.limit_at_once()
+            if status == STALLED and self._fine_at != run.t:
+                lenient, self._fine_at = FINE, run.t
+            else:
+                lenient, self._returned = SHIFTED, None
         else:
-            kernel.elsewhere += 1
-            self.sides[:] = 0.0
-            if run.fresh:
-                begin(journey)
-                run.fresh = 0
-            self._go_elsewhere(journey)
+            raise FlowError(f"The compiled stepper refused the run (status {status}) at {journey.described()}.")
         self._take_over(journey)
+        run.lenient = lenient
 
     def _on_the_way(self) -> Journey:
         """Return the journey at the state of the stepper."""
@@ -324,14 +331,14 @@ class Trip:
         first = self.runtime.size - kernel.geometry.switches
         if self._journey is None:
             self._journey = Journey(kernel.geometry, self.settings, self.x, run.t, self.runtime[:first].copy())
-            self._regime = Regime()
         journey = self._journey
-        if self._returned is not None and self._returned[0] == run.t == journey.t and not run.fresh:
+        still = self._returned is not None and self._returned[0] == run.t == journey.t and not run.fresh
+        if still and np.array_equal(journey.state, self.x):
             return journey  # nothing has moved since the event logic was here
         if run.knot_count:
             journey.parameters = self.runtime[:first].copy()
         journey.state, journey.t, journey.modes = self.x.copy(), run.t, self.runtime[first:].copy()
-        journey.regime, journey.changed = kernel.regimes[run.regime] if run.regime >= 0 else self._regime, True
+        journey.regime, journey.changed = kernel.regimes[run.regime], True
         journey.fastest = max(journey.fastest, run.fastest)
         if self.tangents is not None:
             journey.tangents, journey.log_determinant = self.tangents.copy(), run.log_determinant
@@ -344,40 +351,11 @@ class Trip:
         if self.tangents is not None:
             assert journey.tangents is not None
             self.tangents[:], run.log_determinant = journey.tangents, journey.log_determinant
-        place = self.kernel.place(journey.regime)
-        run.regime, self._regime = -1 if place is None else place, journey.regime
+        run.regime = self.kernel.place(journey.regime)
         self._handled = run.handled
         if len(journey.events) > self._taken:
             self._parts.append(tuple(journey.events[self._taken :]))
             self._taken = len(journey.events)
-
-    def _go_elsewhere(self, journey: Journey) -> None:
-        """Advance to the next event without the stepper.
-
-        The integrator that is compiled for the regime makes the stretch.
-        """
-        run, samples, n = self.run, self.samples, journey.geometry.size
-        grid = np.zeros(0) if samples is None else samples.grid
-        here = max(run.grid_done, int(np.searchsorted(grid, journey.t, side="right")))
-        if samples is not None and here > run.grid_done:
-            now = np.repeat(journey.state[None], here - run.grid_done, axis=0)
-            self._put(samples, now, journey.tangents, journey)
-        ending, reached = journey.advance(run.t1, grid[run.grid_done :])
-        if samples is not None and reached is not None:
-            whole = reached[:, n : n * (1 + journey.columns)].reshape(-1, n, journey.columns)
-            self._put(samples, reached[:, :n], whole if journey.tangents is not None else None, journey)
-        if ending is not None:
-            meet(journey, ending)
-        elif journey.t >= run.t1:
-            run.t1 = max(run.t1, journey.t)
-
-    def _put(self, samples: Samples, states: Array, tangents: Array | None, journey: Journey) -> None:
-        first, stop = self.run.grid_done, self.run.grid_done + len(states)
-        samples.states[first:stop] = states
-        if tangents is not None:
-            samples.tangents[first:stop] = tangents
-            samples.rates[first:stop] = journey.rates_at(states, samples.grid[first:stop])
-        self.run.grid_done = stop
 
 
 def _count(part: Noted | Sequence[Event]) -> int:
@@ -420,10 +398,9 @@ def run_one(
     if memory is not None:
         trip.sides[:] = memory.sides
     # Tangents that start on a surface are projected onto it, as at a fresh start.
-    if memory is not None and not (columns and memory.regime.collapses):
-        place = kernel.place(memory.regime)
-        if place is not None and np.array_equal(memory.parameters, parameters):
-            runtime[parameters.size :], run.regime, run.fresh = memory.modes, place, 0
+    known = memory is not None and not (columns and memory.regime.collapses)
+    if memory is not None and known and np.array_equal(memory.parameters, parameters):
+        runtime[parameters.size :], run.regime, run.fresh = memory.modes, kernel.place(memory.regime), 0
     if grid is not None:
         samples = trip.samples = Samples.at(grid, n, columns)
         run.grid, run.grid_x, run.grid_count = address(samples.grid), address(samples.states), grid.size

@@ -27,11 +27,11 @@
 #ifndef KZ_VERSION
 #define KZ_VERSION 0
 #endif
-#define MOST_NODES 20000
-#define MOST_STATES 256
+#define MOST_NODES 200000
+#define MOST_STATES 4096
 #define MOST_SURFACES 256
 #define MOST_TERMS 1000000
-#define MOST_COLUMNS 512
+#define MOST_COLUMNS 8192
 #define MOST_ORDER 40
 #define MOST_DOUBLES ((int64_t)1 << 28)
 
@@ -910,7 +910,12 @@ typedef struct {
     int32_t first_coefficient, signals;
     int32_t columns, regime, status, ending_kind, ending_index, max_at_once, fresh; /* fresh: modes are not known */
     int32_t pending; /* the event of ending_kind and ending_index is reached, and not decided yet */
+    int32_t lenient; /* of the next step alone: how surfaces that are zero at its start are passed, see `divided` */
 } kz_run;
+
+/* Thresholds of a surface that is zero at the start of a step: as always; relative to the terms of the rates, and up to the
+ * third derivative; none: the surface counts as a few roundings away. */
+enum { STRICT, FINE, SHIFTED };
 
 typedef struct {
     const kz_tape *const *tapes;
@@ -974,6 +979,14 @@ static double step_size(const kz_work *w) {
     const int32_t counts[] = {tape->switches, tape->walls, tape->balances, tape->edges, tape->observed};
     for (int l = 0; l < 5; l++)
         for (int32_t i = 0; i < counts[l]; i++) add_tail(&tail, w, series(w, lists[l][i]), w->span, 1, 1, 1);
+    /* The margin of a term that has just been entered, as a root, is tiny, and so are the states' changes by it: its own size
+     * keeps the step within the convergence of its series. */
+    for (int32_t i = 0; i < tape->edges; i++) {
+        const double *c = series(w, tape->edge[i]);
+        if (!(c[0] > 0.0 && c[1] > 0.0)) continue;
+        tail.last = fmax(tail.last, fabs(c[w->order]) / c[0]);
+        tail.before = fmax(tail.before, fabs(c[w->order - 1]) / c[0]);
+    }
     if (isnan(tail.last) || isnan(tail.before)) return NAN;
     double least = w->order - EXTRA_ORDER, reach = fmax(log(tail.last) / w->order, log(tail.before) / (w->order - 1));
     return exp(-reach - (2.0 + 0.7 / (least - 1.0)) * least / w->order);
@@ -1010,30 +1023,49 @@ static void watched_series(const kz_work *w, const kz_watch *watch, double h, do
     }
 }
 
+/* Largest natural size of the rates: below 1e-10 of it a derivative of a surface is not told from zero. */
+static double size_of_rates(const kz_work *w) {
+    double most = 0.0;
+    for (int32_t i = 0; i < w->tape->states; i++) most = fmax(most, w->size[w->tape->rate[i]]);
+    return most;
+}
+
+/* Treat a surface as a few roundings away, and look for its next zero from there. */
+static int shifted(double *p, double size) {
+    p[0] = fmax(p[0], 1e-15 * size + 1e-100);
+    return 0;
+}
+
 /* Take out a zero at the start of the step. Returns how often, or -1 where the function falls at once, -2 where its
  * sign is not decided, -3 where it vanishes all the time, -4 where a
- * continuous switch is left to its other side without a rate, as when what held it is released. rates: the largest rate of the states. */
-static int divided(kz_work *w, const kz_watch *watch, double h, double *p, double rates, int *measured) {
+ * continuous switch is left to its other side without a rate, as when what held it is released. rates: the largest rate of the states.
+ * lenient: STRICT decides plain cases only. FINE is for what STRICT did not decide, and knows smaller rates and one more
+ * derivative: a wall is left at third order where the contact force vanishes. SHIFTED never stops. */
+static int divided(kz_work *w, const kz_watch *watch, double h, double *p, double rates, int *measured, int lenient) {
     double rest = 0.0;
-    if (watch->kind == EDGE) return p[0] > 0 ? 0 : -2; /* scaled to be tiny: only its sign counts */
+    if (watch->kind == EDGE && p[0] > 0 && lenient != SHIFTED) return 0; /* scaled to be tiny: only its sign counts */
+    /* Beyond the end of a series, which need not be that of the term: the event logic has let the motion pass. */
+    if (watch->kind == EDGE && lenient != SHIFTED) return lenient ? -3 : -2;
     for (int k = 1; k <= w->order; k++) rest += fabs(p[k]);
     if (p[0] > 1e-6 * (1.0 + rest)) return 0;
     if (!*measured) { measure_sizes(w); *measured = 1; }
     double size = watch->kind == RELEASE ? 1.0 : w->size[watch->node];
-    if (fabs(p[0]) > NEAR * (1.0 + size)) return p[0] > 0 ? 0 : -2;
-    double slope = p[1] / h, still = 1e-10 * (1.0 + rates);
+    if (lenient == SHIFTED) return shifted(p, size);
+    if (fabs(p[0]) > NEAR * (1.0 + size)) return p[0] > 0 ? 0 : lenient ? -1 : -2;
+    if (lenient && p[0] > 4e-15 * size) return 0; /* the top of a flight of 1e-12 is above its wall */
+    double slope = p[1] / h, bend = p[2] / (h * h), still = 1e-10 * (lenient ? size_of_rates(w) : 1.0 + rates);
     /* A value above zero, however small, needs nothing: a motion of nanometres is close to its walls all the time. */
     if (p[0] > 0 && fabs(slope) > still) return 0;
-    if (slope > still) {
-        for (int k = 0; k < w->order; k++) p[k] = p[k + 1];
-        return 1;
+    int taken = slope > still ? 1 : slope < -still ? -1 : bend > still ? 2 : 0;
+    if (lenient && !taken) {
+        double turn = p[3] / (h * h * h);
+        taken = bend < -still || turn < -still ? -1 : turn > still ? 3 : 0;
     }
-    if (slope < -still) return -1;
-    if (p[2] / (h * h) > still) {
-        for (int k = 0; k < w->order - 1; k++) p[k] = p[k + 2];
-        return 2;
-    }
-    if (watch->kind == CROSS && w->tape->flags[watch->index] == CONTINUOUS && p[2] / (h * h) < -still) return -4;
+    if (taken < 0) return taken;
+    for (int k = 0; taken && k <= w->order - taken; k++) p[k] = p[k + taken];
+    if (taken) return taken;
+    if (lenient) return rest <= NEAR * (1.0 + size) ? -3 : -1;
+    if (watch->kind == CROSS && w->tape->flags[watch->index] == CONTINUOUS && bend < -still) return -4;
     /* Held surfaces may hold another one too: x - y while x and y are at rest. It is asked again when one is released. */
     return watch->kind == CROSS && w->tape->balances && rest <= NEAR * (1.0 + size) ? -3 : -2;
 }
@@ -1568,14 +1600,14 @@ static int step(kz_trip *trip) {
     if (ends_run) h = left;
     if (run->t + h == run->t && !ends_run) return NOT_FINITE;
     double rates = largest_rate(w), first = 2.0;
-    int chosen = -1, doubtful = 0, count = watches(trip, w, list), pending = run->pending;
-    run->pending = 0;
+    int chosen = -1, doubtful = 0, count = watches(trip, w, list), pending = run->pending, lenient = run->lenient;
+    run->pending = run->lenient = 0;
     for (int i = 0; pending && i < count; i++)
         if (list[i].kind == run->ending_kind && list[i].index == run->ending_index) { first = 0.0; chosen = i; }
     /* Nothing comes before an event that is pending: the motion has been followed up to it. */
     for (int i = chosen < 0 ? 0 : count; i < count; i++) {
         watched_series(w, list + i, h, p);
-        int taken = divided(w, list + i, h, p, rates, &measured);
+        int taken = divided(w, list + i, h, p, rates, &measured, lenient);
         if (taken == -2) return STALLED;
         if (taken == -3) continue;
         if (taken == -4) {
@@ -1586,7 +1618,7 @@ static int step(kz_trip *trip) {
             *mode = -*mode;
             return DECIDED;
         }
-        if (taken == -1) { found[0] = 0.0; touch[0] = 0; }
+        if (taken == -1) { found[0] = 0.0; touch[0] = lenient != STRICT; }
         else {
             double reach = first < 1.0 ? first : 1.0, power = 1.0; /* what comes after another event does not matter */
             if (reach < 1.0)
@@ -1619,7 +1651,7 @@ static int step(kz_trip *trip) {
     if (!room) {
         run->event_count = noted;
         memcpy(trip->side, kept_side, (size_t)tape->observed * sizeof(double));
-        run->pending = pending;
+        run->pending = pending; run->lenient = lenient;
         return FULL;
     }
     double tau = last * h;

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import warnings
 import weakref
 import zlib
 from functools import cache
@@ -16,12 +15,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.errors import FlowError
 from kapitza.flow.kernel.tape import Tape
 
 DONE, GIVEN_BACK, NEED_REGIME, FULL, STEPS, NOT_FINITE, STALLED, MEMORY, MANY_EVENTS, BAD_CALL, UNSETTLED = range(11)
 
 SIZES = 14
 """Numbers that describe a tape."""
+
+STRICT, FINE, SHIFTED = range(3)
+"""How the next step passes surfaces that are zero at its start, as in hybrid.c."""
 
 KINDS = ("cross", "stick", "release", "impact", "contact", "detach", "graze", "crossing", "edge")
 """Kinds of events and endings by number."""
@@ -31,6 +34,12 @@ _pointer, _double, _long, _int = ctypes.c_void_p, ctypes.c_double, ctypes.c_int6
 
 SOURCE = Path(__file__).with_name("hybrid.c")
 """Source of the library."""
+
+BUILD = (
+    'Build it with "make" or "pip install -e ." in the folder of the sources, or install Kapitza again with '
+    '"pip install --force-reinstall --no-deps kapitza". Models without jumps do not need it.'
+)
+"""What to do where the library cannot be used."""
 
 
 class CRun(ctypes.Structure):
@@ -46,7 +55,7 @@ class CRun(ctypes.Structure):
         + [(name, _long) for name in ("steps", "max_steps", "handled", "max_events")]
         + [(name, _int) for name in ("first_coefficient", "signals")]
         + [(name, _int) for name in ("columns", "regime", "status", "ending_kind", "ending_index")]
-        + [(name, _int) for name in ("max_at_once", "fresh", "pending")]
+        + [(name, _int) for name in ("max_at_once", "fresh", "pending", "lenient")]
     )
 
 
@@ -72,14 +81,14 @@ def source_version(source: Path) -> int:
 
 
 @cache
-def library() -> ctypes.CDLL | None:
+def library() -> ctypes.CDLL:
     """Return the loaded library.
 
-    None where there is none for this platform, and with a warning, once per process, where it cannot be used.
+    A library that is missing or cannot be used is an error that names the command to build it.
     """
     path = library_path()
     if path is None:
-        return None
+        raise FlowError(f"The compiled stepper for switches and impacts is not built. {BUILD}")
     try:
         loaded = ctypes.CDLL(str(path))
         loaded.kz_version.restype = _int
@@ -88,12 +97,7 @@ def library() -> ctypes.CDLL | None:
     except (OSError, AttributeError) as error:
         problem = f"it cannot be loaded ({error})"
     if problem:
-        warnings.warn(
-            f"The compiled stepper {path.name} is not used: {problem}. Motions with events take many times as long. "
-            'Build it again in the folder of the sources: "make" or "pip install -e .".',
-            stacklevel=2,
-        )
-        return None
+        raise FlowError(f"The compiled stepper {path.name} for switches and impacts cannot be used: {problem}. {BUILD}")
     loaded.kz_tape_new.argtypes = [_pointer] * 8 + [ctypes.POINTER(_pointer)]
     loaded.kz_tape_new.restype = _int
     loaded.kz_tape_free.argtypes = [_pointer]
@@ -105,16 +109,6 @@ def library() -> ctypes.CDLL | None:
     loaded.kz_travel_many.argtypes = [_pointer, _int, _pointer, _long]
     loaded.kz_travel_many.restype = None
     return loaded
-
-
-def loaded_library() -> ctypes.CDLL:
-    """Return the library, which must be loaded.
-
-    The caller has tested `library() is not None`.
-    """
-    found = library()
-    assert found is not None
-    return found
 
 
 def address(array: NDArray[np.generic] | None) -> int | None:
@@ -132,7 +126,7 @@ class Space:
     """
 
     def __init__(self) -> None:
-        stepper = loaded_library()
+        stepper = library()
         made = stepper.kz_space_new()
         if made is None:
             raise MemoryError("no memory for a run")
@@ -147,7 +141,7 @@ class CheckedTape:
     """
 
     def __init__(self, tape: Tape):
-        made, stepper = _pointer(), loaded_library()
+        made, stepper = _pointer(), library()
         arrays = [
             np.ascontiguousarray(a)
             for a in (

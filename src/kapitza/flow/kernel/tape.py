@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import sympy as sp
@@ -22,8 +23,8 @@ from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.regimes import hidden_gains, regime_balance
 from kapitza.model import Expression, derivative, time
 
-MOST_NODES = 4000
-"""Nodes beyond which unrolled code is faster than a tape by more than its compilation costs."""
+MOST_NODES = 200_000
+"""Nodes of a tape, as in hybrid.c."""
 
 LARGEST_PRODUCT = 64
 """Integer powers up to this one become products: the recurrence of a general power fails at zero."""
@@ -80,10 +81,7 @@ PAIRS = {sp.sin: (Op.SIN, 0), sp.cos: (Op.SIN, 1), sp.sinh: (Op.SINH, 0), sp.cos
 
 
 class NoTapeError(ModelError):
-    """A tape cannot express the system.
-
-    Another engine must run it.
-    """
+    """A tape cannot express the system."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +147,18 @@ class _Writer:
             if len(self.nodes) > MOST_NODES:
                 raise NoTapeError(f"The equations have more than {MOST_NODES} operations.")
         return found
+
+    def copy(self) -> _Writer:
+        """Return a writer that shares the nodes made so far."""
+        return _Writer(dict(self.known), list(self.nodes), dict(self.shared))
+
+    def define(self, name: sp.Symbol, expression: Expression) -> None:
+        """Make a name known as the node of an expression.
+
+        Nothing is done where it is known already.
+        """
+        if name not in self.known:
+            self.known[name] = self(expression)
 
     def literal(self, value: float) -> _Node:
         return self.make(Op.LITERAL, number=value)
@@ -313,7 +323,8 @@ class _Writer:
         if isinstance(e, sp.Piecewise):
             result = self.literal(float("nan"))
             for value, condition in (case.args for case in reversed(e.args)):
-                chosen = self(value)
+                # A branch that is never taken may hold 1/0, as the control of a switch without a jump.
+                chosen = self(value) if value.is_finite is not False else self.literal(float("nan"))
                 result = chosen if condition == sp.true else self.selected(self._condition(condition), chosen, result)
             return result
         arguments = [self(a) for a in e.args]
@@ -382,30 +393,56 @@ def _number(e: Expression) -> float:
     return value.real
 
 
+_BASES: WeakKeyDictionary[Geometry, _Writer] = WeakKeyDictionary()
+"""Per system: the nodes that the tapes of all regimes share. `Kernel` writes tapes one after another."""
+
+
+def _base_writer(geometry: Geometry) -> _Writer:
+    """Return a writer that knows what no regime changes.
+
+    These are run-time values, states, time, and steps without modes: most of a large mass matrix.
+    """
+    system, writer = geometry.system, _Writer({})
+    for i, p in enumerate((*system.parameters, *geometry.modes)):
+        writer.known[p] = writer.make(Op.PARAMETER, number=float(i))
+    for i, x in enumerate(system.states):
+        writer.known[x] = writer.make(Op.STATE, number=float(i))
+    clock = writer.make(Op.TIME)
+    clock.degree = 1
+    writer.known[time] = clock
+    switched: set[sp.Basic] = set(geometry.modes)
+    for name, expression in system.smooth_steps:
+        if switched.isdisjoint(expression.free_symbols):
+            writer.define(name, expression)
+        else:
+            switched.add(name)
+    return writer
+
+
 def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...], tangents: bool) -> Tape:
     """Write the tape of a regime.
 
     Its run-time values are the parameters of the system, then the modes.
     """
     system = geometry.system
-    if hidden_gains(geometry, regime):
-        raise NoTapeError("The stepper does not watch a gain that vanishes together with its load.")
     flow, balance = regime_balance(geometry, regime)
-    writer = _Writer({})
-    for i, p in enumerate((*system.parameters, *geometry.modes)):
-        writer.known[p] = writer.make(Op.PARAMETER, number=float(i))
-    states = [writer.make(Op.STATE, number=float(i)) for i in range(len(system.states))]
-    writer.known.update(zip(system.states, states, strict=True))
-    clock = writer.make(Op.TIME)
-    clock.degree = 1
-    writer.known[time] = clock
+    base = _BASES.get(geometry)
+    if base is None:
+        base = _BASES[geometry] = _base_writer(geometry)
+    for i in regime.stuck:
+        for name, expression in geometry.jumps.get(geometry.modes[i], ((), []))[0]:
+            base.define(name, expression)
+    writer = base.copy()
+    states = [writer.known[x] for x in system.states]
     for name, expression in flow.smooth_steps:
-        writer.known[name] = writer(expression)
+        writer.define(name, expression)
     rates = [writer(f) for f in flow.smooth_rates]
     functions = [writer(s.function) for s in system.switches]
     surfaces = [writer(w.surface) for w in system.walls]
     observed = [writer(h) for h in observe]
     edges = [writer(edge.watched) for edge in system.edges if edge.watched is not None]
+    # Gains that vanish together with their load are watched like ends of terms: the event logic decides there.
+    edges += [writer(gain) for _, gain in hidden_gains(geometry, regime)]
     balances = [writer(z) for z in balance]
     trace = _divergence(writer, flow) if tangents and not regime.collapses else None
     resets = [writer(r) for w in system.walls for r in w.reset]
@@ -448,6 +485,8 @@ def switch_flags(geometry: Geometry) -> list[int]:
     """Return the flags of each switch for the stepper."""
     system = geometry.system
     delicate = {i for edge in system.edges for i in edge.guards}
+    # At a switch that leads into the domain of a term the event logic puts the state inside.
+    delicate |= {i for i, mode in enumerate(geometry.modes) if any(e.margin.has(mode) for e in geometry.domain.entered)}
     flags: list[int] = []
     for i, switch in enumerate(system.switches):
         nested = not switch.function.free_symbols.isdisjoint(geometry.modes)

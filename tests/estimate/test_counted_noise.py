@@ -1,0 +1,125 @@
+"""Fits that count the noise of measured drives."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.estimate.counted_noise import supported_level
+from kapitza.estimate.missing import filtered_window, scatter_of
+from kapitza.estimate.missing.columns import Window
+from kapitza.estimate.missing.drive_filter import Kicks, pulls_of
+
+TIMES = np.arange(1500.0) * 0.02
+TRUE = {"m": 1.5, "c": 0.4, "k": 60.0}
+SWEEP = 4 * np.sin(2 * np.pi * (0.4 * TIMES + 0.6 * TIMES**2 / (2 * TIMES[-1])))
+
+
+def rig(drive: np.ndarray, equation: str = "m*x'' + c*x' + k*x = F", **more: float) -> kz.Model:
+    signal = kz.Signal("F", TIMES, drive, degree=3)
+    return kz.Model.from_equations(equation, parameters={**TRUE, **more}, signals=[signal])
+
+
+def measured(drive: np.ndarray, model: kz.Model | None = None, noise: float = 0.005) -> kz.Record:
+    clean = kz.simulate(model or rig(drive), x0=[0.0, 0.0], t=TIMES).select(["x"])
+    return kz.measure(clean, noise=noise * float(np.std(clean["x"])), seed=3)
+
+
+def fitted(seed: int, share: float = 0.03) -> kz.Estimate:
+    noise = share * float(np.std(SWEEP)) * np.random.default_rng([seed, 4]).standard_normal(TIMES.size)
+    return kz.identify(rig(SWEEP + noise), measured(SWEEP), free=list(TRUE), method=kz.ShootingFit())
+
+
+def test_the_filter_is_that_of_the_covariance():
+    """r̃ᵀr̃ = rᵀ C⁻¹ r and log |C|/2, C = 1 + G Gᵀ written out; G Gᵀ and Gᵀ J from the same recursions."""
+    rng = np.random.default_rng(1)
+    count, n, channels = 40, 2, 2
+    steps = np.eye(n) + 0.2 * rng.standard_normal((count - 1, n, n))
+    sight, push = rng.standard_normal((count, channels, n)), rng.standard_normal((count, n, 1))
+    response = np.zeros((count, channels, count))
+    for j in range(count - 1):
+        state = steps[j] @ push[j, :, 0]
+        for i in range(j + 1, count):
+            response[i, :, j] = sight[i] @ state
+            state = steps[i] @ state if i < count - 1 else state
+    flat = response.reshape(-1, count)
+    covariance = np.eye(count * channels) + flat @ flat.T
+    rows = {name: rng.standard_normal((count, channels, k)) for name, k in (("initial", n), ("free", 3), ("terms", 0))}
+    residual, lost = rng.standard_normal((count, channels)), np.zeros((count, channels), bool)
+    window = Window(lost, residual, **rows, kicks=Kicks(steps, sight, push))
+    white = filtered_window(window)
+    left, right = np.linalg.solve(covariance, residual.ravel()), rows["free"].reshape(-1, 3)
+    assert np.isclose((white.residual**2).sum(), residual.ravel() @ left)
+    assert np.allclose(white.free.reshape(-1, 3).T @ white.residual.ravel(), right.T @ left)
+    assert np.isclose(white.log_det, 0.5 * np.linalg.slogdet(covariance)[1])
+    assert np.allclose(scatter_of(window.kicks).ravel(), np.diag(flat @ flat.T))
+    assert np.allclose(pulls_of(window)[:, 0, :3], flat.T @ right)
+
+
+def test_a_right_model_under_a_noisy_drive_is_said_to_be_right():
+    """Values, verdict, search for terms and the record held back agree, and the intervals hold both noises."""
+    fits = [kz.with_drive_noise(fitted(seed)) for seed in range(3)]
+    for fit in fits:
+        assert fit.misfit.to_the_noise
+        assert any("is counted" in text for text in fit.warnings)
+        assert not any("not white" in text or "misses" in text for text in fit.warnings)
+        for name, value in TRUE.items():
+            assert abs(fit[name] - value) < 4 * fit.deviations[name]
+    plain = fitted(0)
+    assert not plain.misfit.to_the_noise
+    assert not kz.suggest(fits[0]).missing
+    other = SWEEP[::-1].copy()
+    noisy = other + 0.03 * float(np.std(other)) * np.random.default_rng([9, 4]).standard_normal(TIMES.size)
+    record = measured(other)
+    driven = kz.Record.from_arrays(TIMES, {"x": np.asarray(record["x"]), "F": noisy})
+    check = kz.validate(fits[0], driven, parts=["terms", "prediction"])
+    assert not check.rejected
+    assert not check.unexplained
+    assert check.prediction.drive_noise
+    assert "noise of sensor and drive" in str(check)
+
+
+def test_a_missing_term_is_still_seen_beside_the_noise_of_the_drive():
+    truth = rig(SWEEP, "m*x'' + c*x' + k*x + f*tanh(100*x') = F", f=0.3)
+    noise = 0.02 * float(np.std(SWEEP)) * np.random.default_rng([1, 4]).standard_normal(TIMES.size)
+    fit = kz.with_drive_noise(
+        kz.identify(rig(SWEEP + noise), measured(SWEEP, truth), free=list(TRUE), method=kz.ShootingFit())
+    )
+    assert not fit.misfit.to_the_noise
+    found = kz.suggest(fit)
+    assert found.missing
+    assert "friction" in str(found)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03])
+def test_a_random_drive_is_not_taken_for_noise(share: float):
+    """A switched drive has content at all frequencies; its spectrum alone would make it noise of 12 %."""
+    rng = np.random.default_rng(2)
+    drive = 3.0 * np.sign(np.repeat(rng.standard_normal(TIMES.size // 25), 25))
+    signal = kz.Signal("F", TIMES, drive, degree=0)
+    model = kz.Model.from_equations("m*x'' + c*x' + k*x = F", parameters=TRUE, signals=[signal])
+    clean = kz.simulate(model, x0=[0.0, 0.0], t=TIMES).select(["x"])
+    noisy = kz.Signal("F", TIMES, drive + share * 3.0 * rng.standard_normal(TIMES.size), degree=0)
+    model = kz.Model.from_equations("m*x'' + c*x' + k*x = F", parameters=TRUE, signals=[noisy])
+    record = kz.measure(clean, noise=0.005 * float(np.std(clean["x"])), seed=3)
+    fit = kz.identify(model, record, free=list(TRUE), method=kz.ShootingFit())
+    level = supported_level(fit, {"F": 0.12 * 3.0})
+    assert level == pytest.approx(share / 0.12, abs=0.1)
+    if not share:
+        assert kz.with_drive_noise(fit).values == fit.values
+
+
+def test_no_term_is_named_in_a_motion_with_process_noise():
+    """The kicks of a right model are not terms: their response is counted as that of a noisy drive."""
+    model = kz.Model.from_equations(
+        "x'' + c*x' - x + x**3 = 0.4*cos(1.2*t)", parameters={"c": 0.25}, period=2 * np.pi / 1.2
+    )
+    rng, flow, times = np.random.default_rng(5), kz.Flow(model), np.arange(800) * 0.1
+    states = [np.array([1.0, 0.0])]
+    for start, stop in itertools.pairwise(times):
+        states.append(flow.trajectory(states[-1], np.array([start, stop]))[-1] + [0.0, 0.005 * rng.standard_normal()])
+    path = np.array(states)
+    record = kz.Record.from_arrays(times, {"x": path[:, 0] + 0.005 * rng.standard_normal(times.size)}, phase=0.0)
+    fit = kz.identify(model, record, free=["c"], method=kz.ShootingFit(process_noise={"x'": 0.005}))
+    assert not kz.suggest(fit).missing
