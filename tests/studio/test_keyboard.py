@@ -65,7 +65,7 @@ def test_from_a_recording_to_the_report_by_keyboard_alone(windows, serve, tmp_pa
     open_tab(page, "Fit")
     tab_to(page, "e.tagName === 'BUTTON' && e.innerText.trim().endsWith('Fit') && !e.disabled")
     page.keyboard.press("Enter")
-    page.locator(".kz-verdict").wait_for(timeout=180_000)
+    page.locator(".kz-verdict").wait_for(timeout=600_000)
     open_tab(page, "Report and files")
     tab_to(page, "e.tagName === 'BUTTON' && e.innerText.includes('Open the report')")
     with page.context.expect_page() as opened:

@@ -251,14 +251,8 @@ class Core:
         """
         low, high = self._reach
         for some in times:
-            # The signals, which name themselves in their refusals, are asked only where a time may be outside. Single
-            # times are compared as they are: this is called for each of many members, where an array operation took
-            # half of the time of a fit with dry friction.
-            if isinstance(some, float):
-                outside = some < low or some > high
-            else:
-                outside = np.min(some, initial=high) < low or np.max(some, initial=low) > high
-            if outside:
+            # The signals, which name themselves in their refusals, are asked only where a time may be outside.
+            if np.min(some, initial=high) < low or np.max(some, initial=low) > high:
                 for signal in self._signals:
                     signal.inside(some)
 
