@@ -112,6 +112,8 @@ class Stretch:
                     s += 0.05 * ((low if abs(s - low) > abs(s - high) else high) - s)
                     node = self.at(s)
                 value = found[s] = function(node.readings)
+                if not isfinite(value):
+                    return None  # it is not defined inside of the stretch
                 near = abs(found[best]) < NOISY * largest and not aside
                 vain = vain + 1 if near and abs(value) >= abs(found[best]) else 0
                 best = s if abs(value) < abs(found[best]) else best
