@@ -15,9 +15,8 @@ from kapitza.errors import DataError
 NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*\*?\s*(?=[^\d\s.^*/+-])(.+)")
 """A number before a unit; "1/s" and "1" are units."""
 
-ELECTRIC = tuple(dimension(unit) for unit in ("V", "A", "pC", "counts"))
-"""Kinds of what sensors and converters deliver."""
-
+ELECTRIC = ("V", "A", "pC", "counts")
+"""Units of what sensors and converters deliver."""
 
 SIGNALS = {"ampere", "count"}
 """Base units in which electric kinds differ from mechanical ones."""
@@ -55,7 +54,7 @@ def sensitivity(text: str, stated: str, column: str) -> Sensitivity | None:
     if quotient is not None:
         upper, lower = (meant_by(column, part) or part for part in quotient)
         signal = dimension(stated)
-        kinds = ELECTRIC if signal is None else (signal,)
+        kinds = tuple(map(dimension, ELECTRIC)) if signal is None else (signal,)
         if dimension(lower) in kinds:
             factor = conversion(stated, lower).factor * number
             return Sensitivity(upper, factor, f'1 {lower} of "{column}" is {number:g} {upper}')

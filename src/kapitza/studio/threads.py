@@ -53,13 +53,12 @@ def import_shared() -> None:
 
 
 @functools.cache
-def _allocator() -> ctypes.CDLL | None:
-    """Return the C library where it can return freed memory: that of GNU."""
+def _trim() -> Callable[[int], int] | None:
+    """Return the call that returns freed memory: the C library of GNU has it."""
     if not sys.platform.startswith("linux"):
         return None
-    with contextlib.suppress(OSError):
-        found = ctypes.CDLL("libc.so.6")
-        return found if hasattr(found, "malloc_trim") else None
+    with contextlib.suppress(OSError, AttributeError):
+        return ctypes.CDLL("libc.so.6").malloc_trim
     return None
 
 
@@ -68,6 +67,6 @@ def return_memory(samples: int) -> None:
 
     Temporary arrays of threads stay in pools of the C library, which does not return them by itself.
     """
-    library = _allocator() if samples >= LARGE else None
-    if library is not None:
-        library.malloc_trim(0)
+    trim = _trim() if samples >= LARGE else None
+    if trim is not None:
+        trim(0)
