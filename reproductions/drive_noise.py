@@ -36,8 +36,10 @@ def main() -> str:
             "*plain width*: of that fit. *gain*: root mean square error of that fit over the one that counts the "
             "noise. *counted*: fits under whose noise the residuals are white; *said*: fits that warn of misfit; "
             "*suggest*: false terms; *validate*: right models rejected on the part held back. *met*: coverage "
-            "within two binomial deviations of 90 %. One cell each of three systems was seen while the limits of the "
-            "level of the noise were set, and was made again.",
+            "within two binomial deviations of 90 %. Limits were set with cells in view: that of the level of the "
+            "noise after a cell of the parametric drive, that of windows with three seeds of a chaotic system; so "
+            "these systems are not untouched. Cells were made in pieces while the code changed; not all were made "
+            "again.",
             markdown_table(
                 ["system", "fits", "holds", "plain", "width", "plain width", "gain", "counted", "said", "suggest",
                  "validate", "verdict"], rows),
