@@ -20,7 +20,7 @@ def test_every_case_ends_with_a_result_or_a_refusal():
 
 
 def test_every_format_occurs_in_every_state():
-    # 66 pairs: 500 draws miss one of them with 3 % probability (seen with another version of hypothesis), 2000 with 4e-12.
+    # 66 pairs: 500 draws miss one with 3 % probability (seen with another version of hypothesis), 2000 with 4e-12.
     drawn = draw(FAMILIES[formats.FAMILY], 2000, SEED)
     found = {(suffix, state) for (suffix, _), state in drawn}
     assert found == {(suffix, state) for suffix in formats.FORMATS for state in formats.STATES}

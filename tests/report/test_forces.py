@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.report.force_figures import force_figure
 from kapitza.report.forces import forces_of
 from kapitza.report.motions import Motion
 from kapitza.study import parameter_draws
@@ -46,3 +47,23 @@ def test_few_draws_give_bands_of_the_right_width(seed):
     low, high = np.quantile(drawn @ directions.T, [0.025, 0.975], axis=0, method="median_unbiased")
     exact = np.sqrt(np.einsum("di,ij,dj->d", directions, covariance, directions))
     np.testing.assert_allclose((high - low) / (2 * 1.96 * exact), 1, atol=0.15)
+
+
+def test_forces_are_drawn_over_the_units_of_the_recording(tmp_path):
+    time = np.arange(400) * 0.02
+    position = 20 * np.cos(2 * time)
+    lines = ["time [s],x [mm]", *(f"{t:.3f},{x:.9f}" for t, x in zip(time, position, strict=True))]
+    (tmp_path / "run.csv").write_text("\n".join(lines))
+    record = kz.read(tmp_path / "run.csv")
+    model = kz.Model.from_equations("m*x'' + c*x' + k*x = 0", parameters={"m": 2.0, "c": 0.3, "k": 5.0})
+    estimate = kz.Estimate(("c",), model.values, np.array([[1e-4]]), "ShootingFit").with_(model=model)
+    motion = Motion(time, np.zeros(400, np.int64), {"x": record["x"]}, {"x": record["x"]})
+    found, units = forces_of(estimate, [motion]).as_recorded(record, {"x": "m"})
+    restoring, damping = found.curves
+    assert units == {"x": "mm", "x'": "mm/s", "x''": "m/s²"}
+    np.testing.assert_allclose([restoring.at[0], restoring.at[-1]], [-20, 20], atol=0.1)
+    np.testing.assert_allclose(restoring.force, 2.5 * 1e-3 * restoring.at, atol=1e-12)
+    np.testing.assert_allclose(damping.force, 0.15 * 1e-3 * damping.at, atol=1e-12)
+    np.testing.assert_allclose(found.surfaces[0].rates[-1], 40, rtol=0.02)
+    axes = force_figure(found.curves, units).layout
+    assert (axes.xaxis2.title.text, axes.yaxis2.title.text) == ("x' [mm/s]", "damping force / mass [m/s²]")

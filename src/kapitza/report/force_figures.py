@@ -63,8 +63,9 @@ def unit_of(state: str, units: Mapping[str, str] | None) -> str:
 
 
 def force_unit(coordinate: str, units: Mapping[str, str] | None) -> str:
-    unit = unit_of(coordinate, units)
-    return f" [{unit}/s²]" if unit else ""
+    base = unit_of(coordinate, units)
+    unit = (units or {}).get(f"{coordinate}''") or (f"{base}/s²" if base else "")
+    return f" [{unit}]" if unit else ""
 
 
 def surface_figure(

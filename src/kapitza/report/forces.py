@@ -6,15 +6,16 @@ They are curves and surfaces with bands.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.data import Record
 from kapitza.estimate import Estimate
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.report.motions import Motion
+from kapitza.report.motions import Motion, recorded_units
 from kapitza.study import parameter_draws
 
 POINTS = 121
@@ -68,6 +69,30 @@ class Forces:
 
     curves: tuple[ForceCurve, ...] = ()
     surfaces: tuple[ForceSurface, ...] = ()
+
+    def as_recorded(self, record: Record, units: Mapping[str, str]) -> tuple[Forces, dict[str, str]]:
+        """Return the forces over positions and rates in the recording's units.
+
+        The second value has the units of all axes: x, x' and x'', the force per mass, which stays in SI.
+        """
+        known = {c: one for c, one in recorded_units(record).items() if f"{c}'" not in record.channels}
+        # A rate has no offset: 20 °C/s are 20 K/s.
+        factor = {c: one.spread(1.0) for c, one in known.items()}
+        curves = [
+            replace(curve, at=known[name].change(curve.at) if curve.state == name else factor[name] * curve.at)
+            if (name := curve.coordinate) in known
+            else curve
+            for curve in self.curves
+        ]
+        surfaces = [
+            replace(one, positions=known[name].change(one.positions), rates=factor[name] * one.rates)
+            if (name := one.coordinate) in known
+            else one
+            for one in self.surfaces
+        ]
+        own = {f"{c}''": f"{units[c]}/s²" for c in known if units.get(c)}
+        own |= {name: one.unit for name, one in known.items()} | {f"{c}'": f"{one.unit}/s" for c, one in known.items()}
+        return Forces(tuple(curves), tuple(surfaces)), {**units, **own}
 
 
 def forces_of(estimate: Estimate, motions: Sequence[Motion], seed: int = 0) -> Forces:

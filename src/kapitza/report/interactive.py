@@ -379,7 +379,8 @@ def convergence_figure(estimate: Estimate) -> go.Figure | None:
             x=list(range(1, len(values) + 1)), y=floats(away), mode="lines+markers", name=label(name),
             line={"color": CYCLE[number % len(CYCLE)], "width": 1.5}, marker={"size": 5},
         )  # fmt: skip
-    figure.update_xaxes(title_text="iteration")
+    longest = max(len(values) for values in estimate.path.values())
+    figure.update_xaxes(title_text="iteration", dtick=max(1, round(longest / 10)))
     figure.update_yaxes(type="log", exponentformat="power", title_text="distance from the end / standard error")
     figure.update_layout(height=340)
     return figure

@@ -224,6 +224,8 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
     first, record = motions[0] if motions else None, records[0] if records else None
     own = {} if plain is None else plain.units
     known = {**own, **{state: unit for state, unit in best.model.units.items() if unit}}
+    if record is not None:
+        forces, known = forces.as_recorded(record, known)
     drives = [signal.name for signal in best.model.signals]
     driven = bool(drives) or best.model.period is not None
     parts = [] if section is not None else fit_parts(chosen, motions, test)
@@ -240,7 +242,7 @@ def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
          "the fitted motion."),
         ("Forces", force_figure(forces.curves, known), "Force per mass against position (at rest) and against "
          "velocity (at zero), over the range of the data, with the 95 % band that the errors of the parameters give."),
-        ("Restoring-force surface", surface_figure(forces.surfaces, plain, known), "The same force over position and "
+        ("Restoring-force surface", surface_figure(forces.surfaces, first, known), "The same force over position and "
          "velocity together; hover for its value and half its 95 % band. Far from the motion of the fit (dark) the "
          "surface is what the equations say, not what the data showed."),
         # Behind a resonance a driven motion shrinks too.

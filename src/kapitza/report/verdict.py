@@ -115,9 +115,9 @@ def prediction_words(chosen: StudyFit) -> tuple[str, bool]:
     size, unit = _as_recorded(record, _fitted_record(chosen), channel, size, unit)
     span = float(test.lead[-1])
     ended = bool(np.any(~test.whole[:, 1])) if test.whole.size else True
-    # The span is that of a tested stretch: a prediction that reaches its end may last longer.
     early = f", ends before {float(np.median(test.horizon_signal)):.2g} s" if ended else ""
-    reach = "" if ended else "at least "
+    # A prediction that reaches the end of its stretch may last longer.
+    reach = "" if ended or len(test.starts) == 1 else "at least "
     return f"predicts held-back {channel} {reach}{span:.2g} s ahead to {size:.2g} {unit}".rstrip() + early, ended
 
 

@@ -52,9 +52,6 @@ STROBED = 0.9
 ENOUGH_RETURNS = 2000
 """Strobed samples from which on the orbits in a record are worth looking for."""
 
-STRETCH, MOST_STRETCHES = 100, 8
-"""Samples of a predicted stretch, at least, and most stretches: short predictions do not tell models apart."""
-
 
 @dataclass(frozen=True)
 class Step:
@@ -380,7 +377,6 @@ def _validated(study: Study, candidate: Candidate, estimate: Estimate) -> tuple[
     outputs = None if recording.sensors else recording.measures
     try:
         record = record.select([channel for channel in record.channels if channel in known])
-        count = int(np.clip(record.size // STRETCH, 1, MOST_STRETCHES))
-        return validate(estimate, (record, dict(recording.values)), outputs=outputs, stretches=count), ()
+        return validate(estimate, (record, dict(recording.values)), outputs=outputs), ()
     except KapitzaError as error:
         return None, (f"Held-back data could not be tested: {in_study(error)}",)

@@ -38,7 +38,7 @@ from kapitza.estimate.validation.prediction import (
     predict_stretches,
     stretches_of,
 )
-from kapitza.estimate.validation.result import Exponents, Frequency, OrbitCheck, Validation
+from kapitza.estimate.validation.result import Exponents, Frequency, OrbitCheck, PredictionTest, Validation
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbits import PeriodicOrbit
@@ -57,6 +57,9 @@ LOOP = 400
 MOST_ORBITS = 12
 """Most orbits of the record that are searched in the model."""
 
+PREDICTED, MOST_PREDICTED = 100, 8
+"""Samples of a predicted stretch, at least, and most stretches: short predictions do not tell models apart."""
+
 STRETCHES = (1, 8, 32)
 """Numbers of stretches into which the record is cut, tried in turn until a motion with the held parameters follows each
 of them from its own first state."""
@@ -74,7 +77,7 @@ def validate(
     *,
     outputs: Mapping[str, Anything] | None = None,
     noise: Noise = None,
-    stretches: int = 8,
+    stretches: int | None = None,
     warm_up: float = 0.3,
     max_period: int = 4,
     parts: Sequence[str] = PARTS,
@@ -95,8 +98,9 @@ def validate(
     noise : float or mapping, optional
         Of the sensors, for all channels or by channel; by default the record's own, else read off its spectrum. Never
         off the model's residuals: a worse model would then seem to predict longer.
-    stretches : int
-        Into how many the record is cut for the test of prediction.
+    stretches : int, optional
+        Into how many the record is cut for the test of prediction. By default 8, less in short records, and half as
+        many again and again while every prediction lasts to the end of its stretch.
     warm_up : float
         Share of each stretch to which its state is fitted; the rest is predicted.
     max_period : int
@@ -125,7 +129,7 @@ def validate(
     model, outputs = _model_of(fit, outputs)
     wanted = checks.texts("parts", [parts] if isinstance(parts, str) else parts, error=KapitzaError)
     refuse_unknown("validate", wanted, PARTS, "part")
-    count = checks.whole("stretches", stretches, least=1, error=KapitzaError)
+    count = None if stretches is None else checks.whole("stretches", stretches, least=1, error=KapitzaError)
     max_period = checks.whole("max_period", max_period, least=1, error=KapitzaError)
     if not 0 < checks.number("warm_up", warm_up, error=KapitzaError) < 1:
         raise KapitzaError(f"warm_up = {warm_up:g}: give a share between 0 and 1 of the record.")
@@ -212,7 +216,7 @@ class _Work:
     seen: Observation
     outputs: Mapping[str, Output]
     noise: Mapping[str, float]
-    count: int
+    count: int | None
     warm_up: float
     max_period: int
     wanted: Sequence[str]
@@ -252,14 +256,23 @@ class _Work:
                 advance(1, part)
 
     def _predict(self) -> None:
-        test, self.states = predict_stretches(
-            self.model, self.record, self.outputs, self._noises(), self.count, self.warm_up
-        )
+        noises, count = self._noises(), self.count or int(np.clip(self.record.size // PREDICTED, 1, MOST_PREDICTED))
+        test, self.states = self._predict_in(noises, count)
+        while self.count is None and count > 1 and not test.failed and test.whole[:, 1].all():
+            # A prediction that lasts to the end of its stretch shows a lower bound of the horizon alone.
+            count //= 2
+            longer, states = self._predict_in(noises, count)
+            if longer.failed:
+                break
+            test, self.states = longer, states
         if "prediction" in self.wanted:
             self.prediction = replace(test, drive_noise=self._kicked)
         if not self.states:
             first = next(iter(test.failed.values()))
             self.notes.append(f"no motion of the model follows even the beginnings of the stretches: {first}.")
+
+    def _predict_in(self, noises: Mapping[str, float], count: int) -> tuple[PredictionTest, list[Begun]]:
+        return predict_stretches(self.model, self.record, self.outputs, noises, count, self.warm_up)
 
     @property
     def _kicked(self) -> bool:
