@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,11 @@ def compiler() -> list[str]:
     given = os.environ.get("CC", "").strip()
     named = [name for name in ("cc", "gcc", "clang") if shutil.which(name)]
     return shlex.split(given) if given else named[:1] or [sys.executable, "-m", "ziglang", "cc"]
+
+
+def can_compile() -> bool:
+    """Whether there is a compiler: the one that the installation fetched is gone after it."""
+    return bool(shutil.which(compiler()[0])) and ("ziglang" not in compiler() or find_spec("ziglang") is not None)
 
 
 @cache

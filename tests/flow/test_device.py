@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 from tests.flow.device_checks import CHECKS, henon, pendulum, wells
-from tests.flow.on_host import Host
+from tests.flow.on_host import Host, can_compile
 
 import kapitza as kz
 from kapitza.errors import ArgumentError, DataError, ModelError
@@ -15,6 +15,8 @@ from kapitza.flow.device import card
 
 @pytest.fixture
 def host(monkeypatch):
+    if not can_compile():
+        pytest.skip("no C compiler on this computer")
     backend = Host()
     monkeypatch.setattr(card, "cuda", lambda: backend)
     return backend

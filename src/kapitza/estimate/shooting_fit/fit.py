@@ -15,7 +15,7 @@ from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.base.cures import SELECT, Code, Fit
 from kapitza.data import FITTED, Noise, Record, is_number
-from kapitza.errors import ConvergenceError, DataError, IdentifiabilityError, KapitzaError, Status
+from kapitza.errors import ConvergenceError, DataError, IdentifiabilityError, KapitzaError, ModelError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.redundancy import equivalents, refuse_redundant
@@ -268,7 +268,26 @@ def _ambiguous(task: MotionTask, estimate: Estimate) -> bool:
     plain = not (task.settings.process_noise or task.settings.robust or informed)
     if estimate.identifiability is not None and estimate.identifiability.equivalents:
         return False  # exact exchanges are known without a search
-    return plain and bool(task.hidden.any()) and estimate.status.ok and task.problem.samples.size <= SECOND_SEARCH
+    if not plain or not task.hidden.any() or not estimate.status.ok or task.problem.samples.size > SECOND_SEARCH:
+        return False
+    return not _fixed_by_the_path(task)
+
+
+def _fixed_by_the_path(task: MotionTask) -> bool:
+    """Return whether a measured path has one set of parameters.
+
+    Every coordinate is measured, so that only rates are hidden, and g(u, u', u'', t) = g_0 + Σ θ_i g_i: for a given
+    path u(t) the equations are linear in the parameters θ.
+    """
+    model = task.model
+    hidden = {name for name, unseen in zip(model.states, task.hidden, strict=True) if unseen}
+    if hidden & {coordinate.name for coordinate in model.coordinates}:
+        return False
+    try:
+        model.linear_terms(task.names)
+    except ModelError:
+        return False
+    return True
 
 
 def _doubtful(estimate: Estimate) -> bool:

@@ -12,6 +12,7 @@ the motion does not follow the data closely, but it is a solution. Chaotic motio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -33,7 +34,11 @@ RAN_AWAY = 1e3
 """Growth of a parameter from its start beyond which there is no minimum."""
 
 FAR = 1e3
-"""Residual, in spreads of the data, where the motion cannot be computed; it is so large that the step is rejected."""
+"""Residual, in spreads of the data, where the motion cannot be computed; it is so large that the step is rejected. A
+state of so many times its size has run away."""
+
+PARTS = 16
+"""Parts of a piece, after each of which a motion that has run away is given up."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +113,21 @@ class _Problem:
 
     def path(self, unknowns: Array) -> Array:
         """Return the states (N, n) at all samples."""
-        samples, parts = self.task.problem.samples, []
+        samples = self.task.problem.samples
+        path = np.empty((samples.size, self.dimension))
+        # The size of a state that was not measured is a guess.
+        limit = np.where(self.task.hidden, np.inf, FAR * self.task.scale)
         for number, piece in enumerate(samples.pieces):
             state, vector = self._start(unknowns, number, piece)
-            parts.append(self.task.problem.flow.trajectory(state, samples.time[piece], vector))
-        return np.concatenate(parts)
+            path[piece.start] = state
+            # In parts: a motion that runs away costs a hundred times more than one that follows, so it is given up.
+            cuts = np.linspace(piece.start, piece.stop - 1, PARTS + 1).astype(int)
+            for begin, end in pairwise(np.unique(cuts)):
+                at = samples.time[begin : end + 1]
+                path[begin : end + 1] = self.task.problem.flow.trajectory(path[begin], at, vector)
+                if not (np.abs(path[begin : end + 1]) <= limit).all():
+                    raise FlowError(f"The motion has run away at t = {at[-1]:g}.")
+        return path
 
     def residual(self, unknowns: Array) -> Array:
         samples = self.task.problem.samples
