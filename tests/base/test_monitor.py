@@ -14,7 +14,7 @@ import pytest
 
 import kapitza as kz
 from interrupted_verbs import VERBS
-from kapitza.base.monitor import Silent, Task, checkpoint, stage, watch
+from kapitza.base.monitor import Lines, Progress, Silent, Task, checkpoint, stage, watch
 from kapitza.errors import KapitzaError, Status
 from processes import PATIENCE, wait_for, wait_until_at_work
 
@@ -221,3 +221,18 @@ def test_stages_nest_and_end_with_their_block():
     assert [p.cost for p in monitor.seen][3:5] == [3.0, None]
     with stage("nobody watches"):
         checkpoint({"a": 1.0})
+
+
+def test_lines_of_a_log_name_the_work_and_escape_control_characters(monkeypatch, capsys):
+    clock = iter([0.0, 5.0, 16.0, 20.0, 40.0])
+    monkeypatch.setattr("kapitza.base.monitor.time.monotonic", lambda: next(clock))
+    lines = Lines()
+    lines.show(Progress("study", done=1, total=4))  # too early
+    lines.show(Progress("fit of \x1b[31mred", level=1, stage="HarmonicFit"))
+    lines.show(Progress("fit of red", level=1, stage="ShootingFit"))  # again too early
+    lines.show(Progress("fit of red", level=1, ended=True))
+    lines.show(Progress("study", done=2, total=4))
+    assert capsys.readouterr().err.splitlines() == [
+        "16 s: study: 25 % > fit of \\x1b[31mred: HarmonicFit",
+        "40 s: study: 50 %",
+    ]

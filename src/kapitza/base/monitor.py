@@ -26,7 +26,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
-from kapitza.errors import DataError, Status
+from kapitza.errors import DataError, Status, printable
+
+LINE_EVERY = 15.0
+"""Seconds between lines of a log."""
 
 QUIET = 1.0
 """Seconds before a bar appears: work that ends sooner shows none."""
@@ -139,6 +142,35 @@ class Silent:
 
     def show(self, progress: Progress) -> None:
         pass
+
+
+class Lines(Silent):
+    """Print a line now and then, for logs and pipes; `cancel()` stops the work from another thread.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> from kapitza.base.monitor import Lines
+    >>> kz.simulate(kz.library.duffing(), periods=3, monitor=Lines()).size  # done before the first line is due
+    4
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = self._last = time.monotonic()
+        self._words: dict[int, str] = {}
+
+    def show(self, progress: Progress) -> None:
+        self._words = {level: text for level, text in self._words.items() if level < progress.level}
+        if progress.ended:
+            return
+        share = "" if progress.fraction is None else f"{100 * progress.fraction:.0f} %"
+        self._words[progress.level] = ": ".join(filter(None, (progress.title, progress.stage, progress.text, share)))
+        now = time.monotonic()
+        if now - self._last >= LINE_EVERY:
+            self._last = now
+            words = printable(" > ".join(self._words[level] for level in sorted(self._words)))
+            print(f"{now - self._began:.0f} s: {words}", file=sys.stderr, flush=True)
 
 
 class Bar:

@@ -53,12 +53,17 @@ def verdict_of(result: StudyResult) -> Verdict:
     if weak:
         count = "one parameter is" if len(weak) == 1 else f"{_counted(len(weak))} parameters are"
         parts.append(f"{count} weak ({', '.join(weak)})")
-    elif chosen.answer.names:
+    elif chosen.answer.names and not chosen.misses:
         parts.append("every parameter is known to better than 10 %")
     disagree = bool(result.disagreements())
     if disagree:
         parts.append("two methods disagree")
-    grade = "bad" if chosen.misses else "fair" if weak or outside or disagree or not _white(chosen) else "good"
+    lacking = chosen.missing is not None and chosen.missing.missing
+    if chosen.missing is not None and lacking:
+        names = chosen.missing.to_try
+        parts.append("a term is missing" + (f" (try {' or '.join(names[:2])})" if names else ""))
+    doubts = weak or outside or disagree or lacking or not _white(chosen)
+    grade = "bad" if chosen.misses else "fair" if doubts else "good"
     sentence = "; ".join(parts)
     return Verdict(grade, f"The model {sentence}.", steps_after(chosen, weak, tied, outside, disagree))
 
@@ -145,7 +150,7 @@ def steps_after(
             "Read the warnings on the parameters: they say what the fit leaves, and whether the noise of the drive "
             "explains it. Look at the residuals against position and velocity."
         )
-    elif chosen.misses or not _white(chosen):
+    elif chosen.misses or not _white(chosen) or (chosen.missing is not None and chosen.missing.missing):
         steps.append(
             'Look at "What is missing?" and at the residuals against position and velocity; add the term to the '
             "equations as a second candidate ([[model]]) and run kapitza compare."

@@ -14,6 +14,7 @@ from kapitza.base.cures import By
 from kapitza.data import PROPOSED
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.faults import LARGEST_SHARE
 from kapitza.estimate.misfit import ALARM as MISFIT
 from kapitza.estimate.missing.columns import windows_of
 from kapitza.estimate.missing.dictionary import Term, candidate_terms
@@ -46,6 +47,9 @@ REPORTED = 2.0
 PAIRED = 14
 """Strongest single terms from which pairs are formed."""
 
+LISTED_PAIRS = 4
+"""Pairs that are listed."""
+
 
 @dataclass(frozen=True)
 class MissingTerm:
@@ -55,8 +59,9 @@ class MissingTerm:
     variances of the noise; log10_p: of the probability of such a gain in a complete model, corrected for the search;
     coefficient, error: one-step estimate; own_share: share of its effect that nothing in the fit can reproduce;
     detectable: coefficient that would have been detected with 95 % probability; physical: False for a friction law that
-    would feed energy in; share: of the detectable term in the forces (root mean square). moves, errors: the fitted
-    parameter that a term of the detectable size moves most, and by how many standard errors.
+    would feed energy in, and for a gain that is off by more than a column of first order describes; share: of the
+    detectable term in the forces (root mean square). moves, errors: the fitted parameter that a term of the detectable
+    size moves most, and by how many standard errors.
     """
 
     name: str
@@ -114,6 +119,21 @@ class Suggestion:
         The level is 3 % for the whole search.
         """
         return bool(self.terms) and self.terms[0].log10_p < np.log10(ALARM)
+
+    @property
+    def to_try(self) -> tuple[str, ...]:
+        """Names of the terms to add first, none where nothing is missing.
+
+        Those that explain the residuals alone, else the one that is in every pair listed, else the strongest.
+        """
+        if not self.missing:
+            return ()
+        if self.alternatives:
+            return tuple(term.name for term in self.alternatives)
+        named = [{one.name, two.name} for one, two in self.pairs[:LISTED_PAIRS]]
+        shared = set.intersection(*named) if len(named) > 1 else set()
+        strongest = next((t for t in self.terms if t.physical), self.terms[0])
+        return tuple(sorted(shared)) or (() if self.pairs else (strongest.name,))
 
     def table(self) -> pd.DataFrame:
         """Return one row per candidate."""
@@ -182,10 +202,11 @@ class Suggestion:
             lines += [f"  {_shown(term)}" for term in self.alternatives]
         elif self.pairs:
             lines.append("No single term explains it. Pairs, by how much they explain:")
-            for (one, two), gain in zip(self.pairs[:4], self.pair_gains, strict=False):
+            for (one, two), gain in zip(self.pairs[:LISTED_PAIRS], self.pair_gains, strict=False):
                 lines.append(
                     f"  {one.name} ({one.coefficient:.3g}) and {two.name} ({two.coefficient:.3g}): gain {gain:.4g}"
                 )
+            lines += [f"{name} is in all of them: try it alone first." for name in self.to_try]
         else:
             strongest = next((t for t in self.terms if t.physical), self.terms[0])
             lines.append(f"No single term explains all of it. The strongest: {_shown(strongest)}")
@@ -301,6 +322,15 @@ class Label:
     name: str
     notation: str
     friction: bool
+    share: bool = False
+    """Whether the coefficient is a share, as that of a gain is."""
+
+    def allows(self, coefficient: float) -> bool:
+        """Return whether a term of this size is possible.
+
+        Friction on the left side of the equation has a positive coefficient, and a gain changes no sign.
+        """
+        return coefficient > 0 if self.friction else not self.share or abs(coefficient) <= LARGEST_SHARE
 
 
 def labels_of(fit: Estimate, terms: Sequence[Term], held: Sequence[str], free: Sequence[str]) -> list[Label]:
@@ -311,7 +341,7 @@ def labels_of(fit: Estimate, terms: Sequence[Term], held: Sequence[str], free: S
         *(Label(f"{fault} of the drive", f"{fault} {{c}}", False) for fault in DriveLaws.of(fit, free).names),
         *(Label(f"other value of {name}, which was held", f"{name} by {{c}}", False) for name in held),
         *(
-            Label(f"{error.name} of the sensor {channel}", f"{error.name} {{c}}", False)
+            Label(f"{error.name} of the sensor {channel}", f"{error.name} {{c}}", False, not error.unit)
             for error in PROPOSED
             for channel in channels
         ),
@@ -335,8 +365,7 @@ def judged(scores: JointScores, labels: Sequence[Label]) -> Suggestion:
     def term(i: int, coefficient: float | None = None) -> MissingTerm:
         step = float(scores.steps[i]) if coefficient is None else coefficient
         error = float(np.sqrt(scale) / power[i])
-        # Friction on the left side of the equation must have a positive coefficient.
-        physical = not labels[i].friction or step > 0
+        physical = labels[i].allows(step)
         return MissingTerm(
             labels[i].name, labels[i].notation, float(gains[i] / scale), float(chances[i] / np.log(10)), step, error,
             float(scores.own[i]), float(reach * error), physical,
@@ -379,7 +408,7 @@ def _pairs(
         if shared > 1 - 1e-9:
             continue
         coefficients = scores.coefficients([i, j])
-        if any(labels[k].friction and c <= 0 for k, c in zip((i, j), coefficients, strict=True)):
+        if not all(labels[k].allows(c) for k, c in zip((i, j), coefficients, strict=True)):
             continue
         found.append((float(scores.score[[i, j]] @ coefficients), (i, j), coefficients))
     return sorted(found, key=lambda pair: -pair[0])[:8]
