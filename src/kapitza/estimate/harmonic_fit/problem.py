@@ -227,6 +227,41 @@ def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernel
     return spread[np.ix_(i, i)] * gain[np.ix_(order, order)]
 
 
+LONG = 8000
+"""Windows of a record from which a part of it tells whether weights have converged."""
+
+PART = 10
+"""Such a part is one window of this many, the first ones of every piece."""
+
+
+@dataclass(frozen=True)
+class Leading:
+    """The first windows of every piece of a long record, with its rows."""
+
+    problem: WeakProblem
+    rows: list[Rows]
+
+    def change_of_weights(self, first: Array, second: Array) -> float:
+        """Return the mean relative change of the rows' variances between two values (p,) of all parameters."""
+        one, other = (np.concatenate([f.variances for f in weigh(self.problem, v)]) for v in (first, second))
+        return float(np.mean(np.abs(other / one - 1.0)))
+
+
+def leading(problem: WeakProblem, rows: list[Rows]) -> Leading | None:
+    """Return the first windows of every piece; None where the record is short."""
+    if sum(len(r.rest) for r in rows) < LONG:
+        return None
+    windows = problem.windows
+    counts = [-(-len(r.rest) // PART) for r in rows]
+    long = [state for state in problem.calm if windows.count(len(state.times))]
+    calm = [
+        state.part(slice(0, (count + windows.parts - 1) * windows.stride))
+        for state, count in zip(long, counts, strict=True)
+    ]
+    few = [Rows(r.matrix[:count], r.rest[:count]) for r, count in zip(rows, counts, strict=True)]
+    return Leading(replace(problem, calm=calm), few)
+
+
 def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
     """Return the whitening at the present parameter values.
 

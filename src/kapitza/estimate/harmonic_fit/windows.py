@@ -6,12 +6,16 @@ Moving derivatives from the data onto φ costs no boundary terms: φ and its fir
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from kapitza.base.arrays import Numbers
+
+BLOCK = 8192
+"""Samples of a long record that are evaluated together."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +93,36 @@ class Windows:
         Sums over blocks of one stride are formed once and shared by the windows that overlap there.
         """
         count = self.count(series.shape[-1])
-        blocks = series[..., : (count + self.parts - 1) * self.stride]
-        blocks = blocks.reshape(*series.shape[:-1], -1, self.stride)
-        weights = (-1.0) ** order * self.values[order].reshape(self.functions, self.parts, self.stride)
+        weights = self._weights[order]
         total = np.zeros((*series.shape[:-1], count, self.functions))
-        for part in range(self.parts):
-            total += blocks[..., part : part + count, :] @ weights[:, part].T
-        return total * self.step
+        for windows, samples in self.blocks(series.shape[-1]):
+            strides = series[..., samples].reshape(*series.shape[:-1], -1, self.stride)
+            sums = (strides @ weights).reshape(*strides.shape[:-1], self.parts, self.functions)
+            some = windows.stop - windows.start
+            for part in range(self.parts):
+                total[..., windows, :] += sums[..., part : part + some, part, :]
+        return total
+
+    @cached_property
+    def _weights(self) -> list[Numbers]:
+        """Weights (stride, parts x functions) of the samples of one stride in the windows that hold it, by order."""
+        shape = self.functions, self.parts, self.stride
+        return [
+            np.ascontiguousarray(
+                self.step * (-1.0) ** order * values.reshape(shape).transpose(2, 1, 0).reshape(self.stride, -1)
+            )
+            for order, values in enumerate(self.values)
+        ]
+
+    def blocks(self, samples: int) -> Iterator[tuple[slice, slice]]:
+        """Yield runs of windows and the samples under them.
+
+        What is computed of one run stays in the cache, and its matrix products are too small for several threads.
+        """
+        count, run = self.count(samples), max(1, BLOCK // self.stride)
+        for first in range(0, count, run):
+            last = min(first + run, count)
+            yield slice(first, last), slice(first * self.stride, (last + self.parts - 1) * self.stride)
 
 
 def _consistent(values: Numbers, x: Numbers) -> Numbers:
