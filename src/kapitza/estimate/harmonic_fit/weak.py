@@ -29,19 +29,13 @@ from kapitza.base.cures import Fit
 from kapitza.errors import DataError
 from kapitza.estimate.harmonic_fit.measured import Measured
 from kapitza.estimate.harmonic_fit.regressors import Bends, Regressors, Slopes, Smoothed
-from kapitza.estimate.harmonic_fit.windows import Windows
+from kapitza.estimate.harmonic_fit.windows import FEW_PRODUCTS, Windows
 
 if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.problem import WeakProblem
 
 CHUNK = 200_000
 """Numbers of the products of noise responses that are made at a time: they stay in the cache."""
-
-FEW_PRODUCTS = 250_000
-"""Multiplications of a matrix product that OpenBLAS does not share between threads (its limit is 262,144).
-
-Threads wait for each other with the processor busy: they doubled the processor time of fits of 10^6 samples.
-"""
 
 
 @dataclass(frozen=True)
