@@ -41,6 +41,7 @@ REWEIGHTINGS = 3
 """Most weightings; the iteration ends when no value moves by `CONVERGED` of its deviation."""
 
 CONVERGED = 0.01
+"""Share of a standard error below which a further weighting does not move a value."""
 
 PART_WEIGHTINGS = 2
 """Weightings of a part of a long record before the whole: the first starts from unweighted values."""
