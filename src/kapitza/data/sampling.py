@@ -84,19 +84,22 @@ def inspect_sampling(
     if gap <= 1:
         raise DataError(f"A gap is a step longer than the sampling interval: {gap} intervals cannot be one; use 1.5.")
     inside = np.diff(segment) == 0
-    after = np.flatnonzero(inside)
     steps = np.diff(time)[inside]
     if not steps.size:
         return Sampling(float("nan"), float("nan"), (), time.size, tolerance)
     interval = float(np.median(steps))
     is_gap = steps > gap * interval
-    usual = steps[~is_gap]
-    deviation = float(np.abs(usual / interval - 1).max())
+    gapped = bool(is_gap.any())
+    usual = steps[~is_gap] if gapped else steps
+    deviation = float(max(usual.max() / interval - 1, 1 - usual.min() / interval))
     if deviation <= tolerance:
         # The median of rounded steps is itself rounded: 0.003333 s for a clock of 300 Hz.
         interval = float(usual.mean())
+    if not gapped:
+        return Sampling(interval, deviation, (), time.size, tolerance)
+    after = np.flatnonzero(inside)[is_gap]
     missing = np.maximum(1, np.rint(steps[is_gap] / interval).astype(int) - 1)
-    gaps = [Gap(int(i), float(time[i]), int(n)) for i, n in zip(after[is_gap].tolist(), missing.tolist(), strict=True)]
+    gaps = [Gap(int(i), float(time[i]), int(n)) for i, n in zip(after.tolist(), missing.tolist(), strict=True)]
     return Sampling(interval, deviation, tuple(gaps), time.size, tolerance)
 
 

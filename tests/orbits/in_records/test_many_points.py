@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.orbits.in_records.character import describe_section
 from kapitza.orbits.in_records.find import SectionSearch, filled_windows
 from kapitza.orbits.in_records.from_record import strobe_record
 from kapitza.orbits.in_records.local_fit import fit_local
+from kapitza.orbits.in_records.section import make_section
 from kapitza.orbits.in_records.stored_orbits import Seen, _joined
 
 FIXED = (-0.7 + np.sqrt(0.49 + 5.6)) / 2.8
 NOISE = 1e-3
 
 
-def henon_record(size: int, seed: int) -> kz.Record:
+def henon_record(size: int, seed: int, noise: float = NOISE) -> kz.Record:
     """100 motions of the Hénon map, each a segment."""
     random = np.random.default_rng(seed)
     state = random.uniform(-0.1, 0.1, (2, 100))
@@ -24,10 +26,10 @@ def henon_record(size: int, seed: int) -> kz.Record:
     values = points[100:].transpose(1, 2, 0).reshape(2, -1)
     steps = len(points) - 100
     times = np.arange(steps)[None] + (steps + 1.0) * np.arange(100)[:, None]
-    noisy = values + NOISE * random.standard_normal(values.shape)
+    noisy = values + noise * random.standard_normal(values.shape)
     return kz.Record.from_arrays(
         times.ravel(), dict(zip("xy", noisy, strict=True)), segment=np.repeat(np.arange(100), steps), period=1.0,
-        noise=dict.fromkeys("xy", NOISE),
+        noise=dict.fromkeys("xy", noise),
     )  # fmt: skip
 
 
@@ -74,6 +76,36 @@ def test_a_record_that_ends_at_rest_keeps_the_orbits_of_its_motion():
     for orbit in alone:
         same = [np.sort(o.points, axis=0) for o in found if o.repeats == orbit.repeats]
         assert any(np.abs(points - np.sort(orbit.points, axis=0)).max() < 1e-3 for points in same)
+
+
+def test_starts_far_from_their_cycle_arrive_where_the_windows_are_narrow():
+    """A step is at most two windows long: among 400,000 exact points that is a thousandth of the tolerance."""
+    found = kz.find_orbits(henon_record(400_000, 5, noise=0.0), max_period=4)
+    assert [o.repeats for o in found] == [1, 2, 4]
+    assert np.abs(found[0].points[0] - [FIXED, 0.3 * FIXED]).max() < 1e-11
+    reasons = [reason for _, reason in found.rejected]
+    assert reasons
+    assert not [reason for reason in reasons if "left the neighbourhood" in reason]
+
+
+def test_a_part_of_the_points_tells_the_kind_of_a_long_record(monkeypatch):
+    """What a part predicts all points predict; what it does not is tested with all points."""
+    random = np.random.default_rng(3)
+    chaos, driven = henon_record(8000, 4), np.zeros(8001)
+    for k in range(2, 8001):
+        driven[k] = 2 * 0.98 * np.cos(0.8) * driven[k - 1] - 0.98**2 * driven[k - 2] + random.standard_normal()
+    records = {
+        "deterministic": (np.column_stack([chaos["x"], chaos["y"]]), 80),
+        "noise": (random.standard_normal((8000, 2)), 8000),
+        "resonance": (np.column_stack([driven[1:], driven[:-1]]), 8000),
+    }
+    for kind, (points, length) in records.items():
+        section = make_section(points, np.arange(8000) % length < length - 1, ("x", "y"), (False, False), 1.0)
+        whole = describe_section(section, 4, 0.01)
+        with monkeypatch.context() as few:
+            few.setattr("kapitza.orbits.in_records.character.ENOUGH_FOR_NEIGHBOURS", 1000)
+            part = describe_section(section, 4, 0.01)
+        assert (whole.kind, part.kind) == (kind, kind)
 
 
 def test_the_fixed_point_lies_where_its_errors_say(record):

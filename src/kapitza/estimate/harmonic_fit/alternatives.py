@@ -82,32 +82,41 @@ class Alternatives:
                 continue
             functions = problem.windows.functions
             matrix = np.zeros((count, problem.regressors.equations * functions, self.count))
-            for number, law in enumerate(self.laws):
-                here = slice(law.equation * functions, (law.equation + 1) * functions)
-                # A term acts in one equation; its rows in the others stay zero.
-                matrix[:, here, number] = problem.windows.integrate(law.series(state))
-            if self.faults:
-                moved = problem.windows.integrate(self._moved(problem, state))
-                matrix[:, :, len(self.laws) :] = moved.transpose(2, 1, 3, 0).reshape(count, -1, len(self.faults))
+            known = self._known(problem, state) if self.faults else None
+            for part, samples in problem.windows.blocks(len(state.times)):
+                inside = state.part(samples)
+                for number, law in enumerate(self.laws):
+                    here = slice(law.equation * functions, (law.equation + 1) * functions)
+                    # A term acts in one equation; its rows in the others stay zero.
+                    matrix[part, here, number] = problem.windows.integrate(law.series(inside))
+                if known is not None:
+                    columns, later = known
+                    moved = self._moved(
+                        problem, inside, columns[:, samples], None if later is None else later[:, samples]
+                    )
+                    moved = problem.windows.integrate(moved).transpose(2, 1, 3, 0)
+                    matrix[part, :, len(self.laws) :] = moved.reshape(len(moved), -1, len(self.faults))
             made.append(matrix)
         return made
 
-    def _moved(self, problem: WeakProblem, state: Smoothed) -> Numbers:
+    def _known(self, problem: WeakProblem, state: Smoothed) -> tuple[Numbers, Numbers | None]:
+        """Return the columns along a piece, and ∂g/∂t where it does not follow from them."""
+        columns = problem.regressors.columns(state, self.values, problem.noise)
+        return columns, self._by_time(problem, state) if problem.regressors.switches_move_with_time else None
+
+    def _moved(self, problem: WeakProblem, state: Smoothed, columns: Numbers, later: Numbers | None) -> Numbers:
         """Return the effect of a unit of each fault.
 
-        The effects (m, equations, n) are added to the equations.
+        The effects (m, equations, n) are added to the equations. later: ∂g/∂t (equations, n) where it is known.
         """
         regressors, measured = problem.regressors, problem.measured
         values = state.values(regressors.parameters, self.values)
-        columns = regressors.columns(state, self.values, problem.noise)
         slopes = regressors.slopes_at(columns, values)
         known = slopes.variable < len(regressors.noisy)
         by = list(zip(slopes.equation[known], slopes.variable[known], slopes.series[known], strict=True))
         # Channels from coordinates: a gain acts on a channel, the equations hold coordinates.
         readings = np.linalg.pinv(measured.mixing)
-        if regressors.switches_move_with_time:
-            later = self._by_time(problem, state)
-        else:
+        if later is None:
             later = regressors.clock_slopes_at(columns, values)
         path = [state.derivatives[0] - measured.offset, *state.derivatives[1:]]
         made = np.zeros((len(self.faults), regressors.equations, len(state.times)))
@@ -206,7 +215,10 @@ def _laws(problem: WeakProblem) -> list[Law]:
     There are as many as can be whitened at little cost; none where the equations are many.
     """
     model = problem.model
-    powers: list[Callable[[Numbers], Numbers]] = [lambda z: z, lambda z: z**2, lambda z: z * np.abs(z), lambda z: z**3]
+    # z * z * z, because NumPy takes the logarithm for z**3.
+    powers: list[Callable[[Numbers], Numbers]] = [
+        lambda z: z, lambda z: z**2, lambda z: z * np.abs(z), lambda z: z * z * z
+    ]  # fmt: skip
     found: list[Law] = []
     for e, equation in enumerate(model.equations):
         if len(found) > MOST_TERMS:

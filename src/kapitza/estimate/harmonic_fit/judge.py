@@ -47,7 +47,7 @@ def misfit_of(
     (powers, drag, a drive) would explain of them. Faults of the measurement (gains, the clock, …) are computed as well.
     """
     here = replace(problem, regressors=regressors)
-    factors = weigh(here, values)
+    factors = (tested.weights.at(values) if tested.weights else None) or weigh(here, values)
     white = [factor(Rows(np.zeros((*r.shape, 1)), r)).rest for factor, r in zip(factors, left, strict=True)]
     flat = np.concatenate([w.ravel() for w in white])
     dof = max(flat.size - len(solution.theta), 1)
@@ -180,9 +180,7 @@ def _stretches(states: list[Smoothed], windows: Windows, size: int) -> tuple[lis
         first = min(int(k - counts[:piece].sum()), int(counts[piece]) - count)
         rows = slice(first * windows.stride, (first + count - 1) * windows.stride + windows.width)
         state = states[piece]
-        found.append(
-            replace(state, times=state.times[rows], derivatives=state.derivatives[:, rows], inputs=state.inputs[rows])
-        )
+        found.append(state.part(rows))
         chosen += count
     return found, chosen / float(counts.sum())
 

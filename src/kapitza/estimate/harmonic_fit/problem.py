@@ -5,6 +5,7 @@ It reads data, derives regressors, chooses smoothing and windows, and weights ro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from kapitza.errors import DataError, ModelError
 from kapitza.estimate.harmonic_fit.measured import Measured, known_values, measured_from
 from kapitza.estimate.harmonic_fit.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.harmonic_fit.solvers import System
-from kapitza.estimate.harmonic_fit.weak import Rows, Whitener, assemble, row_covariance, whitener
+from kapitza.estimate.harmonic_fit.weak import RowCovariance, Rows, Whitener, assemble, row_covariance, whitener
 from kapitza.estimate.harmonic_fit.windows import Windows
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request, Task
@@ -227,10 +228,50 @@ def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernel
     return spread[np.ix_(i, i)] * gain[np.ix_(order, order)]
 
 
-def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
-    """Return the whitening at the present parameter values.
+LONG = 8000
+"""Windows of a record from which a part of it tells whether weights have converged."""
 
-    The whitening follows from the noise of the channels; without noise, from noise of one size everywhere.
+PART = 20
+"""Such a part is one window of this many, the first ones of every piece."""
+
+
+@dataclass(frozen=True)
+class Leading:
+    """The first windows of every piece of a long record, with its rows."""
+
+    problem: WeakProblem
+    rows: list[Rows]
+
+    def change_of_weights(self, first: Array, second: Array) -> float:
+        """Return the mean relative change of the rows' variances between two values (p,) of all parameters."""
+        one, other = (np.concatenate([c.band[0] for c in covariances(self.problem, v)]) for v in (first, second))
+        return float(np.mean(np.abs(other / one - 1.0)))
+
+
+def leading(problem: WeakProblem, rows: list[Rows]) -> Leading | None:
+    """Return the first windows of every piece; None where the record is short."""
+    if sum(len(r.rest) for r in rows) < LONG:
+        return None
+    windows = problem.windows
+    counts = [-(-len(r.rest) // PART) for r in rows]
+    long = [state for state in problem.calm if windows.count(len(state.times))]
+    calm = [
+        state.part(slice(0, (count + windows.parts - 1) * windows.stride))
+        for state, count in zip(long, counts, strict=True)
+    ]
+    few = [Rows(r.matrix[:count], r.rest[:count]) for r, count in zip(rows, counts, strict=True)]
+    return Leading(replace(problem, calm=calm), few)
+
+
+def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
+    """Return the whitening at the present parameter values."""
+    return [whitener(covariance) for covariance in covariances(problem, values)]
+
+
+def covariances(problem: WeakProblem, values: Array) -> Iterator[RowCovariance]:
+    """Yield the covariance of the rows of every piece at parameter values (p,).
+
+    It follows from the noise of the channels; without noise, from noise of one size everywhere.
     """
     measured = problem.measured
     if not (measured.noise > 0).all():
@@ -243,7 +284,7 @@ def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
     # Split samples have fewer windows; their factor is the leading part of the whole one, in window order.
     whole = problem.settings.solver == "instruments"
     long = [state for state in problem.calm if problem.windows.count(len(state.times))]
-    return [whitener(row_covariance(problem, state, values, memory, whole)) for state in long]
+    return (row_covariance(problem, state, values, memory, whole) for state in long)
 
 
 def stack(rows: list[Rows], parts: int) -> System:

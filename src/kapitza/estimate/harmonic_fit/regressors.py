@@ -7,7 +7,7 @@ Nonsmooth terms are written with modes m (see `kapitza.model.switches`), average
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from scipy.special import erf
 from kapitza.base.arrays import Indices, Numbers
 from kapitza.base.cures import Fit, Give, marked
 from kapitza.errors import ModelError
+from kapitza.estimate.harmonic_fit.windows import BLOCK
 from kapitza.model import (
     FLAT,
     Model,
@@ -56,6 +57,12 @@ class Smoothed:
     run: int = 0
     modes: dict[tuple[object, ...], Numbers] = field(init=False, repr=False, compare=False, default_factory=dict)
     """Modes of switches that were computed along this piece, the last few."""
+
+    def part(self, samples: slice) -> Smoothed:
+        """Return a part of the piece."""
+        return replace(
+            self, times=self.times[samples], derivatives=self.derivatives[:, samples], inputs=self.inputs[samples]
+        )
 
     def values(self, names: Sequence[str], common: Numbers) -> Numbers:
         """Return parameter values (p,) along this piece.
@@ -160,15 +167,15 @@ class Regressors:
     def _rows(self) -> list[tuple[sp.Expr, ...]]:
         return [(r, *c) for r, c in zip(self.rest, self.coefficients, strict=True)]
 
-    def bent(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> tuple[Numbers, Numbers]:
-        """Return the terms without the straight ones.
+    def bent_at(self, columns: Numbers, values: Numbers, noise: Numbers | None = None) -> Numbers:
+        """Return the terms at known `columns` without the straight ones.
 
-        See `terms` and `straight`.
+        They are (equations, 1 + parameters, n), g0 first; see `terms` and `straight`. values: of the piece.
         """
-        coefficients, rest = self.terms(state, values, noise)
-        known = np.array([state.derivatives[order, :, i] for i, order in self.noisy])
-        lines = (self._straight_rows @ known).reshape(self.equations, -1, known.shape[1])
-        return coefficients - lines[:, 1:], rest - lines[:, 0]
+        terms = self._terms_at(columns, values, noise)
+        lines = self._straight_rows @ columns[: len(self.noisy)]
+        terms -= lines.reshape(terms.shape)
+        return terms
 
     def terms(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> tuple[Numbers, Numbers]:
         """Return regressors and rest at the smoothed states.
@@ -178,15 +185,18 @@ class Regressors:
         ½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q, which noise adds to a curved regressor on average, is subtracted.
         """
         values = state.values(self.parameters, values)
-        columns = self.columns(state, values, noise, unbiased=True)
+        found = self._terms_at(self.columns(state, values, noise, unbiased=True), values, noise)
+        return found[:, 1:], found[:, 0]
+
+    def _terms_at(self, columns: Numbers, values: Numbers, noise: Numbers | None) -> Numbers:
+        """Return rest and regressors (equations, 1 + parameters, n) at known `columns`."""
         flat = _terms(self)(columns, values)
         if noise is not None and np.any(noise):
             bent = _curvature(self)
             if bent.rows.size:
                 upper = noise[bent.first, bent.second]
                 flat[bent.rows] -= bent.function(columns, np.concatenate([values, upper]))
-        shaped = flat.reshape(self.equations, len(self.linear) + 1, -1)
-        return shaped[:, 1:], shaped[:, 0]
+        return flat.reshape(self.equations, len(self.linear) + 1, -1)
 
     def slopes(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Slopes:
         """Return the slopes ∂g/∂z of the equations.
@@ -330,15 +340,17 @@ def _cell_average(s: Numbers, change: Numbers, deviation: Numbers, unbiased: boo
     if not near.size:
         return sign
     fraction = (np.arange(SUBCELLS // 2) + 0.5) / SUBCELLS
-    after, before = np.minimum(near + 1, s.size - 1), np.maximum(near - 1, 0)
-    total = np.zeros(near.size)
-    for first, last, x in ((near, after, fraction), (before, near, 1.0 - fraction)):
-        inside = _cubic(s[first], change[first], s[last], change[last], x)
-        spread = deviation[near, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            expected = np.where(spread > 0, erf(inside / (np.sqrt(2.0) * spread)), np.sign(inside))
-        total += (2.0 * np.sign(inside) - expected if unbiased else expected).mean(axis=1)
-    sign[near] = total / 2.0
+    # In blocks that stay in the cache.
+    for here in np.split(near, range(BLOCK // SUBCELLS, near.size, BLOCK // SUBCELLS)):
+        after, before = np.minimum(here + 1, s.size - 1), np.maximum(here - 1, 0)
+        spread = deviation[here, None]
+        total = np.zeros(here.size)
+        for first, last, x in ((here, after, fraction), (before, here, 1.0 - fraction)):
+            inside = _cubic(s[first], change[first], s[last], change[last], x)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                expected = np.where(spread > 0, erf(inside / (np.sqrt(2.0) * spread)), np.sign(inside))
+            total += (2.0 * np.sign(inside) - expected if unbiased else expected).mean(axis=1)
+        sign[here] = total / 2.0
     return sign
 
 

@@ -25,7 +25,7 @@ from scipy.linalg import eigh
 from kapitza.base.arrays import Numbers
 from kapitza.base.monitor import checkpoint
 from kapitza.estimate.harmonic_fit.alternatives import Alternatives
-from kapitza.estimate.harmonic_fit.problem import WeakProblem, calmed, smooth, weigh
+from kapitza.estimate.harmonic_fit.problem import Leading, WeakProblem, calmed, smooth, weigh
 from kapitza.estimate.harmonic_fit.regressors import Regressors
 from kapitza.estimate.harmonic_fit.solvers import RowSolution
 from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
@@ -79,16 +79,42 @@ class Pulls:
 
 
 @dataclass(frozen=True)
+class KnownWeights:
+    """Weights of the rows of a long record, and a part of it that tells where they hold.
+
+    values (p,): of all parameters, at which they were evaluated.
+    """
+
+    factors: list[Whitener]
+    values: Numbers
+    part: Leading
+
+    def at(self, values: Numbers) -> list[Whitener] | None:
+        """Return the weights where they hold at other values (p,) too.
+
+        The mean square of n whitened rows scatters by √(2/n); a change of the variances far below that is not seen.
+        """
+        rows = sum(len(factor.variances) for factor in self.factors)
+        unseen = UNSEEN * np.sqrt(2.0 / rows)
+        return self.factors if self.part.change_of_weights(self.values, values) <= unseen else None
+
+
+UNSEEN = 0.1
+"""Change of the mean square of whitened rows, in its standard errors, that no test sees."""
+
+
+@dataclass(frozen=True)
 class Tested:
     """Alternatives of a test, and pulls of noise.
 
     pulls: None where they are not known. share: share of noise in the information on the weakest combination of the
-    parameters.
+    parameters. weights: of the rows, where they may serve the test.
     """
 
     alternatives: Alternatives
     pulls: Pulls | None = None
     share: float = 0.0
+    weights: KnownWeights | None = None
 
     def columns(self, problem: WeakProblem) -> list[Numbers]:
         """Return the columns of the alternatives.

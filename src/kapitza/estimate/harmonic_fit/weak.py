@@ -29,7 +29,7 @@ from kapitza.base.cures import Fit
 from kapitza.errors import DataError
 from kapitza.estimate.harmonic_fit.measured import Measured
 from kapitza.estimate.harmonic_fit.regressors import Bends, Regressors, Slopes, Smoothed
-from kapitza.estimate.harmonic_fit.windows import Windows
+from kapitza.estimate.harmonic_fit.windows import FEW_PRODUCTS, Windows
 
 if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.problem import WeakProblem
@@ -59,24 +59,22 @@ def assemble(problem: WeakProblem) -> list[Rows]:
     """
     regressors, windows, rows = problem.regressors, problem.windows, []
     for state in problem.states:
-        if windows.count(len(state.times)) == 0:
+        count, size = windows.count(len(state.times)), len(state.times)
+        if count == 0:
             continue
-        coefficients, rest = regressors.bent(state, problem.values, problem.noise)
-        matrix = windows.integrate(coefficients)  # (equations, parameters, windows, functions)
-        vector = windows.integrate(rest)
+        values = state.values(regressors.parameters, problem.values)
+        columns = regressors.columns(state, values, problem.noise, unbiased=True)
+        terms = np.empty((regressors.equations, 1 + len(regressors.linear), count, windows.functions))
+        for part, samples in windows.blocks(size):
+            terms[:, :, part] = windows.integrate(regressors.bent_at(columns[:, samples], values, problem.noise))
         for place, (coordinate, order) in enumerate(regressors.noisy):
             factors = regressors.straight[:, :, place]
             if factors.any():
                 moved = windows.integrate(state.derivatives[0, :, coordinate], order)
-                matrix += factors[:, 1:, None, None] * moved
-                vector += factors[:, 0, None, None] * moved
-        count = vector.shape[1]
-        rows.append(
-            Rows(
-                np.ascontiguousarray(matrix.transpose(2, 0, 3, 1)).reshape(count, -1, len(regressors.linear)),
-                np.ascontiguousarray(vector.transpose(1, 0, 2)).reshape(count, -1),
-            )
-        )
+                for equation, term in np.argwhere(factors):
+                    terms[equation, term] += factors[equation, term] * moved
+        terms = np.ascontiguousarray(terms.transpose(2, 0, 3, 1)).reshape(count, -1, 1 + len(regressors.linear))
+        rows.append(Rows(np.ascontiguousarray(terms[..., 1:]), np.ascontiguousarray(terms[..., 0])))
     if not rows:
         longest = max((len(s.times) for s in problem.states), default=0)
         raise DataError(
@@ -87,10 +85,16 @@ def assemble(problem: WeakProblem) -> list[Rows]:
 
 
 def _time_derivative(series: Numbers, step: float) -> Numbers:
-    result = np.gradient(series, step, axis=-1)
-    inner = 8 * (series[..., 3:-1] - series[..., 1:-3]) - series[..., 4:] + series[..., :-4]
     # Fourth-order differences inside, second-order ones at the ends.
-    result[..., 2:-2] = inner / (12 * step)
+    result = np.empty_like(series)
+    inner = result[..., 2:-2]
+    np.subtract(series[..., 3:-1], series[..., 1:-3], out=inner)
+    inner *= 8.0
+    inner -= series[..., 4:]
+    inner += series[..., :-4]
+    inner /= 12 * step
+    result[..., :2] = np.gradient(series[..., :3], step, axis=-1)[..., :2]
+    result[..., -2:] = np.gradient(series[..., -3:], step, axis=-1)[..., -2:]
     return result
 
 
@@ -269,7 +273,7 @@ def row_covariance(
         places = places.reshape(count, size)
     band = np.zeros((width, count * size))
     overlaps = _Overlaps(windows)
-    chunk = max(1, CHUNK // (overlaps.size + 9 * windows.stride))
+    chunk = max(1, min(CHUNK // (overlaps.size + 9 * windows.stride), FEW_PRODUCTS // (overlaps.size * windows.stride)))
     for first in range(0, count, chunk):
         here = min(chunk, count - first)
         samples = slice(first * windows.stride, (first + here + windows.parts - 1) * windows.stride)

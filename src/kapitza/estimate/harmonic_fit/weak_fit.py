@@ -17,6 +17,7 @@ from kapitza.estimate.harmonic_fit.alternatives import alternatives_of
 from kapitza.estimate.harmonic_fit.combined import combine, fit_combined
 from kapitza.estimate.harmonic_fit.problem import (
     WeakProblem,
+    leading,
     noise_covariance,
     pose,
     smooth,
@@ -26,7 +27,7 @@ from kapitza.estimate.harmonic_fit.problem import (
     with_raw_values,
 )
 from kapitza.estimate.harmonic_fit.result import estimate_of
-from kapitza.estimate.harmonic_fit.second_order import UNCORRECTABLE, RowsAt, Tested, corrected
+from kapitza.estimate.harmonic_fit.second_order import UNCORRECTABLE, KnownWeights, RowsAt, Tested, corrected
 from kapitza.estimate.harmonic_fit.separable import fit_separable
 from kapitza.estimate.harmonic_fit.solvers import RowSolution, System, solve
 from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
@@ -37,7 +38,13 @@ if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.settings import HarmonicFit
 
 REWEIGHTINGS = 3
-"""Most weightings; the iteration ends when no value moves by a hundredth of its deviation."""
+"""Most weightings; the iteration ends when no value moves by `CONVERGED` of its deviation."""
+
+CONVERGED = 0.01
+"""Share of a standard error below which a further weighting does not move a value."""
+
+PART_WEIGHTINGS = 2
+"""Weightings of a part of a long record before the whole: the first starts from unweighted values."""
 
 ATTENUATED = 0.03
 """Share of noise in the information on a combination from which attenuation is corrected; see `UNCORRECTABLE`."""
@@ -66,14 +73,23 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     # The first values are unweighted: weights need values.
     factors, solution = None, None
     rounds = 0 if settings.solver == "least squares" else REWEIGHTINGS
+    part = leading(problem, rows) if settings.solver == "weighted" else None
+    if part is not None:
+        for _ in range(PART_WEIGHTINGS):
+            theta = solve_rows(part.problem, part.rows, weigh(part.problem, problem.full_values(theta))).theta
+        history.append(theta)
+        checkpoint(dict(zip(linear, theta.tolist(), strict=True)), "weighting of a part")
+    weighed = problem.full_values(theta)
     for number in range(rounds):
-        factors = weigh(problem, problem.full_values(theta))
+        weighed = problem.full_values(theta)
+        factors = weigh(problem, weighed)
         solution = solve_rows(problem, rows, factors)
-        moved = np.abs(solution.theta - theta) <= 0.01 * np.sqrt(np.diag(solution.covariance))
+        moved = np.abs(solution.theta - theta) <= CONVERGED * np.sqrt(np.diag(solution.covariance))
         theta = solution.theta
         history.append(theta)
         checkpoint(dict(zip(linear, theta.tolist(), strict=True)), f"weighting {number + 1}")
-        if moved.all():
+        # A relative change of the weights moves the values by at most this share of their errors.
+        if moved.all() or (part and part.change_of_weights(weighed, problem.full_values(theta)) <= CONVERGED):
             break
     if solution is None:
         solution = solve_rows(problem, rows, factors)
@@ -92,6 +108,8 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
         tested = replace(tested, share=share)
     if tested.pulls is not None:
         history.append(solution.theta)
+    if part is not None and factors is not None:
+        tested = replace(tested, weights=KnownWeights(factors, weighed, part))
     left = [r.residual(solution.theta) for r in rows]
     return estimate_of(problem, solution, history, left, tested)
 

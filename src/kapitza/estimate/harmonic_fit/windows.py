@@ -6,12 +6,23 @@ Moving derivatives from the data onto φ costs no boundary terms: φ and its fir
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from kapitza.base.arrays import Numbers
+
+BLOCK = 8192
+"""Samples of a long record that are evaluated together."""
+
+
+FEW_PRODUCTS = 250_000
+"""Multiplications of a matrix product that OpenBLAS does not share between threads (its limit is 262,144).
+
+Threads wait for each other with the processor busy: they took four fifths of the processor time of long records.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,13 +100,39 @@ class Windows:
         Sums over blocks of one stride are formed once and shared by the windows that overlap there.
         """
         count = self.count(series.shape[-1])
-        blocks = series[..., : (count + self.parts - 1) * self.stride]
-        blocks = blocks.reshape(*series.shape[:-1], -1, self.stride)
-        weights = (-1.0) ** order * self.values[order].reshape(self.functions, self.parts, self.stride)
+        weights = self._weights[order]
+        strides = series[..., : (count + self.parts - 1) * self.stride].reshape(*series.shape[:-1], -1, self.stride)
+        sums = np.empty((*strides.shape[:-1], self.parts * self.functions))
+        few = max(1, FEW_PRODUCTS // weights.size)
+        for first in range(0, strides.shape[-2], few):
+            here = slice(first, first + few)
+            sums[..., here, :] = strides[..., here, :] @ weights
+        sums = sums.reshape(*strides.shape[:-1], self.parts, self.functions)
         total = np.zeros((*series.shape[:-1], count, self.functions))
         for part in range(self.parts):
-            total += blocks[..., part : part + count, :] @ weights[:, part].T
-        return total * self.step
+            total += sums[..., part : part + count, part, :]
+        return total
+
+    @cached_property
+    def _weights(self) -> list[Numbers]:
+        """Weights (stride, parts x functions) of the samples of one stride in the windows that hold it, by order."""
+        shape = self.functions, self.parts, self.stride
+        return [
+            np.ascontiguousarray(
+                self.step * (-1.0) ** order * values.reshape(shape).transpose(2, 1, 0).reshape(self.stride, -1)
+            )
+            for order, values in enumerate(self.values)
+        ]
+
+    def blocks(self, samples: int) -> Iterator[tuple[slice, slice]]:
+        """Yield runs of windows and the samples under them.
+
+        What is computed of one run stays in the cache. A run is longer than the samples that it shares with the next.
+        """
+        count, run = self.count(samples), max(8 * self.parts, BLOCK // self.stride)
+        for first in range(0, count, run):
+            last = min(first + run, count)
+            yield slice(first, last), slice(first * self.stride, (last + self.parts - 1) * self.stride)
 
 
 def _consistent(values: Numbers, x: Numbers) -> Numbers:

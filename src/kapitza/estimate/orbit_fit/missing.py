@@ -147,7 +147,7 @@ def _row(
     if section is None:
         return row | {"why": "not known: the record behind the orbits is not available"}
     points = section.canonical(orbit.points / section.scale)
-    gaps = section.tree.query(points)[0]
+    gaps = section.nearest(points, 1)[0]
     visits, _ = count_visits(section, points, SAME)
     row |= {"nearest": float(np.max(gaps)), "visits": visits}
     return row | {"why": _reason(orbit, row, largest, len(section.starts), data, angles, scale)}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import TURN, mean
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Indices
 from kapitza.orbits.in_records.linear import nonlinear_gain
 from kapitza.orbits.in_records.local_fit import fit_local
 from kapitza.orbits.in_records.polynomials import term_count
@@ -20,6 +20,8 @@ from kapitza.signal import line_spectrum, noise_level
 
 CLOUDED = 0.05  # turning points of filtered noise scatter by 0.14 of its range, those of a sine with 5 % noise by 0.01
 ENOUGH = 300  # steps below which a few wide windows make a chaotic map look like noise
+ENOUGH_FOR_NEIGHBOURS = 40_000  # points of a long section whose neighbours are tested first; those of `section_noise`
+ENOUGH_ROWS = 20_000  # rows of a long section whose returns are tested
 ENOUGH_FOR_SPREAD = 200_000  # rows from which the spread of a long section is taken
 CLOUD = (
     " One cloud about one point may also be a response with the period of the drive, with noise: record more samples "
@@ -85,8 +87,12 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
     # Four points per coefficient of a local map.
     least = 4 * term_count(section.dimension, degree)
     share, of_motion = np.inf, np.inf
+    # Fewer points widen the windows, which adds to the scatter: what a part predicts all points predict.
+    part = section.thinned(ENOUGH_FOR_NEIGHBOURS)
     if len(section.starts) >= 3 * least:
-        share, of_motion = unpredicted_share(section, least)
+        share, of_motion = unpredicted_share(part, least)
+        if part is not section and max(share, of_motion) > UNPREDICTED:
+            share, of_motion = unpredicted_share(section, least)
     worst = max(share, of_motion)
     if worst > UNPREDICTED:
         repeat = noisy_period(section, 2 * max_period)
@@ -117,7 +123,9 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
             * (section.extent is None and _one_cloud(section)),
             unpredicted=worst,
         )
-    gain = nonlinear_gain(section, max(least, 24))
+    gain = nonlinear_gain(section, max(least, 24), part)
+    if part is not section and gain > LINEAR:
+        gain = nonlinear_gain(section, max(least, 24))
     if worst > UNPREDICTED and (worst > WALK or gain <= LINEAR):
         return Character(
             "walk",
@@ -263,14 +271,21 @@ def decay_factor(section: Section, parts: int = 6) -> float:
 
 
 def _share_returning(section: Section, lag: int, limit: float) -> float:
-    rows = np.flatnonzero(section.run >= lag)
+    rows = _rows_before(section, lag)
     if rows.size < 5:
         return 0.0
-    rows = rows[:: max(1, rows.size // 20000)]
     gap = section.wrap(section.unit[rows + lag] - section.unit[rows])
     # A section may show a small part of the motion only: measure a return against the whole motion.
     gap = np.linalg.norm(gap if section.extent is None else gap / section.extent, axis=1)
     return float(np.mean(gap <= limit))
+
+
+def _rows_before(section: Section, lag: int) -> Indices:
+    """Return rows that `lag` images follow, about `ENOUGH_ROWS` of those of a long section."""
+    step = max(1, section.size // ENOUGH_ROWS)
+    found = step * np.flatnonzero(section.run[::step] >= lag)
+    # Long lags leave few rows of every stretch: all are needed then.
+    return found if step == 1 or found.size >= ENOUGH_ROWS // 4 else np.flatnonzero(section.run >= lag)
 
 
 def noisy_period(section: Section, longest: int) -> int:
@@ -297,10 +312,9 @@ def _lagged_spread(section: Section, lag: int) -> Array:
     Four fifths of the differences of points `lag` steps apart are within 1.28 √2 standard deviations.
     A quantile, because noise occasionally adds a false turning point.
     """
-    rows = np.flatnonzero(section.run >= lag)
+    rows = _rows_before(section, lag)
     if rows.size < 5:
         return np.full(section.dimension, np.inf)
-    rows = rows[:: max(1, rows.size // 20000)]
     gap = section.wrap(section.unit[rows + lag] - section.unit[rows])
     return np.quantile(np.abs(gap), 0.8, axis=0) / (1.2816 * np.sqrt(2.0))
 

@@ -21,21 +21,24 @@ from kapitza.orbits.in_records.bookkeeping import (
     winding_numbers,
     with_partners,
 )
-from kapitza.orbits.in_records.calibration import REACH
 from kapitza.orbits.in_records.character import Character, describe_section
 from kapitza.orbits.in_records.credible import credible
 from kapitza.orbits.in_records.crossings import crossings_of
 from kapitza.orbits.in_records.local_fit import LocalFits
 from kapitza.orbits.in_records.locate import Cycles, Uncertainty, cycle_time, propagate, refine_cycles
+from kapitza.orbits.in_records.neighbourhoods import (
+    MOST_NEIGHBOURS,
+    SAME,
+    approached,
+    batch_size,
+    filled_windows,
+)
 from kapitza.orbits.in_records.polynomials import term_count
 from kapitza.orbits.in_records.preparation import require_count
 from kapitza.orbits.in_records.resample import widen_by_bootstrap
 from kapitza.orbits.in_records.returns import close_returns, count_visits, cycle_starts, representatives
 from kapitza.orbits.in_records.section import Section
 from kapitza.orbits.in_records.stable import stable_orbit
-
-MOST_NEIGHBOURS = 768
-"""Neighbours that a map of the search looks at."""
 
 FINE_NEIGHBOURS = 2**14
 """Neighbours of the maps that locate a cycle in the end, where their memory allows."""
@@ -183,47 +186,6 @@ def said_noise(section: Section) -> str:
     return ", ".join(f"{100 * s:.2g} % of {name}" for s, name in zip(section.noise, section.states, strict=True))
 
 
-@dataclass(frozen=True)
-class Neighbourhoods:
-    """Cycles that take their neighbours from the same points.
-
-    cycles: (C,) their numbers; search: how many of the offered points each looks at.
-    """
-
-    cycles: NDArray[np.intp]
-    offered: Section
-    search: int
-
-
-def filled_windows(
-    section: Section, settings: SectionSearch, cycles: Array, neighbours: int, most: int = MOST_NEIGHBOURS
-) -> list[Neighbourhoods]:
-    """Choose the points that fill noise-wide windows about cycles.
-
-    Windows are as wide as the noise requires, about the points of every cycle (C, p, n).
-    Where more than `most` points are in such a window, fewer points are offered: the nearest `most` of all would make
-    it narrower than the noise, and then the true positions of its points cannot be estimated. The density differs from
-    place to place (a record that ends at rest has most of its points there), so it is counted at the cycles
-    themselves; the sparsest point of each keeps its neighbours.
-    """
-    count, period, n = cycles.shape
-    reach = REACH * settings.noise_widths * float(np.max(section.noise))
-    centres = section.canonical(cycles).reshape(-1, n)
-    inside = section.tree.query_ball_point(centres, reach, return_length=True, workers=-1)
-    inside = np.maximum(np.reshape(inside, (count, period)), 1)
-    wanted = 1.5 * np.median(inside, axis=1)
-    share = np.minimum(np.maximum(most / wanted, 2.0 * neighbours / inside.min(axis=1)), 1.0)
-    halvings = np.ceil(-np.log2(share)).astype(int) if most > neighbours else np.zeros(count, int)
-    found = []
-    for times in np.unique(halvings):
-        members = np.flatnonzero(halvings == times)
-        offered = section.thinned(max(len(section.starts) >> int(times), most)) if times else section
-        enough = float(np.median(wanted[members])) / 2.0**times
-        search = int(min(max(neighbours, enough), max(most, neighbours), len(offered.starts)))
-        found.append(Neighbourhoods(members, offered, search))
-    return found
-
-
 def _search_period(section: Section, period: int, settings: SectionSearch, ledger: Ledger, task: Task) -> None:
     returns = close_returns(section, period, settings.tolerance)
     # Starts closer than the noise lead to the same cycle.
@@ -235,32 +197,40 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
     # In short records windows of the usual count would span too much of the attractor for a polynomial.
     neighbours = min(max(settings.neighbours, 6 * terms), max(3 * terms, section.size // 30))
     starts = cycle_starts(section, rows, period)
+    near, group = approached(section, starts, settings, neighbours, task)
+    left = starts[~_located(section, near, settings, neighbours, ledger, task)[group]]
+    if near is not starts:
+        left = left[~_located(section, left, settings, neighbours, ledger, task)]
+    for points in left:
+        ledger.refuse(_bare_orbit(section, points), "the Newton iteration on the fitted maps left the neighbourhood")
+
+
+def _located(
+    section: Section, starts: Array, settings: SectionSearch, neighbours: int, ledger: Ledger, task: Task
+) -> NDArray[np.bool_]:
+    """Locate the cycles near starts (C, p, n) and enter them in the ledger.
+
+    It returns which starts (C,) settled on a cycle.
+    """
+    settled = np.zeros(len(starts), bool)
     for around in filled_windows(section, settings, starts, neighbours):
-        # Bound the memory of one batch of fits: rows × neighbours × terms.
-        batch = max(1, 4_000_000 // (period * around.search * terms))
+        batch = batch_size(around.search, starts, settings.degree)
         for first in range(0, len(around.cycles), batch):
             task.check()
-            left = starts[around.cycles[first : first + batch]]
+            left = around.cycles[first : first + batch]
             # Where a cubic map does not converge (thin clouds of noisy points), one of lower degree may.
             for degree in range(settings.degree, 0, -1):
                 cycles = refine_cycles(
-                    around.offered,
-                    left,
-                    degree=degree,
-                    neighbours=neighbours,
-                    search=around.search,
-                    noise_widths=settings.noise_widths,
-                    reach=3.0 * settings.tolerance,
-                )
+                    around.offered, starts[left], degree=degree, neighbours=neighbours, search=around.search,
+                    noise_widths=settings.noise_widths, reach=3.0 * settings.tolerance,
+                )  # fmt: skip
                 for index in np.flatnonzero(cycles.settled):
                     _judge(section, cycles, int(index), settings, ledger, not fine_maps(section, settings))
+                settled[left] = cycles.settled
                 left = left[~cycles.settled]
                 if not len(left):
                     break
-            for points in left:
-                ledger.refuse(
-                    _bare_orbit(section, points), "the Newton iteration on the fitted maps left the neighbourhood"
-                )
+    return settled
 
 
 def fine_maps(section: Section, settings: SectionSearch) -> int:
@@ -326,7 +296,7 @@ def _judge(
     """
     points = cycles.points[index]
     # Solutions of one cycle from different starts agree far better than its returns.
-    close = 0.1 * settings.tolerance
+    close = SAME * settings.tolerance
     gaps = cycle_gaps(section, [other for other, _ in ledger.kept], points)
     if (gaps < close).any():
         return
@@ -334,7 +304,7 @@ def _judge(
     if shorter:
         ledger.refuse(_bare_orbit(section, points), f"repeats an orbit of period {shorter}")
         return
-    support = section.tree.query_ball_point(section.canonical(points), settings.window, return_length=True)
+    support = section.count_within(points, settings.window)
     # The full number is required of long records; short ones do not reach it even where they visit a cycle often.
     needed = min(settings.support, max(6, section.size // 250))
     if np.min(support) < needed:

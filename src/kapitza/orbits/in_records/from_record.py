@@ -48,7 +48,9 @@ def samples_per_period(record: Record) -> float:
     steps = np.diff(record.time)[np.diff(record.content.segment) == 0]
     if not steps.size:
         raise DataError("Every segment of the record has a single sample: no two samples follow each other.")
-    rate = float(record.period / np.mean(steps[steps <= GAP * np.median(steps)]))
+    # The median is at least the shortest step: without longer ones it is not needed.
+    usual = steps if steps.max() <= GAP * steps.min() else steps[steps <= GAP * np.median(steps)]
+    rate = float(record.period / np.mean(usual))
     if rate > record.size:
         raise DataError(f"No segment of the record is longer than one excitation period ({record.period:.6g} s).")
     return rate
@@ -78,25 +80,19 @@ def strobe_record(
     deviation = channel_noise(record, names, noise)
     record, _ = without_gaps(record)
     rate = samples_per_period(record)
-    cut = section_phase(record, phase)
+    cut = section_phase(record, phase, rate)
     if round(rate) == 1:
         require_even(record)
     if delay is None:
         delay = record_delay(record, names, rate) if dimension > 1 and round(rate) > 1 else 1
     require_count("delay", delay, 1)
     angles = [bool(record.content.channels[name].attrs.get("angle", False)) for name in names]
-    # Read once: a record may have thousands of segments.
-    time, columns = record.time, record.values(names)
-    clock = record.excitation_start, float(record.period or 1.0)
-    pieces = [
-        _strobe_piece(time, columns, piece, clock, angles, rate, cut, delay, dimension) for piece in record.segments()
-    ]
-    pieces = [piece for piece in pieces if len(piece[0])]
-    if not pieces:
+    if round(rate) > 1:
+        points, follows, sample = _cut_pieces(record, names, angles, rate, cut, delay, dimension)
+    else:
+        points, follows, sample = _strobed_rows(record, names, delay, dimension)
+    if not len(points):
         raise DataError(f"No segment of the record is longer than one excitation period ({record.period:.6g} s).")
-    points = np.concatenate([piece[0] for piece in pieces])
-    follows = np.concatenate([np.arange(len(piece[0])) < len(piece[0]) - 1 for piece in pieces])
-    sample = np.concatenate([piece[1] for piece in pieces])
     turns = _turns_between(points, follows, np.tile(angles, dimension), round(rate) > 1)
     suffix = [""] + [f"(t+{k * delay})" for k in range(1, dimension)]
     states = tuple(name + s for s in suffix for name in names)
@@ -130,12 +126,13 @@ def with_noise(section: Section, deviation: Array | None) -> Section:
     return section.with_noise(section_noise(section), "estimated")
 
 
-def section_phase(record: Record, phase: float | None = None) -> float:
+def section_phase(record: Record, phase: float | None = None, rate: float | None = None) -> float:
     """Return the phase of the section in the period.
 
     The phase is a share of the period; a phase that a strobed record does not hold is refused.
+    rate: the samples per period where they are known.
     """
-    rate = samples_per_period(record)
+    rate = samples_per_period(record) if rate is None else rate
     if phase is not None and not (isinstance(phase, (int, float)) and np.isfinite(phase)):
         raise DataError(f"phase = {phase!r}: give the share of the period, between 0 and 1.")
     if rate < 0.98:
@@ -168,26 +165,58 @@ def _check_spline(rate: float, period: float) -> None:
         )
 
 
+def _strobed_rows(
+    record: Record, names: tuple[str, ...], delay: int, dimension: int
+) -> tuple[Array, NDArray[np.bool_], NDArray[np.intp]]:
+    """Return the points of a record with one sample per period.
+
+    Points (M, n), whether the next one is the image of each, and the rows of the record they came from.
+    """
+    columns = record.values(names)
+    reach = (dimension - 1) * delay
+    piece = np.cumsum(np.diff(record.content.segment, prepend=record.content.segment[:1]) != 0)
+    rows = np.flatnonzero(piece[reach:] == piece[: max(len(piece) - reach, 0)])
+    follows = np.zeros(len(rows), bool)
+    follows[:-1] = (np.diff(rows) == 1) & (np.diff(piece[rows]) == 0)
+    points = columns if dimension == 1 else np.column_stack([columns[rows + k * delay] for k in range(dimension)])
+    return points, follows, rows
+
+
+def _cut_pieces(
+    record: Record, names: tuple[str, ...], angles: list[bool], rate: float, phase: float, delay: int, dimension: int
+) -> tuple[Array, NDArray[np.bool_], NDArray[np.intp]]:
+    """Return the points of a dense record at one phase.
+
+    Points (M, n), whether the next one is the image of each, and the rows of the record they came from.
+    """
+    # Read once: a record may have thousands of segments.
+    time, columns = record.time, record.values(names)
+    clock = record.excitation_start, float(record.period or 1.0)
+    points, rows = zip(
+        *[
+            _strobe_piece(time, columns, piece, clock, angles, rate, phase, delay, dimension)
+            for piece in record.segments()
+        ],
+        strict=True,
+    )
+    follows = [np.arange(len(row)) < len(row) - 1 for row in rows]
+    return np.concatenate(points), np.concatenate(follows), np.concatenate(rows)
+
+
 def _strobe_piece(
     time: Array, readings: Array, piece: slice, clock: tuple[float, float], angles: list[bool], rate: float,
     phase: float, delay: int, dimension: int,
 ) -> tuple[Array, NDArray[np.intp]]:  # fmt: skip
     """Return the strobed points of one segment.
 
-    Points (M, n) and the rows of the record they came from; angles of dense records are continuous.
+    Points (M, n) and the rows of the record they came from; angles are continuous.
     time (N,) and readings (N, n) of the whole record; clock: start and period of its excitation.
     """
     from scipy.interpolate import CubicSpline
 
-    columns = readings[piece]
+    columns = unwrap_states(readings[piece], angles)
     step = round(rate)
-    dense = step > 1
-    if dense:
-        columns = unwrap_states(columns, angles)
     reach = (dimension - 1) * delay
-    if not dense:
-        rows = np.arange(max(len(columns) - reach, 0))
-        return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
     start, period = clock
     times = time[piece] - time[piece.start]
     first = float((phase - (time[piece.start] - start) / period) % 1.0)

@@ -17,15 +17,16 @@ from kapitza.orbits.in_records.section import Section
 
 MEMORY = 4  # steps that the recursion remembers: more than a resonance of two or four states needs
 CENTRES = 400  # places of the record at which neighbours are compared
-MOST_ROWS = 200_000  # rows from which the recursion is fitted: it knows its few coefficients to 1 % from far fewer
+MOST_ROWS = 20_000  # rows from which the recursion is fitted: its scatter is known to 1 %, its few coefficients better
 
 
-def nonlinear_gain(section: Section, neighbours: int) -> float:
+def nonlinear_gain(section: Section, neighbours: int, part: Section | None = None) -> float:
     """Return the scatter of local maps over linear.
 
     It is the smallest ratio, over the coordinates, of the scatter of local linear maps to that of one linear recursion.
     It is about 1 for linear processes whatever drives them; near 0 for chaotic motion without noise. Both scatters are
     medians over the same places, each corrected for the coefficients that were fitted.
+    part: the section with fewer starts, among which neighbours are taken; all by default.
     """
     memory = MEMORY
     # Fewer remembered steps where the record is too short for their coefficients.
@@ -38,7 +39,7 @@ def nonlinear_gain(section: Section, neighbours: int) -> float:
     design, target = _recursion(section, used, memory)
     coefficient = np.linalg.lstsq(design, target, rcond=1e-10)[0]
     chosen = np.linspace(0, len(rows) - 1, min(CENTRES, len(rows))).astype(int)
-    fits = fit_local(section, section.unit[rows[chosen]], degree=1, neighbours=neighbours, noise_widths=0.0)
+    fits = fit_local(part or section, section.unit[rows[chosen]], degree=1, neighbours=neighbours, noise_widths=0.0)
     local = np.median(fits.spread, axis=0)
     # The residual of the recursion in the same windows, so that both measures are equally local.
     place = np.minimum(np.searchsorted(rows, fits.rows), len(rows) - 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from kapitza.base.arrays import Array
-from kapitza.orbits.in_records.local_fit import fit_local
+from kapitza.orbits.in_records.local_fit import fit_windows, window_width
 from kapitza.orbits.in_records.polynomials import term_count
 from kapitza.orbits.in_records.section import Section
 
@@ -32,13 +32,14 @@ def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
     noise = np.zeros(section.dimension)
     while True:
         noise = np.zeros(section.dimension)
-        chosen = rows[: max(100, min(len(rows), 60_000 // neighbours))]
+        places = section.unit[rows[: max(100, min(len(rows), 60_000 // neighbours))]]
+        distance, near = thinned.nearest(places, neighbours)
+        width = window_width(distance, neighbours, noise, 0.0)
         # The fit itself uses the noise (calibration), so its estimate is iterated.
         for _ in range(3):
-            trial = thinned.with_noise(noise)
-            fits = fit_local(trial, section.unit[chosen], degree=2, neighbours=neighbours, noise_widths=0.0)
+            fits = fit_windows(thinned.with_noise(noise), places, distance, near, width, degree=2)
             jacobian = fits.jacobian(fits.centre, section)
-            calm = np.argsort(np.linalg.norm(jacobian, axis=(1, 2)), kind="stable")[: max(len(chosen) // 3, 1)]
+            calm = np.argsort(np.linalg.norm(jacobian, axis=(1, 2)), kind="stable")[: max(len(places) // 3, 1)]
             noise = _solve_variances(jacobian[calm], fits.spread[calm] ** 2)
         wide_enough = np.median(fits.width) >= WIDTHS * np.max(noise)
         if wide_enough or 2 * neighbours > min(len(thinned.starts) // 4, 3000):

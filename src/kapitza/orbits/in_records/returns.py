@@ -9,8 +9,8 @@ import numpy as np
 from kapitza.base.arrays import Array, Indices
 from kapitza.orbits.in_records.section import Section
 
-CHUNK = 1 << 20
-"""Samples that are compared at once."""
+CHUNK = 1 << 15
+"""Points that are compared at once: they stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,11 @@ def close_returns(section: Section, period: int, tolerance: float) -> Returns:
     for first in range(0, max(section.size - period, 0), CHUNK):
         last = min(first + CHUNK, section.size - period)
         gap = section.wrap(section.unit[first + period : last + period] - section.unit[first:last])
-        length = np.sqrt(np.einsum("ij,ij->i", gap, gap))
-        hit = np.flatnonzero((length <= tolerance) & (section.run[first:last] >= period))
+        square = np.einsum("ij,ij->i", gap, gap)
+        hit = np.flatnonzero(square <= tolerance**2)
+        hit = hit[section.run[first + hit] >= period]
         rows.append(hit + first)
-        distances.append(length[hit])
+        distances.append(np.sqrt(square[hit]))
     if not rows:
         return Returns(period, np.empty(0, np.intp), np.empty(0))
     row, distance = np.concatenate(rows), np.concatenate(distances)
@@ -84,8 +85,7 @@ def count_visits(section: Section, points: Array, tolerance: float) -> tuple[int
     A visit starts near point 0 and stays within the tolerance of the next points up to and including the return.
     """
     period = len(points)
-    near = section.tree.query_ball_point(section.canonical(points[0]), tolerance)
-    rows = section.starts[np.asarray(near, np.intp)]
+    rows = section.within(points[0], tolerance)
     rows = rows[section.run[rows] >= period]
     if not len(rows):
         return 0, -1

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,52 +15,7 @@ from kapitza.base.angles import wrap_states
 from kapitza.base.arrays import Array, Indices
 from kapitza.base.cures import Give
 from kapitza.errors import DataError
-
-if TYPE_CHECKING:
-    from scipy.spatial import KDTree
-
-
-MANY_NEIGHBOURS = 20_000  # points times neighbours from which on a search is shared by threads
-
-LEAF = 32
-"""Points in a leaf of the search tree."""
-
-
-class SearchIndex:
-    """Search structures over the points of a section.
-
-    They are made when first needed and shared by copies with other noise.
-    unit: (N, n) scaled points; follows: (N,) whether a point has an image; circle: (n,) which columns are angles.
-    """
-
-    def __init__(self, unit: Array, follows: NDArray[np.bool_], circle: NDArray[np.bool_]):
-        self._unit, self._follows, self._circle = unit, follows, circle
-
-    def belongs_to(self, unit: Array, follows: NDArray[np.bool_]) -> bool:
-        """Return whether the index fits these arrays.
-
-        A changed copy of a section must not search the old points.
-        """
-        return self._unit is unit and self._follows is follows
-
-    @cached_property
-    def tree(self) -> KDTree:
-        from scipy.spatial import KDTree
-
-        points = self._unit[self.starts]
-        box = np.where(self._circle, 1.0, 0.0) if self._circle.any() else None
-        # Uniform cuts and larger leaves (10 by default) build in half the time; queries are as fast on these data.
-        return KDTree(points, LEAF, boxsize=box, balanced_tree=False, compact_nodes=False)
-
-    @cached_property
-    def starts(self) -> Indices:
-        return np.flatnonzero(self._follows)
-
-    @cached_property
-    def run(self) -> Indices:
-        row = np.arange(len(self._unit))
-        ends = np.flatnonzero(~self._follows)
-        return ends[np.searchsorted(ends, row)] - row
+from kapitza.orbits.in_records.search_index import SearchIndex
 
 
 @dataclass(frozen=True)
@@ -127,14 +81,6 @@ class Section:
         return SearchIndex(self.unit, self.follows, self.circle)
 
     @property
-    def tree(self) -> KDTree:
-        """Search tree over the points with an image.
-
-        Angles are periodic in it.
-        """
-        return self._search.tree
-
-    @property
     def starts(self) -> Indices:
         """Rows that have an image."""
         return self._search.starts
@@ -185,22 +131,23 @@ class Section:
         """
         if len(self.starts) <= most:
             return self
-        follows = np.zeros(self.size, bool)
-        follows[np.random.default_rng(seed).choice(self.starts, most, replace=False)] = True
-        return replace(self, follows=follows)
+        follows, search = self._search.thinned(most, seed)
+        return replace(self, follows=follows, search=search)
 
     def nearest(self, centres: Array, count: int) -> tuple[Array, Indices]:
         """Return the nearest points that have an image.
 
         It returns distances (C, K) and rows (C, K).
         """
-        count = min(count, len(self.starts))
-        # Threads cost more than a search for few points.
-        workers = -1 if len(centres) * count > MANY_NEIGHBOURS else 1
-        # k = 1 would drop the axis of the neighbours.
-        found = self.tree.query(self.canonical(centres), k=max(count, 2), workers=workers)
-        distance = np.asarray(found[0], float)[:, :count]
-        return distance, self.starts[np.asarray(found[1], np.intp)[:, :count]]
+        return self._search.nearest(self.canonical(centres), min(count, len(self.starts)))
+
+    def within(self, centre: Array, radius: float) -> Indices:
+        """Return the rows with an image within a radius of a point (n,)."""
+        return self._search.within(self.canonical(centre), radius)
+
+    def count_within(self, centres: Array, radius: float) -> Indices:
+        """Return how many points with an image are within a radius of points (C, n)."""
+        return self._search.count_within(self.canonical(centres), radius)
 
 
 def spans(points: Array) -> Array:
