@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.estimate.shooting_fit import solver
 from kapitza.estimate.shooting_fit.windows import most_informative
 
 FREE = ["sigma", "rho", "beta"]
@@ -82,3 +83,16 @@ def test_second_state_alone(long_run, seed):
     record = kz.Record.from_arrays(long_run.time[:1500], {"y": long_run["y"][:1500]})
     fit = kz.identify(start, record, FREE, kz.ShootingFit())
     assert np.abs(errors(fit)).max() < 4
+
+
+def test_long_records_stiffen_their_links_by_degrees(long_run, monkeypatch):
+    """More levels of softness lead to the same minimum; shorter records become rigid at once."""
+    start = kz.library.lorenz().with_values(sigma=11.0, rho=26.0, beta=3.0)
+    short = kz.identify(start, long_run, FREE)
+    monkeypatch.setattr(solver, "LONG", 10_000)
+    long = kz.identify(start, long_run, FREE)
+    at_once, by_degrees = (fit.history["softness"].to_numpy() for fit in (short, long))
+    assert not ((0 < at_once) & (at_once < 0.9 * solver.RIGID_BELOW)).any()
+    assert 0 < by_degrees[by_degrees > 0].min() <= solver.RIGID_BELOW_LONG
+    moved = [(long.values[n] - short.values[n]) / short.deviations[n] for n in FREE]
+    np.testing.assert_allclose(moved, 0.0, atol=1e-3)
