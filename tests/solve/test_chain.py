@@ -80,3 +80,16 @@ def test_nodes_respond_to_parameters_as_they_are_solved_for(program, closed):
     still = made.solve_given(np.zeros(3)).nodes
     moved = np.stack([made.solve_given(unit).nodes - still for unit in np.eye(3)], axis=2)
     assert made.response == pytest.approx(moved, abs=1e-10)
+
+
+def test_pieces_without_links_between_them_are_reduced_by_one_factorisation(program):
+    """Each piece has the information and the pull that it has as a chain alone."""
+    program["linked"][2] = False
+    edges = np.array([0, 3, 7])
+    hessian, gradient = program.pop("parameter_hessian"), program.pop("parameter_gradient")
+    reduced = ChainProgram(**program).reduced(edges)
+    for (first, last), (less, pull) in zip(((0, 3), (3, 7)), reduced, strict=True):
+        own = {name: values[first:last] for name, values in program.items()}
+        alone = ChainProgram(**own, parameter_hessian=hessian, parameter_gradient=gradient)
+        np.testing.assert_allclose(hessian - less, alone.information, rtol=1e-11)
+        np.testing.assert_allclose(pull - gradient, alone.pull, rtol=1e-11)

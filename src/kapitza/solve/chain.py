@@ -5,6 +5,7 @@ They are the linear core of multiple-shooting fits.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -143,6 +144,18 @@ class ChainProgram:
         """Minus the gradient (k,) of the parameters, nodes eliminated."""
         x, _ = self.system.solve_given(self._right, np.zeros_like(self._pull))
         return self._pull - self.system.rows @ x
+
+    def reduced(self, edges: Indices) -> list[tuple[Array, Array]]:
+        """Return what eliminating the nodes adds, by pieces.
+
+        edges: (P + 1,) first nodes of the pieces, from 0 to J; no link may join two pieces. With c the columns of a
+        piece, A its band and r its right-hand side: cᵀ A⁻¹ c (k, k) and -cᵀ A⁻¹ r (k,).
+        """
+        assert isinstance(self._seats, slice), "the nodes of a closed chain are not in their order"
+        x, _ = self.system.solve_given(self._right, np.zeros_like(self._pull))
+        ends, system = (self._shape[1] * edges).tolist(), self.system
+        pieces = [slice(first, last) for first, last in itertools.pairwise(ends)]
+        return [(system.rows[:, p] @ system.reached[p], -system.rows[:, p] @ x[p]) for p in pieces]
 
     @property
     def response(self) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.estimate.shooting_fit import solver
 from kapitza.estimate.shooting_fit.windows import most_informative
 
 FREE = ["sigma", "rho", "beta"]
@@ -82,3 +83,30 @@ def test_second_state_alone(long_run, seed):
     record = kz.Record.from_arrays(long_run.time[:1500], {"y": long_run["y"][:1500]})
     fit = kz.identify(start, record, FREE, kz.ShootingFit())
     assert np.abs(errors(fit)).max() < 4
+
+
+def test_long_records_stiffen_their_links_by_degrees(long_run, monkeypatch):
+    """More levels of softness lead to the same minimum; shorter records become rigid at once."""
+    start = kz.library.lorenz().with_values(sigma=11.0, rho=26.0, beta=3.0)
+    long = kz.identify(start, long_run, FREE)
+    monkeypatch.setattr(solver, "LONG", 12_001)
+    short = kz.identify(start, long_run, FREE)
+    at_once, by_degrees = (fit.history["softness"].to_numpy() for fit in (short, long))
+    assert not ((at_once > 0) & (at_once < 0.9 * solver.RIGID_BELOW)).any()
+    assert 0 < by_degrees[by_degrees > 0].min() <= solver.RIGID_BELOW_LONG
+    moved = [(long.values[n] - short.values[n]) / short.deviations[n] for n in FREE]
+    np.testing.assert_allclose(moved, 0.0, atol=1e-3)
+
+
+def test_long_chaotic_record_does_not_end_in_a_false_minimum():
+    """Links that became rigid at once left states near the spikes beside the motion, and a 3.6 errors off."""
+    model = kz.library.rossler()
+    free = list(model.values)
+    clean = kz.simulate(model, x0=[1.0, 1.0, 0.0], t=np.arange(60_000) * 0.1)
+    record = kz.measure(clean, noise={c: 0.02 * float(clean[c].std()) for c in clean.channels}, seed=6)
+    factors = 1 + 0.15 * np.random.default_rng(6).uniform(-1, 1, len(free))
+    start = model.with_values(**{n: model.values[n] * f for n, f in zip(free, factors, strict=True)})
+    fit = kz.identify(start, record, free)
+    exact = kz.identify(model, record, free)
+    assert fit.likelihood.log_likelihood > exact.likelihood.log_likelihood - 3
+    assert max(abs(fit.values[n] - model.values[n]) / fit.deviations[n] for n in free) < 3.5

@@ -257,17 +257,6 @@ def _without_blocks(task: MotionTask, found: Found, part: Sweep, anchor: Array) 
     return Deleted(np.array(steps), runs.size == 1)
 
 
-def _program(part: Sweep, linked: Flags, scale: Array, anchor: Array, here: slice) -> ChainProgram:
-    """Return the chain of the nodes in `here`.
-
-    It holds the information of its own samples on the parameters.
-    """
-    kept = linked[here].copy()
-    # The link from the last node leads out of the piece.
-    kept[-1] = False
-    return chain_of(part.over(here), kept, scale, anchor)
-
-
 def _scores(part: Sweep, program: ChainProgram) -> Array:
     """Return the scores (B, k) of successive blocks.
 
@@ -297,12 +286,17 @@ def _pieces(
         if count < 4 * pieces or task.problem.samples.readings < pieces * READINGS_PER_UNKNOWN * unknowns:
             continue
         edges = np.linspace(0, count, pieces + 1).astype(int)
-        steps, covariances = [], []
-        for first, last in itertools.pairwise(edges.tolist()):
-            program = _program(part, linked, scale, anchor, slice(first, last))
-            inner = np.ix_(free, free)
-            covariance = np.linalg.inv(program.information[inner])
-            steps.append(covariance @ program.pull[free])
+        kept, steps, covariances = linked.copy(), [], []
+        # The link from the last node of a piece leads out of it: without it one factorisation serves all pieces.
+        kept[edges[1:] - 1] = False
+        reduced = chain_of(part, kept, scale).reduced(edges)
+        own = part.own_hessian, part.own_gradient
+        assert own[0] is not None
+        assert own[1] is not None
+        for (first, last), (less, pull) in zip(itertools.pairwise(edges.tolist()), reduced, strict=True):
+            information = own[0][first:last].sum(axis=0) + anchor - less
+            covariance = np.linalg.inv(information[np.ix_(free, free)])
+            steps.append(covariance @ (pull - own[1][first:last].sum(axis=0))[free])
             covariances.append(covariance)
         return np.array(steps), np.array(covariances)
     return None, None

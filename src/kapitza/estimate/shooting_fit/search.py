@@ -350,6 +350,7 @@ def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array
         if follows(inner.samples, found, first.sensors):
             found = with_noise(task, first, found)
             fitter.sensors = first.sensors
-            spacing = int(found.nodes.length.max()) if task.known.all() else None
+            # Nodes of the window may be thinned only to multiples of its first spacing; the whole record need not.
+            spacing = max(int(found.nodes.length.max()), first.final_spacing(found)) if task.known.all() else None
             return found.theta, min(fitter.settings.softness, 0.01), spacing
     return theta, fitter.settings.softness, None

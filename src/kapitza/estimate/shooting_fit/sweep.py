@@ -89,21 +89,6 @@ class Sweep:
     own_hessian: Array | None = None
     own_gradient: Array | None = None
 
-    def over(self, here: slice) -> Sweep:
-        """Return the sweep of some intervals.
-
-        The intervals are those that start at the nodes in `here`; the information on the parameters is that of their
-        samples.
-        """
-        assert self.own_hessian is not None
-        assert self.own_gradient is not None
-        return replace(
-            self, defect=self.defect[here], hessian=self.hessian[here], gradient=self.gradient[here],
-            mixed=self.mixed[here], propagators=self.propagators[here], influence=self.influence[here],
-            parameter_hessian=self.own_hessian[here].sum(axis=0),
-            parameter_gradient=self.own_gradient[here].sum(axis=0),
-        )  # fmt: skip
-
 
 def sizes_of(theta: Array) -> Array:
     """Return the size (k,) of every parameter.
@@ -236,7 +221,8 @@ class _Sweeping:
         if tangents is None and observation.matrix is not None and self.beside is None:
             self._add_at_nodes(observation.matrix, reached, flat, group)
             return
-        vectors = np.repeat(rows, at.shape[1], axis=0)
+        # A constant matrix needs no parameters, which would be a copy for every sample.
+        vectors = rows if observation.matrix is not None else np.repeat(rows, at.shape[1], axis=0)
         value, slopes = observation.along(reached, samples.time[flat], vectors, tangents)
         gap = observation.residual(value.copy(), samples.values[flat])
         result.residual[flat], result.predicted[flat] = gap, value
