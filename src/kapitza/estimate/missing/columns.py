@@ -36,8 +36,8 @@ GROWTH = 1e5
 FLATTENING = 1e8
 """Ratio of the largest to the smallest stretch up to which tangents can be inverted without loss."""
 
-SHORT, LOOK = 8, 64
-"""Samples of a window after which the next one is first sought within so many samples."""
+LOOK, SPARE = 64, 4
+"""A window is first sought within so many samples, and so many times the length of the last one."""
 
 LINEAR = 0.02
 """Scatter of a motion by noise of its drives, in spreads of the samples, at which a window ends."""
@@ -139,9 +139,9 @@ def rows_of(
     drives = DriveLaws.of(estimate, names)
     nodes, states = solution.nodes.index, solution.states
     found: list[Window] = []
-    total, short = 0, False
+    total = 0
     for piece in samples.pieces:
-        begin = piece.start
+        begin, look = piece.start, piece.stop - piece.start
         while begin < piece.stop - 3 and total < cuts.samples:
             stop = min(piece.stop, begin + cuts.samples - total)
             vector = samples.parameters[begin].copy()
@@ -152,16 +152,17 @@ def rows_of(
                 known = float(samples.time[nodes[node]])
                 state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
             along = Along(flow, observation, samples, deviations, vector, drives, kicks, cuts.scatter)
-            # Where the motion sticks windows are short: the rest of the record is not followed for each of them.
-            near = min(stop, begin + LOOK) if short else stop
+            # Where windows are short the rest of the record is not followed for each of them.
+            near = min(stop, begin + look)
             stretch = _stretch(along, terms, begin, near, state, len(names))
             if near < stop and stretch is not None and len(stretch.residual) == near - begin:
                 stretch = _stretch(along, terms, begin, stop, state, len(names))
             if stretch is None:
                 break
-            short = len(stretch.residual) <= SHORT
+            count = len(stretch.residual)
+            look = max(LOOK, SPARE * count)
             found.append(stretch)
-            begin, total = begin + len(stretch.residual), total + len(stretch.residual)
+            begin, total = begin + count, total + count
     if not found:
         raise KapitzaError("The fitted motion cannot be followed over any stretch of the record: nothing to test.")
     return found
