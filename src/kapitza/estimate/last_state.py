@@ -12,7 +12,7 @@ from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identify import identify
-from kapitza.estimate.missing import Cuts, rows_of
+from kapitza.estimate.missing import Cuts, begin_states, rows_of
 from kapitza.estimate.shooting_fit import ShootingFit
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -80,12 +80,8 @@ def _at_end(fit: Estimate, free: tuple[str, ...]) -> LastState:
     spread = scaled_inverse(by_state.T @ by_state, WEAK)
     moved = -spread @ (by_state.T @ by_free)
     begin, end = float(fit.motion.sample_times[window.begin]), float(fit.motion.sample_times[-1])
-    node = int(np.searchsorted(fit.motion.times, begin, side="right")) - 1
-    flow = Flow(fit.model, wrt=free)
-    state, known = fit.motion.states[node], float(fit.motion.times[node])
-    if known < begin:
-        state = flow.propagate(state, known, begin, tangents=False).state
-    run = flow.propagate(state, begin, end)
+    state, vector = begin_states(fit, [window])[0]
+    run = Flow(fit.model, wrt=free).propagate(state, begin, end, vector)
     assert run.jacobian is not None
     assert run.sensitivity is not None
     by_parameter = run.jacobian @ moved + run.sensitivity
