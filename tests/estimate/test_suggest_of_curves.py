@@ -5,6 +5,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.data import Part
+from kapitza.estimate.missing.dictionary import candidate_terms
 
 VALUES = {"c": 0.1, "g": 1.0, "F": 0.3, "omega": 1.2}
 
@@ -36,6 +37,8 @@ def test_an_undetected_term_moves_orbit_fits_as_predicted():
     assert moved["c"] - plain["c"] == pytest.approx(predicted, rel=0.1)
     assert shift.errors > 50
     assert "can still move values" in str(found)
+    with pytest.raises(kz.KapitzaError, match="Terms of your own"):
+        kz.suggest(plain, candidate_terms(pendulum(), np.ones(2)))
 
 
 def test_a_missing_term_of_orbits_is_named():

@@ -215,9 +215,10 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     Parameters
     ----------
     fit : Estimate
-        Of a record, by `ShootingFit` or ``"auto"``.
+        Of a record, by `ShootingFit` or ``"auto"``; or by `OrbitFit` or `BranchFit`: then without laws that switch
+        (dry friction, drag, stops) and without faults of sensors.
     terms : sequence of Term, optional
-        Candidates of your own, in addition to the built-in ones.
+        Candidates of your own, in addition to the built-in ones; for motions only.
 
     Returns
     -------
@@ -242,6 +243,8 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     misfit = fit.misfit
     unexplained = "" if misfit is None or misfit.chance >= MISFIT else f"{misfit.what} {misfit.verdict}"
     if isinstance(fit.settings, OrbitFit | BranchFit):
+        if terms:
+            raise KapitzaError(f'Terms of your own need the motion of a fit: fit by {By("shooting")} or "auto".')
         products, every = curve_products(fit)
         labels = [Label(term.name, term.notation, term.kind == "friction") for term in every]
         found = judged(eliminated(products, len(fit.names)), labels)
