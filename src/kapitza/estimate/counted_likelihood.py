@@ -85,7 +85,7 @@ class CountedLikelihood:
                 times=samples.time[part],
                 measured=samples.values[part],
                 weight=np.where(window.lost, 0.0, 1.0 / np.array(noise)[number[part]]),
-                basis=linalg.orth(initial),
+                basis=linalg.orth(initial),  # any sign: Q Qᵀ
                 moved=-towards @ free,
             ))  # fmt: skip
         self.flow = Flow(estimate.model, tolerance=1e-11)
