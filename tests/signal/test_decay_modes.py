@@ -102,3 +102,14 @@ def test_two_halves_of_a_cycle_last_differently():
     assert decay is not None
     small = decay.sentence("m", 1e-3).split("; ")[1]
     assert float(small.split(" Hz")[0]) == pytest.approx(3 / (2 * np.pi), rel=5e-3)
+
+
+def test_shares_of_modes_that_cancel_do_not_exceed_the_energy():
+    """Two modes 2 % apart, of opposite signs: each has more energy than their sum."""
+    time = np.arange(3000) * 0.01
+    one, other = (np.exp(-0.2 * time) * np.cos(2 * np.pi * f * time) for f in (2.0, 2.02))
+    values = one - 0.9 * other + 1e-4 * np.random.default_rng(1).standard_normal(time.size)
+    assert (one**2).sum() > 1.5 * ((one - 0.9 * other) ** 2).sum()
+    for modes in (linear_modes(time, values, 1e-4), decay_modes(time, values)):
+        assert modes
+        assert sum(mode.share for mode in modes) <= 1.0 + 1e-12

@@ -35,7 +35,7 @@ def predict_command(
 ) -> None:
     """Predict beyond the end of the recording.
 
-    The fitted model is used; bands come from the errors of its parameters.
+    Bands come from the errors of the parameters and of the last state, and from the noise of the sensors.
     """
     from kapitza.study import drive_of, predicted_table
 

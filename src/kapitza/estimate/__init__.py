@@ -14,6 +14,7 @@ from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
 from kapitza.estimate.intervals import truncated_gaussian
 from kapitza.estimate.invariant_fit import InvariantFit
+from kapitza.estimate.last_state import LastState, last_state
 from kapitza.estimate.method import Accepts
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.missing import Suggestion, suggest

@@ -130,14 +130,17 @@ def _most_likely(now: Estimate) -> Estimate | None:
     task, held = workings.task, HeldMotion(now, names)
     theta, priors = np.array([now.values[n] for n in names]), task.problem.priors
     low, high = task.request.bounds
-    first = now
+    first, score = now, None
     for _ in range(STEPS):
-        assert now.motion is not None
-        windows = rows_of(now, (), (), names, now.motion.drive_noise or {}, Cuts(LONGEST))
+        windows = _rows(now)
         rows = Weighted.of([filtered_window(window) for window in windows], priors.weight, priors.pull(theta))
-        if (np.abs(rows.step) <= SETTLED * rows.deviations).all():
+        settled = (np.abs(rows.step) <= SETTLED * rows.deviations).all()
+        if settled and score is None:
+            score = _score_of_noise(now, rows.deviations, windows)
+        step = rows.step if score is None else rows.step + rows.covariance @ score
+        if (np.abs(step) <= SETTLED * rows.deviations).all():
             return _finished(first, now, windows, rows)
-        theta = theta + rows.step
+        theta = theta + step
         if (theta <= low).any() or (theta >= high).any():
             return None
         solution = replace(_followed(held, theta, workings.found.solution), theta=theta)
@@ -145,6 +148,34 @@ def _most_likely(now: Estimate) -> Estimate | None:
         workings = replace(workings, found=replace(workings.found, solution=solution), curved=())
         now = now.with_(values={**now.values, **values}, model=now.model.with_values(**values), workings=workings)
     return None
+
+
+def _rows(now: Estimate) -> list[Window]:
+    """Return the columns of the free parameters, with the noise of the drives in them."""
+    assert now.motion is not None
+    return rows_of(now, (), (), now.names, now.motion.drive_noise or {}, Cuts(LONGEST))
+
+
+def _score_of_noise(now: Estimate, deviations: Array, windows: Sequence[Window]) -> Array:
+    """Return the score (k,) that the noise of the drives is expected to take away.
+
+    The sensitivities are those along the measured drive u + e, so they contain its noise: J(u + e) = J(u) + ∂G/∂θ e,
+    while the residual is -G e. Hence E[Jᵀ C⁻¹ r] = -tr(C⁻¹ G ∂Gᵀ/∂θ) = -½ ∂ log |C|/∂θ at the true parameters
+    (attenuation, as of any regression on a noisy input). It is of the order of the noise squared, and counts where the
+    noise of the drive exceeds that of the sensors in many directions.
+    """
+    score = np.zeros(len(now.names))
+    for j, name in enumerate(now.names):
+        # log |C| changes slowly over the error of a parameter.
+        sides = []
+        for step in (-0.25, 0.25):
+            value = now.values[name] + step * deviations[j]
+            moved = now.with_(values={**now.values, name: value}, model=now.model.with_values(**{name: value}))
+            sides.append(_rows(moved))
+        if all([w.residual.shape for w in side] == [w.residual.shape for w in windows] for side in sides):
+            low, high = (sum(filtered_window(window).log_det for window in side) for side in sides)
+            score[j] = (high - low) / (0.5 * deviations[j])
+    return score
 
 
 def _followed(held: HeldMotion, theta: Array, last: MotionSolution) -> MotionSolution:

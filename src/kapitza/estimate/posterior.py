@@ -11,10 +11,11 @@ import numpy as np
 
 from kapitza.base.arrays import Array
 from kapitza.base.cures import By
-from kapitza.base.monitor import Monitor
+from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, Shared
 from kapitza.errors import KapitzaError
 from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, sample_density
+from kapitza.estimate.counted_likelihood import CountedLikelihood, counts_drives
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbit_fit import expand, log_posterior
 from kapitza.estimate.priors import bounds_of
@@ -29,6 +30,9 @@ REACH = 3.0
 
 TESTS = {"orbits": 40, "motion": 20}
 """Draws on which an expansion of log p is compared with the model; of a motion they are costly."""
+
+TOGETHER = 32
+"""Points that are evaluated between two reports of progress."""
 
 ERROR = {"orbits": 0.05, "motion": 0.1}
 """Largest error of log p (root mean square) with which an expansion is used."""
@@ -50,8 +54,9 @@ def posterior(
 
     The walkers start from the Gaussian approximation. Noise is taken as estimated by the fit. Orbits: residuals to
     second order about the estimate. Motions (`ShootingFit`, "auto"): the initial states are fitted again at every set
-    of parameters; log p is a polynomial of degree 4 through such fits. The equations of `HarmonicFit` are linear in the
-    parameters, their posterior is Gaussian, cut at the bounds.
+    of parameters; log p is a polynomial of degree 4 through such fits. Where the fit counts the noise of measured
+    drives, log p counts it too. The equations of `HarmonicFit` are linear in the parameters, their posterior is
+    Gaussian, cut at the bounds.
 
     Parameters
     ----------
@@ -98,7 +103,7 @@ def posterior(
     bayes_packages()  # refused before any work where they are missing
     count, random = len(estimate.names), np.random.RandomState(seed)
     walkers = count_walkers(count, walkers, draws, tune)
-    density, error = _density(estimate, exact, random, executor)
+    density, error = _density(estimate, exact, random, executor, monitor)
     start = _inside_bounds(estimate, walkers, random)
     return sample_density(estimate.names, density, error, start, random, draws, tune, monitor)
 
@@ -125,7 +130,11 @@ Density = Callable[[Array], Array]
 
 
 def _density(
-    estimate: Estimate, exact: bool | None, random: np.random.RandomState, executor: Executor | None
+    estimate: Estimate,
+    exact: bool | None,
+    random: np.random.RandomState,
+    executor: Executor | None,
+    monitor: Monitor | None,
 ) -> tuple[Density, float]:
     """Return the density to sample, and its error.
 
@@ -147,10 +156,14 @@ def _density(
         by_model: Density = partial(at_walkers, executor, _each, Shared(partial(log_posterior, estimate)))
         expansion: Density = expand(estimate)
     else:
-        model = partial(at_walkers, executor, _each, Shared(MotionDensity(estimate)))
+        model: Density = (
+            CountedLikelihood(estimate)
+            if counts_drives(estimate)
+            else partial(at_walkers, executor, _each, Shared(MotionDensity(estimate)))
+        )
         inside = np.clip(centre + _points(len(centre), random) @ root.T, low, high)
         # Each point is a fit of the states with the parameters held.
-        heights = model(inside)
+        heights = _heights(model, inside, monitor)
         known = np.isfinite(heights)
         polynomial = _Polynomial(scaled(inside)[known], heights[known])
         # The fit may have widened the variances: the likelihood gives the shape, the estimate the width.
@@ -165,6 +178,19 @@ def _density(
         if exact is False or error < ERROR[kind]:
             return expansion, error
     return by_model, float("nan")
+
+
+def _heights(model: Density, points: Array, monitor: Monitor | None) -> Array:
+    """Return log p (P,) of points (P, k), with progress."""
+    with watch(monitor, "expanding the likelihood", len(points)) as task:
+        found = []
+        for i in range(0, len(points), TOGETHER):
+            found.append(model(points[i : i + TOGETHER]))
+            task.advance(len(found[-1]))
+    # Without all of its points the expansion is not determined.
+    if task.interrupted:
+        raise KeyboardInterrupt
+    return np.concatenate(found)
 
 
 def _each(density: Shared[Callable[[Array], float]], theta: Array) -> Array:

@@ -16,6 +16,7 @@ from kapitza.base.cures import By
 from kapitza.base.monitor import Monitor, checkpoint, watch
 from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import FlowError, KapitzaError
+from kapitza.estimate.counted_likelihood import CountedProfile, counts_drives
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.intervals import half_width
 from kapitza.estimate.orbit_fit import OrbitProfile
@@ -58,7 +59,8 @@ def profile_interval(
     It ends where twice the drop of the logarithm of what was maximised (likelihood or robust loss, with the priors; for
     orbits χ², multipliers included where they were fitted) reaches the squared quantile of Student's t (of the Gaussian
     where the noise was known), times the factor by which the fit widened the variance of the parameter, or at a bound
-    that is met before. Noise and kicks are held at their estimates.
+    that is met before. Noise and kicks are held at their estimates. A fit that counts the noise of its drives has the
+    likelihood under both noises.
 
     Parameters
     ----------
@@ -183,7 +185,12 @@ def profile_curve(
     return ProfileCurve(name, values, rise, half_width(level, estimate.dof) ** 2, level)
 
 
-PROFILES: dict[str, Callable[[Estimate, str], Profile]] = {"orbits": OrbitProfile, "motion": MotionProfile}
+def _motion_profile(estimate: Estimate, name: str) -> Profile:
+    """Return the profile of a motion, by the likelihood that was maximised."""
+    return CountedProfile(estimate, name) if counts_drives(estimate) else MotionProfile(estimate, name)
+
+
+PROFILES: dict[str, Callable[[Estimate, str], Profile]] = {"orbits": OrbitProfile, "motion": _motion_profile}
 """Profiles by the likelihood that they run."""
 
 

@@ -188,14 +188,13 @@ def linear_modes(time: Array, values: Array, noise: float) -> list[Mode]:
         size = np.sqrt(left / max(x.size - 4 * count - 1, 1))
         if size > TO_THE_NOISE * noise / np.sqrt(every):
             continue
-        total = float(((x - x.mean()) ** 2).sum())
-        energy = (parts**2).sum(axis=0)
+        energy, shares = _energies(x, parts)
         found: list[Mode] = []
         for j in np.argsort(-energy, kind="stable"):
             frequency = float(abs(rates[j])) / (2 * np.pi)
             clear = energy[j] > CLEAR * 4 * noise**2 / every
             if clear and rates[j].real < 0 and all(_beside(frequency, mode.frequency) for mode in found):
-                found.append(Mode(frequency, float(-rates[j].real / abs(rates[j])), float(energy[j]) / total))
+                found.append(Mode(frequency, float(-rates[j].real / abs(rates[j])), float(shares[j])))
         # A nonlinear decay drifts within the width of its line, and a sum of strongly damped modes there imitates it.
         resolved = all(_resolved(one, other) for one, other in itertools.combinations(found, 2))
         return found if resolved else []
@@ -280,6 +279,16 @@ def _sum_of_modes(x: Array, step: float, space: Array) -> tuple[NDArray[np.compl
     return rates[above], 2 * (powers[:, above] * weights[above]).real, left
 
 
+def _energies(x: Array, parts: Array) -> tuple[Array, Array]:
+    """Return the energies (M,) of parts (N, M) of a decay, and their shares.
+
+    Parts of nearly one frequency cancel in part, and have more energy than their sum: shares are of the sum of energies
+    then, so that none exceeds 1.
+    """
+    energy = (parts**2).sum(axis=0)
+    return energy, energy / max(float(((x - x.mean()) ** 2).sum()), float(energy.sum()), 1e-300)
+
+
 def decay_modes(time: Array, values: Array) -> list[Mode]:
     """Return the modes of a free decay, strongest first.
 
@@ -297,7 +306,7 @@ def decay_modes(time: Array, values: Array) -> list[Mode]:
     if left > (1 - EXPLAINED) * total:
         return []
     found: list[Mode] = []
-    shares = (parts**2).sum(axis=0) / total
+    shares = _energies(x, parts)[1]
     for j in np.argsort(-shares, kind="stable"):
         rate, share = rates[j], float(shares[j])
         frequency = float(abs(rate)) / (2 * np.pi)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats.qmc import Sobol
 
+from kapitza.base.arrays import Array
 from kapitza.estimate import Estimate
 from kapitza.solve import symmetric_function
 
@@ -34,7 +35,11 @@ def parameter_draws(estimate: Estimate, names: Sequence[str], seed: int, count: 
     spread = np.array([estimate.deviations[name] for name in kept])
     mean = np.array([estimate.values[name] for name in kept])
     # rounding may leave a correlation matrix with eigenvalues just below zero
-    root = symmetric_function(correlation, lambda sizes: np.sqrt(np.maximum(sizes, 0.0)))
-    even = norm.ppf(Sobol(len(keep), rng=np.random.default_rng(seed)).random(count))
-    drawn = mean + spread * (even @ root)
+    drawn = mean + spread * even_draws(correlation, np.random.default_rng(seed), count)
     return [dict(zip(kept, row.tolist(), strict=True)) for row in drawn]
+
+
+def even_draws(covariance: Array, random: np.random.Generator, count: int = DRAWS) -> Array:
+    """Draw (count, k) from a Gaussian of mean 0, evenly (Sobol)."""
+    root = symmetric_function(covariance, lambda sizes: np.sqrt(np.maximum(sizes, 0.0)))
+    return np.asarray(norm.ppf(Sobol(len(covariance), rng=random).random(count)) @ root, np.float64)

@@ -13,7 +13,6 @@ from kapitza.base.arrays import Array
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Estimate, ShootingFit, identify
-from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.study.recordings import thinned
 
@@ -110,22 +109,3 @@ def in_pieces(record: Record, size: int) -> Record:
         label[piece] = next_label + own
         next_label += int(own[-1]) + 1
     return record.from_content(record.content.with_coords({"segment": label}))
-
-
-def last_state(model: Model, record: Record, measures: Mapping[str, str]) -> tuple[Array, float]:
-    """Return the model's state at the record's end.
-
-    The state (n,) is returned with its time in the model's clock.
-    From the last samples, as few as a motion needs: 40, or all where there are fewer.
-    """
-    known = [c for c in record.channels if _seen(c, model, measures)]
-    piece = record.segments()[-1]
-    tail = record.select(known).samples(slice(max(piece.start, piece.stop - 40), piece.stop))
-    spread = {c: 0.01 * (float(np.std(tail.unwrapped()[c])) or 1.0) for c in known}
-    method = ShootingFit(outputs={c: e for c, e in measures.items() if c in known}, noise=spread)
-    motion = identify(model, tail, [], method).motion
-    assert motion is not None
-    times, states, end = motion.times, motion.states, float(motion.sample_times[-1])
-    if times[-1] == end:
-        return np.asarray(states[-1]), end
-    return Flow(model).propagate(states[-1], float(times[-1]), end, tangents=False).state, end

@@ -1,11 +1,12 @@
 """Predict beyond the data with a fitted model.
 
-Bands come from the errors of its parameters.
+Bands come from the errors of its parameters and of the state that the recording ends with, and from the noise of the
+sensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,11 @@ from kapitza.base.suffixes import SUFFIXES
 from kapitza.base.units import rate_unit
 from kapitza.data import Record, read
 from kapitza.errors import FlowError, KapitzaError
-from kapitza.estimate import Estimate, best_degree
+from kapitza.estimate import Estimate, LastState, best_degree, last_state
 from kapitza.flow import Flow
 from kapitza.model import Expression, Model, Signal, parse_expression, with_drives
-from kapitza.study.draws import parameter_draws
+from kapitza.study.draws import DRAWS, even_draws, parameter_draws
 from kapitza.study.fits import StudyFit, fitted_settings
-from kapitza.study.motions import last_state
 
 
 def last_data(fit: StudyFit | Estimate) -> tuple[Record, Mapping[str, float]]:
@@ -58,8 +58,10 @@ def predicted_table(
     The rows are `times` (N,) counted from the start; units are in the names of the columns.
     drives: what drives the model then, for each measured drive of the fit; their time is counted from the start too.
 
-    Without x0 the motion goes on from the end of the first recording, and time is that of the recording. The band
-    holds the spread that the errors of the parameters give: for chaotic motion it widens until it says nothing.
+    Without x0 the motion goes on from the end of the first recording, and time is that of the recording. The bands hold
+    95 % of the motions that the errors of the parameters and of this last state allow: for chaotic motion they widen
+    until they say nothing. That of a state which a sensor measures includes the noise of the sensor: it holds 95 % of
+    further samples.
     """
     estimate = fit if isinstance(fit, Estimate) else fit.answer
     missing = [signal.name for signal in estimate.model.signals if signal.name not in (drives or {})]
@@ -72,20 +74,24 @@ def predicted_table(
     own = found[0][1] if found else {}
     model = with_drives(estimate.model, drives or {}, float(times[-1])).with_values(**{**own, **settings})
     begin, end = 0.0, 0.0
+    draws = parameter_draws(estimate, [n for n in estimate.names if n not in settings], seed)
+    starts = np.broadcast_to(0.0 if x0 is None else x0, (len(draws), len(model.states)))
     if x0 is None:
         record, own = last_data(fit)
-        x0, begin = last_state(estimate.model.with_values(**own), record, estimate.sensors)
-        end = float(record.time[-1])
+        free = [n for n in estimate.names if n in estimate.model.names]
+        last = last_state(estimate.model.with_values(**own), record, estimate.sensors, estimate.noise, free)
+        x0, begin, end = last.state, last.time, float(record.time[-1])
+        draws = draws or [{}] * DRAWS
+        starts = _drawn_starts(last, estimate, free, draws, seed)
         # New drives count their time from the start of the prediction.
         begin = 0.0 if drives else begin
     instants = begin + times
     flow = Flow(model)
     middle = flow.trajectory(x0, instants, model.vector)
-    draws = parameter_draws(estimate, [n for n in estimate.names if n not in settings], seed)
     paths = []
-    for values in draws:
+    for start, values in zip(starts, draws, strict=True):
         try:
-            paths.append(flow.trajectory(x0, instants, _vector(model, values)))
+            paths.append(flow.trajectory(start, instants, _vector(model, values)))
         except FlowError:
             continue
     columns: dict[str, Array] = {"time [s]": end + times}
@@ -99,8 +105,22 @@ def predicted_table(
         # A 95 % band of fewer draws would be their extremes.
         if len(paths) > 10:
             low, high = np.quantile([path[:, i] for path in paths], [0.025, 0.975], axis=0, method="median_unbiased")
-            columns[f"{state} low{unit}"], columns[f"{state} high{unit}"] = low, high
+            # 97.5 % of a Gaussian is below 1.96 standard deviations.
+            noise = 1.96 * (0.0 if state in estimate.sensors else estimate.noise.get(state, 0.0))
+            columns[f"{state} low{unit}"] = middle[:, i] - np.hypot(middle[:, i] - low, noise)
+            columns[f"{state} high{unit}"] = middle[:, i] + np.hypot(high - middle[:, i], noise)
     return pd.DataFrame(columns)
+
+
+def _drawn_starts(
+    last: LastState, estimate: Estimate, free: Sequence[str], draws: Sequence[Mapping[str, float]], seed: int
+) -> Array:
+    """Return one last state (D, n) for each draw of the parameters."""
+    off = np.array([[values.get(n, estimate.values[n]) - estimate.values[n] for n in free] for values in draws])
+    random = np.random.default_rng([seed, 1])
+    # Two sequences of Sobol pair their points in a pattern: the order of one is drawn.
+    noise = random.permutation(even_draws(last.covariance, random, len(draws)))
+    return last.state + off.reshape(len(draws), len(free)) @ last.by_parameter.T + noise
 
 
 def drive_of(name: str, given: str, unit: str = "") -> Signal | Expression:

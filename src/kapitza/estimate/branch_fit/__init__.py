@@ -1,3 +1,3 @@
 """Parameters from measured branches: responses, backbones, folds and doublings."""
 
-from kapitza.estimate.branch_fit.fit import BranchFit
+from kapitza.estimate.branch_fit.fit import BranchFit, term_columns

@@ -41,6 +41,9 @@ cent at most, a fit in a local minimum more."""
 FACTORS = (0.6, 1.6)
 """Range of the factors on the free parameters, for other starts."""
 
+SMALLEST_TERM, TERM_STEPS = 1e-5, 3
+"""First coefficient of a term that the model lacks, and most further ones, up to a thousand times larger each."""
+
 UNDETERMINED = 1e-12
 """Smallest eigenvalue of the scaled information, relative to the largest, below which parameters are undetermined."""
 
@@ -260,6 +263,30 @@ class _Trials:
             self.cost, self.last = cost, here
             reached = dict(zip(self.request.names, theta.tolist(), strict=True))
         checkpoint(reached, f"trial {self.count}, cost {self.cost:.6g}", stage="distances", cost=self.cost)
+
+
+def term_columns(method: BranchFit, request: Request, theta: Array, free: int) -> tuple[Array, Array]:
+    """Return the slopes (R, k) and residuals (R,) of the distances.
+
+    The parameters after the first `free` are coefficients of terms that are 0: their size is not known, and the step
+    of each is such that the distances change by about a standard deviation.
+    """
+    trials = _Trials(method, request)
+    residual, deviation, here, steps = trials.residual(theta)
+    values, columns = np.concatenate([each.values for each in here]), []
+    for i in range(theta.size):
+        step = method.step * max(abs(theta[i]), 1e-3) if i < free else SMALLEST_TERM
+        for _ in range(1 if i < free else TERM_STEPS):
+            ahead = theta.copy()
+            ahead[i] += step
+            there = np.concatenate([each.values for each in trials.distances(ahead, steps, here)])
+            column = (there - values) / step / deviation
+            largest = float(np.abs(column).max()) * step
+            if largest > 0.1:
+                break
+            step *= min(0.5 / max(largest, 1e-12), 1e3)
+        columns.append(column)
+    return np.stack(columns, axis=1), residual
 
 
 def _with_signs(

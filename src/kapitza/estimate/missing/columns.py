@@ -36,8 +36,8 @@ GROWTH = 1e5
 FLATTENING = 1e8
 """Ratio of the largest to the smallest stretch up to which tangents can be inverted without loss."""
 
-SHORT, LOOK = 8, 64
-"""Samples of a window after which the next one is first sought within so many samples."""
+LOOK, SPARE = 64, 4
+"""A window is first sought within so many samples, and so many times the length of the last one."""
 
 LINEAR = 0.02
 """Scatter of a motion by noise of its drives, in spreads of the samples, at which a window ends."""
@@ -121,7 +121,7 @@ def rows_of(
     if estimate.motion is None:
         raise KapitzaError(f'suggest needs a fit by {By("shooting")} (or "auto"): fit the record by one of them.')
     workings = workings_of(estimate, MotionWorkings)
-    task, solution = workings.task, workings.found.solution
+    task = workings.task
     model, samples = estimate.model, task.problem.samples
     names = estimate.names if free is None else tuple(free)
     wrt = (*names, *held)
@@ -137,34 +137,49 @@ def rows_of(
         deviations = np.array([[noise.get(c, 1.0) for c in sight.channels] for noise in own])[number]
     kicks = DriveKicks.of(model, levels, estimate.motion.process_noise or {})
     drives = DriveLaws.of(estimate, names)
-    nodes, states = solution.nodes.index, solution.states
     found: list[Window] = []
-    total, short = 0, False
+    total = 0
     for piece in samples.pieces:
-        begin = piece.start
+        begin, look = piece.start, piece.stop - piece.start
         while begin < piece.stop - 3 and total < cuts.samples:
             stop = min(piece.stop, begin + cuts.samples - total)
-            vector = samples.parameters[begin].copy()
-            vector[[model.names.index(n) for n in estimate.names]] = [estimate.values[n] for n in estimate.names]
-            node = int(np.searchsorted(nodes, begin, side="right")) - 1
-            state = states[node]
-            if nodes[node] < begin:
-                known = float(samples.time[nodes[node]])
-                state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
+            state, vector = _begun(estimate, flow, begin)
             along = Along(flow, observation, samples, deviations, vector, drives, kicks, cuts.scatter)
-            # Where the motion sticks windows are short: the rest of the record is not followed for each of them.
-            near = min(stop, begin + LOOK) if short else stop
+            # Where windows are short the rest of the record is not followed for each of them.
+            near = min(stop, begin + look)
             stretch = _stretch(along, terms, begin, near, state, len(names))
             if near < stop and stretch is not None and len(stretch.residual) == near - begin:
                 stretch = _stretch(along, terms, begin, stop, state, len(names))
             if stretch is None:
                 break
-            short = len(stretch.residual) <= SHORT
+            count = len(stretch.residual)
+            look = max(LOOK, SPARE * count)
             found.append(stretch)
-            begin, total = begin + len(stretch.residual), total + len(stretch.residual)
+            begin, total = begin + count, total + count
     if not found:
         raise KapitzaError("The fitted motion cannot be followed over any stretch of the record: nothing to test.")
     return found
+
+
+def begin_states(estimate: Estimate, windows: Sequence[Window]) -> list[tuple[Array, Array]]:
+    """Return the state (n,) that each window begins with, and its parameters (npar,)."""
+    flow = Flow(estimate.model, tolerance=1e-11)
+    return [_begun(estimate, flow, window.begin) for window in windows]
+
+
+def _begun(estimate: Estimate, flow: Flow, begin: int) -> tuple[Array, Array]:
+    """Return the state at a sample and the parameters there."""
+    workings, model = workings_of(estimate, MotionWorkings), estimate.model
+    samples, solution = workings.task.problem.samples, workings.found.solution
+    vector = samples.parameters[begin].copy()
+    vector[[model.names.index(n) for n in estimate.names]] = [estimate.values[n] for n in estimate.names]
+    nodes = solution.nodes.index
+    node = int(np.searchsorted(nodes, begin, side="right")) - 1
+    state = solution.states[node]
+    if nodes[node] < begin:
+        known = float(samples.time[nodes[node]])
+        state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
+    return np.asarray(state, np.float64), vector
 
 
 @dataclass(frozen=True)

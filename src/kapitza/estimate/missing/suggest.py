@@ -13,12 +13,14 @@ from kapitza.base.arrays import Array, Indices
 from kapitza.base.cures import By
 from kapitza.data import PROPOSED
 from kapitza.errors import KapitzaError
+from kapitza.estimate.branch_fit import BranchFit
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.faults import LARGEST_SHARE
 from kapitza.estimate.misfit import ALARM as MISFIT
 from kapitza.estimate.missing.columns import windows_of
 from kapitza.estimate.missing.dictionary import Term, candidate_terms
 from kapitza.estimate.missing.laws import DriveLaws, not_in_model
+from kapitza.estimate.missing.of_curves import curve_products
 from kapitza.estimate.missing.score import (
     ALARM,
     JointScores,
@@ -29,6 +31,7 @@ from kapitza.estimate.missing.score import (
     scale_of,
     shift_of,
 )
+from kapitza.estimate.orbit_fit import OrbitFit
 from kapitza.flow import Flow
 
 if TYPE_CHECKING:
@@ -233,9 +236,10 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     Parameters
     ----------
     fit : Estimate
-        Of a record, by `ShootingFit` or ``"auto"``.
+        Of a record, by `ShootingFit` or ``"auto"``; or by `OrbitFit` or `BranchFit`: then without laws that switch
+        (dry friction, drag, stops) and without faults of sensors.
     terms : sequence of Term, optional
-        Candidates of your own, in addition to the built-in ones.
+        Candidates of your own, in addition to the built-in ones; for motions only.
 
     Returns
     -------
@@ -257,6 +261,16 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
         raise KapitzaError(
             f"The fit did not converge ({fit.status.value}): there are no residuals of a motion to test."
         )
+    misfit = fit.misfit
+    unexplained = "" if misfit is None or misfit.chance >= MISFIT else f"{misfit.what} {misfit.verdict}"
+    if isinstance(fit.settings, OrbitFit | BranchFit):
+        if terms:
+            raise KapitzaError(f'Terms of your own need the motion of a fit: fit by {By("shooting")} or "auto".')
+        products, every = curve_products(fit)
+        labels = [Label(term.name, term.notation, term.kind == "friction") for term in every]
+        found = judged(eliminated(products, len(fit.names)), labels)
+        found = with_moves(found, fit, labels, shift_of(products, np.zeros(len(fit.names))))
+        return replace(found, unexplained=unexplained)
     if fit.motion is None:
         raise KapitzaError(f'suggest needs the motion of a fit: fit the record by {By("shooting")} or "auto".')
     model = fit.model
@@ -266,8 +280,6 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     products, labels = products_of(windows_of(fit, every, held)), labels_of(fit, every, held, fit.names)
     found = with_shares(judged(eliminated(products, len(fit.names)), labels), [fit], every)
     found = with_moves(found, fit, labels, shift_of(products, np.zeros(len(fit.names))))
-    misfit = fit.misfit
-    unexplained = "" if misfit is None or misfit.chance >= MISFIT else f"{misfit.what} {misfit.verdict}"
     return replace(found, unexplained=unexplained)
 
 

@@ -19,10 +19,11 @@ from kapitza.estimate.intervals import truncated_gaussian
 from kapitza.estimate.orbit_fit.covariance import robust_covariance, widening_of
 from kapitza.estimate.orbit_fit.judge import LARGEST_CHI2, Outcome, misfit_of, post_mortem, warnings_of
 from kapitza.estimate.orbit_fit.matching import multiplier_mismatch
-from kapitza.estimate.orbit_fit.solver import covariance_of, normal_equations
-from kapitza.estimate.orbit_fit.task import OrbitTask
+from kapitza.estimate.orbit_fit.solver import covariance_of, normal_equations, reduce_block
+from kapitza.estimate.orbit_fit.task import OrbitTask, prepare, weights_of
 from kapitza.estimate.parts import Likelihood, NoiseAlone, OrbitMatches
-from kapitza.estimate.result import make_estimate
+from kapitza.estimate.request import Request
+from kapitza.estimate.result import make_estimate, workings_of
 from kapitza.orbits import OrbitMeasurement, PeriodicOrbit
 from kapitza.orbits.of_models import monodromy, symbolic_code
 
@@ -106,6 +107,20 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
         ),
         workings=OrbitWorkings(task, outcome),
     )  # fmt: skip
+
+
+def slopes_at(fit: Estimate, request: Request, theta: Array) -> tuple[Array, Array]:
+    """Return the slopes (R, k) and residuals (R,) of the matched orbits.
+
+    request: of the fit's model with further parameters; theta (k,): values of all of them.
+    """
+    outcome = workings_of(fit, OrbitWorkings).outcome
+    task = prepare(request, fit.settings)
+    problem = task.problem.subset(list(outcome.matched))
+    weights = weights_of(task, problem, outcome.deviations, outcome.inflation)
+    blocks = problem.evaluate(outcome.solution.unknowns, theta)
+    reduced = [reduce_block(block, weight) for block, weight in zip(blocks, weights, strict=True)]
+    return np.concatenate([one.slope for one in reduced]), np.concatenate([one.residual for one in reduced])
 
 
 def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) -> Array | None:
