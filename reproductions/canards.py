@@ -98,6 +98,6 @@ INTRODUCTION = (
     "every 3 steps, relative tolerances of 1e-7 and the constants of the last table. AUTO goes on beyond the Hopf "
     "point and traces the family again; these points are not counted. Several of its runs, mostly those with 50 "
     "intervals, end inside an explosion. The first run took 1074 and 765 steps on FitzHugh and Nagumo and listed "
-    "no fold inside an explosion, where the parameter stands still to rounding: sections that moved back and "
-    "forth were cured, and the fold is located by its multiplier there."
+    "no fold inside an explosion, where the parameter stands still to rounding; the cubic autocatalator was given up "
+    "from its upper Hopf point, at a tip of the family whose tangent led back."
 )

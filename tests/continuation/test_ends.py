@@ -69,6 +69,21 @@ def test_a_fold_inside_a_canard_explosion_is_located_by_its_multiplier():
     assert cycles.ends[1] is End.BOUND
 
 
+def test_a_sharp_tip_of_a_canard_explosion_is_passed():
+    """Cubic autocatalator (Peng, Gáspár, Showalter 1991): the period turns at m = 4.0160168 within 1e-4 of the orbit.
+
+    Its spikes have rates that stand for amplitudes of a thousand times theirs: with those as sizes the tip was a corner,
+    the tangent beyond it led back, and the end was called "merged".
+    """
+    model = planar("m - x*y**2 - k*x", "(x*y**2 + k*x - y)/e", "cubic autocatalator", m=4.6, k=0.01, e=0.05)
+    rest = kz.follow(model, {"x": 0.217, "y": 4.6}, "m", (4.4, 5.0), equilibrium=True)
+    cycles = kz.switch_branch(rest.of(Kind.HOPF)[0], (3.8, 6.0))
+    assert cycles.ends[1] is End.BOUND
+    assert cycles.values[-1, 0] == pytest.approx(3.8)
+    assert cycles.values[:, 0].min() >= 3.8
+    assert cycles.periods.max() > 1.97
+
+
 def test_a_saddle_loop_is_named_with_its_place():
     """At p = 0 the orbit on the cubic x²(1 - x) = y² is homoclinic (Kuznetsov, Elements, 6.2)."""
     model = planar("-x + 2*y + x**2", "(2 - p)*x - y - 3*x**2 + 3*x*y/2", "saddle loop", p=0.2)

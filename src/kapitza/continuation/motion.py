@@ -56,6 +56,9 @@ from kapitza.solve import DenseSolver, Solver
 CONDENSED = 1e6
 """Growth along an orbit beyond which inner nodes are not eliminated from determinants: rounding would change signs."""
 
+SIZE_SAMPLES = 64
+"""Samples of an orbit from which the sizes of its states are taken."""
+
 PLAIN_PRODUCT = 1e6
 """Beyond this growth a product in doubles would move the smaller multipliers, which decide, by 1e-10 and more."""
 
@@ -288,8 +291,8 @@ class ShootingPoint(PlainPoint):
         return product
 
     def multipliers(self) -> Complex:
-        frame, several = self.frame, self.family.fractions.size > 1
-        if frame.size == 2 and frame.autonomous and self.closing is None and several:
+        several = self.family.fractions.size > 1
+        if several and self._planar():
             # One multiplier is 1, so the other is the determinant, which no growth takes digits from.
             signs, sizes = np.linalg.slogdet(self.segments)
             # exp overflows beyond 709.
@@ -301,8 +304,15 @@ class ShootingPoint(PlainPoint):
             return self.certified().multipliers
         return eigenvalues_by_size(matrix)
 
+    def _planar(self) -> bool:
+        return self.frame.size == 2 and self.frame.autonomous and self.closing is None
+
     def certified(self) -> Monodromy:
-        return monodromy(self.inner.closed_segments())
+        exact = monodromy(self.inner.closed_segments())
+        if self._planar() and total_growth(self.segments) > CONDENSED:
+            # Next to a fold both multipliers are 1, and rounding in the segments times their growth parts them by 0.1.
+            return replace(exact, multipliers=self.multipliers())
+        return exact
 
     def defect(self, exact: Monodromy) -> float:
         return rounding_defect(self.segments) if self.frame.dynamics.is_map else certified_defect(self, exact)
@@ -477,6 +487,10 @@ class ShootingPoint(PlainPoint):
             return None
         rates = frame.rates(self.nodes, self.inner.equations.times(self.period)[0], self.vector)
         sizes = state_sizes(frame.model, self.nodes, rates, self.orbit(z).full_period, frame.sizes)
+        if frame.autonomous and (sizes > frame.sizes).any():
+            # The rate of a jump stands for no amplitude: the orbit itself shows how far it goes.
+            states = np.concatenate([self.orbit(z).loop()(np.arange(SIZE_SAMPLES) / SIZE_SAMPLES), self.nodes])
+            sizes = np.minimum(sizes, np.maximum(np.abs(states).max(axis=0), frame.sizes))
         if section.reference is not None:
             section = replace(section, reference=np.stack([self.nodes[0], rates[0]]))
         elif same and (sizes == frame.sizes).all():

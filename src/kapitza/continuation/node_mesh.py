@@ -48,7 +48,8 @@ def total_growth(segments: Array) -> float:
             parts = segment @ np.concatenate([parts, np.eye(n)[None]])
             largest = max(largest, float(np.abs(parts).max()))
         return largest
-    return float(np.prod([max(1.0, float(np.abs(segment).max())) for segment in segments]))
+    level = float(np.log(np.maximum(np.abs(segments).max(axis=(1, 2)), 1.0)).sum())
+    return float(np.exp(min(level, 700.0)))  # exp overflows beyond 709
 
 
 def better_mesh(

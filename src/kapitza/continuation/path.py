@@ -176,7 +176,7 @@ AT_ROUNDING = 1e-9
 """Longest scaled Newton step that may be left where rounding keeps the steps from shrinking on."""
 
 
-EXTRA_EFFORT = 2
+EXTRA_EFFORT = 4
 """Iterations that a step of a family on several nodes may take more than one of a single node."""
 
 NOT_SOLVED = 1e-7

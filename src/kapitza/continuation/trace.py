@@ -19,6 +19,7 @@ from kapitza.continuation.ends import Ending, cosine_of_motion, endless, hopf_en
 from kapitza.continuation.events import cause_of_collapse, extent_of_events
 from kapitza.continuation.family import Family, FamilyPoint, Node
 from kapitza.continuation.locate import bifurcations_between
+from kapitza.continuation.motion import ShootingPoint
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import (
     ChordNewton,
@@ -49,6 +50,9 @@ STRAIGHT = 0.95
 
 ACROSS_CHANGE = 3e-3
 """Longest step, in units of the sizes of the unknowns, that may change the event sequence."""
+
+ROUNDED = 1e-6
+"""Shortest step, in units of the sizes of the unknowns, whose tangents are compared at a tip."""
 
 EXTINCT = 1e-4
 """An orbit that moves less than this, relative to the largest on the branch, has come to rest."""
@@ -318,17 +322,19 @@ class Trace:
         outcome = self.stepping.corrector(guess)
         if outcome.point is None:
             return outcome
-        if cosine_of_motion(guess.node, outcome.point) < TURNED:
+        if min(cosine_of_motion(guess.node, outcome.point), _cosine_at_section(guess.node, outcome.point)) < TURNED:
             self._turned += 1
             ending = self.ending.shrunk(guess.node)
             if ending is not None:
                 raise _EndReachedError(ending)
             return Outcome(None, outcome.effort, "The section turns within the step.")
-        if not self.detect or guess.length <= ACROSS_CHANGE:
+        if not self.detect:
             return outcome
-        if outcome.point.readings.sequence != guess.node.readings.sequence:
-            return Outcome(None, outcome.effort, "The event sequence changes within the step.")
-        if _turned_round(guess.node, outcome.point):
+        across = outcome.point.readings.sequence != guess.node.readings.sequence
+        if across:
+            short = guess.length <= ACROSS_CHANGE
+            return outcome if short else Outcome(None, outcome.effort, "The event sequence changes within the step.")
+        if guess.length > ROUNDED and _turned_round(guess.node, outcome.point):
             return Outcome(None, outcome.effort, "The step leads round a tip, and the tangent back.")
         return outcome
 
@@ -484,6 +490,18 @@ class Trace:
         elif found is not None and not passed:
             self.bifurcations.append((len(self.nodes) - 1, found))
         return bool(passed)
+
+
+def _cosine_at_section(before: Node, node: Node) -> float:
+    """Return the cosine between the flows at a fixed section.
+
+    An orbit that crosses the section backwards is on the family as well, but its tangent leads back.
+    """
+    first, last = before.motion, node.motion
+    if not isinstance(node.at, ShootingPoint) or first is None or last is None:
+        return 1.0
+    size = float(np.linalg.norm(first[0]) * np.linalg.norm(last[0]))
+    return float(first[0] @ last[0]) / size if size else 1.0
 
 
 def _turned_round(before: Node, node: Node) -> bool:

@@ -469,6 +469,13 @@ class MultipleShooting:
         return _shoot(problem, guess, fractions, self.tolerance, self.max_iterations, self.largest_step)
 
 
+FINEST_PIECES = 6
+"""How often a piece of an orbit is halved to see where its tangents grow."""
+
+MOST_PER_PIECE = 3.0
+"""Growth of tangents over a piece, in nodes, above which the piece is halved."""
+
+
 def even_nodes(problem: Problem, count: int) -> Array:
     """Return `count` equidistant fractions and section points."""
     return np.unique(np.round(np.concatenate([np.arange(count) / count, problem.section_fractions]), 12))
@@ -479,25 +486,35 @@ def place_nodes(problem: Problem, guess: Loop, growth: float) -> Array:
 
     Fractions between which the tangents of the guess grow by at most about `growth`.
     """
-    pieces = 16 * (problem.repeats or 1)
-    fine = np.arange(pieces) / pieces
-    step = guess.period / pieces
-    begins = fine * guess.period
-    run = problem.flow.propagate_many(
-        guess(fine), begins, begins + step, problem.parameters, tangents=True, throw=False
-    )
-    assert run.jacobian is not None
-    safe = np.where(np.isfinite(run.jacobian), run.jacobian, np.eye(len(problem.model.states)))
-    # The floor keeps the level increasing where tangents shrink, so that it can be inverted.
-    stretch = np.maximum(np.log(np.linalg.svd(safe, compute_uv=False)[:, 0]), 1e-3)
+    edges = np.linspace(0.0, 1.0, 16 * (problem.repeats or 1) + 1)
+    stretch = _stretches(problem, guess, edges)
+    for _ in range(FINEST_PIECES):
+        # Growth within a piece is taken as even: pieces that grow more than this are divided.
+        coarse = stretch > MOST_PER_PIECE * np.log(growth)
+        if not coarse.any():
+            break
+        edges = np.sort(np.append(edges, 0.5 * (edges[:-1] + edges[1:])[coarse]))
+        stretch = _stretches(problem, guess, edges)
     level = np.append(0.0, np.cumsum(stretch)) / np.log(growth)
-    edges, count = np.append(fine, 1.0), max(int(np.ceil(level[-1])), 1)
+    count = max(int(np.ceil(level[-1])), 1)
     marks = np.arange(1, count) * level[-1] / count
     # A node that falls next to a section point adds a segment and no accuracy.
     sections = np.interp(np.append(problem.section_fractions, 1.0), edges, level)
     apart = np.abs(marks[:, None] - sections).min(axis=1) > 0.25 * level[-1] / count
     inner = np.interp(marks[apart], level, edges)
     return np.unique(np.round(np.concatenate([problem.section_fractions, inner]), 12))
+
+
+def _stretches(problem: Problem, guess: Loop, edges: Array) -> Array:
+    """Return the logarithms of the growth of tangents between edges."""
+    begins = edges[:-1] * guess.period
+    run = problem.flow.propagate_many(
+        guess(edges[:-1]), begins, edges[1:] * guess.period, problem.parameters, tangents=True, throw=False
+    )
+    assert run.jacobian is not None
+    safe = np.where(np.isfinite(run.jacobian), run.jacobian, np.eye(len(problem.model.states)))
+    # The floor keeps the level increasing where tangents shrink, so that it can be inverted.
+    return np.maximum(np.log(np.linalg.svd(safe, compute_uv=False)[:, 0]), 1e-3)
 
 
 def _solved(
