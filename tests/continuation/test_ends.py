@@ -72,8 +72,8 @@ def test_a_fold_inside_a_canard_explosion_is_located_by_its_multiplier():
 def test_a_sharp_tip_of_a_canard_explosion_is_passed():
     """Cubic autocatalator (Peng, Gáspár, Showalter 1991): the period turns at m = 4.0160168 within 1e-4 of the orbit.
 
-    Its spikes have rates that stand for amplitudes of a thousand times theirs: with those as sizes the tip was a corner,
-    the tangent beyond it led back, and the end was called "merged".
+    Its spikes have rates that stand for amplitudes of a thousand times theirs: with those as sizes the tip was a corner
+    beyond which the tangent led back, and the end was called "merged".
     """
     model = planar("m - x*y**2 - k*x", "(x*y**2 + k*x - y)/e", "cubic autocatalator", m=4.6, k=0.01, e=0.05)
     rest = kz.follow(model, {"x": 0.217, "y": 4.6}, "m", (4.4, 5.0), equilibrium=True)
