@@ -22,7 +22,7 @@ FEWEST = 40
 """Samples of the shortest stretch that is searched: fewer do not show their own scale."""
 
 PIECE = 1 << 16
-"""Steps between levels that are tested at once."""
+"""Numbers that are tested at once: temporary arrays of 10^7 would take most of the memory."""
 
 FEWEST_LEVELS = 8
 """Different values of a channel that are not rounded, at least."""
@@ -303,9 +303,13 @@ def _roughness(values: Array, weights: Array) -> Array:
 
 def _highest(values: Array, at: Indices) -> Indices:
     """Return the positions, of those given, with the largest value within NEAR samples."""
-    for beside in (side for distance in range(1, NEAR + 1) for side in (-distance, distance)):
-        at = at[values[at] >= values[np.clip(at + beside, 0, values.size - 1)]]
-    return at
+    pieces = []
+    for begin in range(0, at.size, PIECE):
+        some = at[begin : begin + PIECE]
+        for beside in (side for distance in range(1, NEAR + 1) for side in (-distance, distance)):
+            some = some[values[some] >= values[np.clip(some + beside, 0, values.size - 1)]]
+        pieces.append(some)
+    return np.concatenate(pieces) if pieces else at
 
 
 def _is_spike(windows: Array, first: int, length: int, weights: Array, scale: float, side: tuple[int, Array]) -> Flags:
