@@ -13,6 +13,8 @@ pytest.importorskip("nicegui", reason="the studio is not installed: pip install 
 
 import kapitza as kz
 from kapitza.base.cures import Set
+from kapitza.library import SYSTEMS
+from kapitza.model import model_from_dict
 from kapitza.studio import threads
 from kapitza.studio.diagram import point_of, point_rows, row_of
 from kapitza.studio.drawings import (
@@ -30,7 +32,7 @@ from kapitza.studio.orbits import rows_of
 from kapitza.studio.recording import findings
 from kapitza.studio.rig import wrong_fields
 from kapitza.studio.runs import Run
-from kapitza.studio.templates import FIRST_EQUATIONS, about_rest
+from kapitza.studio.templates import FIRST_EQUATIONS, about_rest, written_out
 from kapitza.studio.terms import with_term
 from kapitza.studio.work import follow_branch, follow_rig, rig_points, work_folder
 from kapitza.studio.worker import Lines
@@ -281,3 +283,18 @@ def test_work_in_a_thread_begins_after_the_shared_imports():
     missing = threads._after_imports(lambda: [name for name in installed if name not in sys.modules])
     assert missing == []
     assert "xarray" in installed
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_library_model_written_out_is_the_same_model(system):
+    """Its angles, excitation, impacts and units too: the equations alone would be another model."""
+    model = system()
+    table = written_out(model)
+    again = model_from_dict({"name": model.name, **table}, default_name="")
+    assert again.equations == model.equations
+    assert again.coordinates == model.coordinates
+    assert again.values == model.values
+    assert (again.excitation is None) == (model.excitation is None)
+    assert again.period == model.period
+    assert again.impacts == model.impacts
+    assert "signals" not in written_out(model, [s.name for s in model.signals]).get("excitation", {})

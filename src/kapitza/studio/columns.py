@@ -156,6 +156,8 @@ class _Columns:
             self.units[column].value = unit
             self.errors[column].set_enabled(role == "state")
             self.errors[column].value = [e for e in unknown_errors(sensors.get(name, {})) if e in ERRORS]
+            # An angle must be a channel: the study would be refused.
+            self.angles[column].set_enabled(role != "ignore")
             self.angles[column].value = name in angles
 
     def put(self, values: dict[Any, Any]) -> None:
