@@ -260,12 +260,15 @@ class DiagramPane:
         self.redraw()
 
     def on_rig(self) -> list[tuple[float, float]]:
-        """Return rig points along the same parameter."""
+        """Return rig points along the same parameter.
+
+        None beside values on a section: a rig measures amplitudes.
+        """
         kept = rig_points(self.folder)
-        if not self.branches or kept.get("request", {}).get("parameter") != self.branches[0][0].parameter:
+        if not self.branches or self.measure.value != "amplitude" or kept.get("request", {}).get("parameter") != self.branches[0][0].parameter:
             return []
         name = self.branches[0][0].model.states[0]
-        return [(p["value"], p["peaks"][name]) for p in kept["points"] if name in p["peaks"]]
+        return [(p["value"], p["amplitudes"][name]) for p in kept["points"] if name in p.get("amplitudes", ())]
 
     def redraw(self) -> None:
         self.status()

@@ -52,7 +52,7 @@ def replace_candidate(session: Session, number: int, table: dict[str, Any], free
     Beside other candidates it lists them itself: theirs would be held, or unknown, by a list that all share.
     """
     alone = len(session.document.tables("model")) == 1 and free_place(session, number) == ("fit", "free")
-    values: dict[Any, Any] = {("model", number): table if alone else {**table, "free": free}}
+    values = other_keys(session, number, table if alone else {**table, "free": free})
     if alone:
         values["fit", "free"] = free
     try:
@@ -75,6 +75,15 @@ def written_out(model: Model, drives: Sequence[str] = ()) -> dict[str, Any]:
     if others := {name: one for name, one in signals.items() if name not in drives}:
         table["excitation"]["signals"] = others
     return table
+
+
+def other_keys(session: Session, number: int, table: dict[str, Any]) -> dict[Any, Any]:
+    """Return the keys that make a candidate this table.
+
+    One by one: the comments between them stay.
+    """
+    now = session.document.get("model", number, default={})
+    return {("model", number, key): table.get(key) for key in (*now, *table) if now.get(key) != table.get(key)}
 
 
 def about_rest(equation: str) -> str:
@@ -107,7 +116,7 @@ def starting_points(session: Session, number: int) -> None:
         try:
             found = model_named(str(now["library"])).with_values(**(now.get("values") or {}))
             kept = {key: now[key] for key in ("name", "free", "laws") if key in now}
-            session.set(("model", number), {**kept, **written_out(found, drives)}, own)
+            session.set_all(other_keys(session, number, {**kept, **written_out(found, drives)}), own)
         except (KapitzaError, OSError) as problem:
             ui.notify(str(problem), type="negative", multi_line=True)
 
