@@ -119,7 +119,7 @@ class DiagramPane:
                 ui.label("Bifurcations").classes("kz-title")
                 self.marks = ui.column().classes("gap-1 w-full")
                 ui.label("Points").classes("kz-title")
-                self.table = LinkedTable(POINTS, self.picked, height=300)
+                self.table = LinkedTable(POINTS, self.picked, height=372)
         with ui.row().classes("kz-columns w-full") as self.below:
             self.portrait_title, self.portrait = _card("Orbit", "portrait")
             _, self.time = _card("Over its period", "time")
