@@ -95,7 +95,9 @@ def test_pictures_of_the_docs(windows, serve, tmp_path):
             page = windows(width, 900, dark).open(link)
             page.wait_for_selector("text=Try the pendulum")
             pages = {
-                name: {"orbits": "wells.toml", "diagram": "shaken.toml", "rig": "shaken.toml"}.get(name, "pendulum.toml")
+                name: {"orbits": "wells.toml", "diagram": "shaken.toml", "rig": "shaken.toml"}.get(
+                    name, "pendulum.toml"
+                )
                 for name in PANES
             }
             for name, study in {"home": "", **pages}.items():

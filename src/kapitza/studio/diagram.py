@@ -265,7 +265,11 @@ class DiagramPane:
         None beside values on a section: a rig measures amplitudes.
         """
         kept = rig_points(self.folder)
-        if not self.branches or self.measure.value != "amplitude" or kept.get("request", {}).get("parameter") != self.branches[0][0].parameter:
+        if (
+            not self.branches
+            or self.measure.value != "amplitude"
+            or kept.get("request", {}).get("parameter") != self.branches[0][0].parameter
+        ):
             return []
         name = self.branches[0][0].model.states[0]
         return [(p["value"], p["amplitudes"][name]) for p in kept["points"] if name in p.get("amplitudes", ())]
