@@ -232,7 +232,8 @@ def of_fits(page: Any) -> list[list[str]]:
         page.locator(".kz-moving td").first.wait_for(state="hidden")
     # The first fit of a worker compiles; the worker itself was started with the server.
     return [row("fit pressed to first iteration shown, first fit", first[:1], 3.0),
-            row("fit pressed to first iteration shown, later ones", first[1:], 3.0), row("stop pressed to stop seen", seen, 0.5),
+            row("fit pressed to first iteration shown, later ones", first[1:], 3.0),
+            row("stop pressed to stop seen", seen, 0.5),
             row("stop pressed to stop done", done, 5.0)]  # fmt: skip
 
 
