@@ -17,6 +17,7 @@ from tests.studio.waiting import DRAWN, EQUATIONS, settled, until_written
 
 import kapitza as kz
 from kapitza.base.locks import locked
+from kapitza.cli.console import MISSES
 from kapitza.recordings import copy_recording
 from kapitza.study import write_new_study
 
@@ -63,7 +64,8 @@ def same_by_command(study, recording, folder):
     for path in (study, recording):
         shutil.copy(path, folder / path.name)
     command = [sys.executable, "-m", "kapitza", "identify", study.name]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    # 3: the model misses the data, which the real pendulum shows of every friction law tried.
+    assert subprocess.run(command, cwd=folder, capture_output=True).returncode in (0, MISSES)
     made, alone = (place / f"{study.stem}-results" / "parameters.csv" for place in (study.parent, folder))
     return made.read_bytes() == alone.read_bytes()
 

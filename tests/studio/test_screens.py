@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 pytest.importorskip("playwright", reason="no driver for the browser: pip install playwright")
 
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from tests.studio.waiting import DRAWN
 
 import kapitza as kz
@@ -55,6 +56,15 @@ free = ["d"]
 """The oscillator of the simulated rig "duffing"."""
 
 
+def runs_out(page):
+    """Return whether the page is wider than its window, once it is laid out."""
+    try:
+        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth", timeout=20_000)
+    except PlaywrightTimeout:
+        return True
+    return False
+
+
 def test_every_pane_fits_into_the_window(windows, serve, tmp_path):
     link, _ = serve(copy_recording("shaker", tmp_path))
     too_wide = []
@@ -66,7 +76,7 @@ def test_every_pane_fits_into_the_window(windows, serve, tmp_path):
             page.wait_for_selector(".kz-pane:visible")
             if name in ("recording", "model"):
                 page.wait_for_function(DRAWN)
-            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+            if runs_out(page):
                 too_wide.append((name, width))
     assert too_wide == []
 
@@ -112,7 +122,7 @@ def test_pictures_of_the_docs(windows, serve, tmp_path):
                     page.locator(".kz-verdict").wait_for()
                 page.wait_for_function(FIGURES, timeout=180_000)
                 page.wait_for_timeout(1000)
-                if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+                if runs_out(page):
                     cut.append((name, width))
                 place = folder / f"{name}-{width}-{'dark' if dark else 'light'}.png"
                 page.screenshot(path=str(place), full_page=name != "fit")
