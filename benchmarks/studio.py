@@ -109,7 +109,7 @@ def most_memory(pid: int) -> float:
 def row(what: str, times: Sequence[float], target: float, unit: str = "s") -> list[str]:
     """Return median and worst beside the target of the median."""
     middle = statistics.median(times)
-    return [what, str(len(times)), f"{middle:.3g} {unit}", f"{max(times):.3g} {unit}", f"{target:g} {unit}",
+    return [what, str(len(times)), f"{middle:.4g} {unit}", f"{max(times):.4g} {unit}", f"{target:g} {unit}",
             "met" if middle <= target else "**missed**"]  # fmt: skip
 
 
