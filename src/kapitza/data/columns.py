@@ -237,7 +237,8 @@ def _owned(values: Array) -> Array:
 
     A column of a table is a view of all columns; a whole array is taken without a copy.
     """
-    owner = values if values.base is None else values.base
+    # The base of an array may be any buffer, such as a mapped file.
+    owner: Any = values if values.base is None else values.base
     alone = isinstance(owner, np.ndarray) and owner.nbytes == values.nbytes
     return values if alone and values.flags.c_contiguous else values.copy()
 
