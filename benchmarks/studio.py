@@ -109,7 +109,7 @@ def most_memory(pid: int) -> float:
 def row(what: str, times: Sequence[float], target: float, unit: str = "s") -> list[str]:
     """Return median and worst beside the target of the median."""
     middle = statistics.median(times)
-    return [what, str(len(times)), f"{middle:.3g} {unit}", f"{max(times):.3g} {unit}", f"{target:g} {unit}",
+    return [what, str(len(times)), f"{middle:.4g} {unit}", f"{max(times):.4g} {unit}", f"{target:g} {unit}",
             "met" if middle <= target else "**missed**"]  # fmt: skip
 
 
@@ -230,7 +230,10 @@ def of_fits(page: Any) -> list[list[str]]:
         page.get_by_text(re.compile("^(Stopped|It did not stop|Done)")).first.wait_for()
         done.append(time.perf_counter() - begin)
         page.locator(".kz-moving td").first.wait_for(state="hidden")
-    return [row("fit pressed to first iteration shown, warm", first, 3.0), row("stop pressed to stop seen", seen, 0.5),
+    # The first fit of a worker compiles; the worker itself was started with the server.
+    return [row("fit pressed to first iteration shown, first fit", first[:1], 3.0),
+            row("fit pressed to first iteration shown, later ones", first[1:], 3.0),
+            row("stop pressed to stop seen", seen, 0.5),
             row("stop pressed to stop done", done, 5.0)]  # fmt: skip
 
 

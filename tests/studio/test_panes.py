@@ -2,8 +2,8 @@
 
 import importlib.util
 import json
+import math
 import sys
-import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +13,10 @@ pytest.importorskip("nicegui", reason="the studio is not installed: pip install 
 
 import kapitza as kz
 from kapitza.base.cures import Set
-from kapitza.studio import threads
+from kapitza.library import SYSTEMS
+from kapitza.model import model_from_dict
+from kapitza.rig import FourierSeries
+from kapitza.studio import threads, work
 from kapitza.studio.diagram import point_of, point_rows, row_of
 from kapitza.studio.drawings import (
     attractor_figure,
@@ -30,9 +33,9 @@ from kapitza.studio.orbits import rows_of
 from kapitza.studio.recording import findings
 from kapitza.studio.rig import wrong_fields
 from kapitza.studio.runs import Run
-from kapitza.studio.templates import FIRST_EQUATIONS, about_rest
+from kapitza.studio.templates import FIRST_EQUATIONS, about_rest, written_out
 from kapitza.studio.terms import with_term
-from kapitza.studio.work import follow_branch, follow_rig, rig_points, work_folder
+from kapitza.studio.work import follow_branch, follow_rig, half_range, rig_points, work_folder
 from kapitza.studio.worker import Lines
 from kapitza.study import orbit_labels
 
@@ -226,25 +229,40 @@ def test_ten_wrong_numbers_of_a_rig_each_have_a_message():
         assert list(wrong_fields({**right, field: value})) == [field], (field, value)
 
 
-def test_a_rig_stopped_in_a_measurement_keeps_its_points_and_is_safe(tmp_path):
-    """At 40 times real time a measurement takes seconds: the stop comes inside one, and nothing is waited for."""
-    monitor, lines = kz.Silent(), []
+def test_a_rig_stopped_in_a_measurement_keeps_its_points_and_is_safe(tmp_path, monkeypatch):
+    """The stop comes inside a measurement of the third point; by the clock of the rig it is safe 0.05 s later.
+
+    The clock is that of the rig, so that the test does not depend on the load of the machine.
+    """
+    monitor, lines, clock = kz.Silent(), [], SimpleNamespace(now=0.0, stopped=math.inf, inside=0)
+
+    def sleep(seconds):
+        clock.now += seconds
+        clock.inside += 1
+        points = sum(line["event"] == "point" for line in lines)
+        if points == 2 and clock.inside > 3 and not monitor.cancelled:
+            clock.stopped = clock.now
+            monitor.cancel()
 
     def emit(line):
         lines.append(line)
-        if len(lines) == 2:
-            threading.Timer(0.2, monitor.cancel).start()
+        clock.inside = 0
 
+    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
     request = {"study": str(tmp_path / "run.toml"), "rig": "duffing", "parameter": "omega", "low": 0.5, "high": 2.0,
                "start": 1.0, "noise": 0.005, "speed": 300.0, "scales": {"x": 1.0}}  # fmt: skip
     with pytest.raises(KeyboardInterrupt):
         follow_rig(request, emit, monitor)
     points = [line for line in lines if line["event"] == "point"]
     assert lines[-1]["event"] == "safe"
+    assert clock.now - clock.stopped <= 0.05
     kept = rig_points(work_folder(tmp_path / "run.toml"))
     assert kept["state"] == "stopped"
     assert [p["value"] for p in kept["points"]] == [p["value"] for p in points]
-    assert 2 <= len(points) < 20
+    assert len(points) == 2
+    # A branch is drawn by half its peak-to-peak value; the largest value holds the mean too.
+    assert all(0 < p["amplitudes"]["x"] <= p["peaks"]["x"] for p in points)
+    assert half_range(FourierSeries(2.0, [5.0, 0.3, 0.4])) == pytest.approx(0.5, rel=1e-3)
     assert "token" not in kept["request"]
 
 
@@ -281,3 +299,18 @@ def test_work_in_a_thread_begins_after_the_shared_imports():
     missing = threads._after_imports(lambda: [name for name in installed if name not in sys.modules])
     assert missing == []
     assert "xarray" in installed
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_library_model_written_out_is_the_same_model(system):
+    """Its angles, excitation, impacts and units too: the equations alone would be another model."""
+    model = system()
+    table = written_out(model)
+    again = model_from_dict({"name": model.name, **table}, default_name="")
+    assert again.equations == model.equations
+    assert again.coordinates == model.coordinates
+    assert again.values == model.values
+    assert (again.excitation is None) == (model.excitation is None)
+    assert again.period == model.period
+    assert again.impacts == model.impacts
+    assert "signals" not in written_out(model, [s.name for s in model.signals]).get("excitation", {})

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 pytest.importorskip("playwright", reason="no driver for the browser: pip install playwright")
 
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from tests.studio.waiting import DRAWN
 
 import kapitza as kz
@@ -41,6 +42,29 @@ max_period = 4
 """
 
 
+SHAKEN = """[model]
+equations = ["x'' + d*x' + x + x**3 = B*cos(omega*t)"]
+parameters = {d = 0.1, B = 0.3, omega = 1.0}
+excitation = {period = "2*pi/omega"}
+
+[data]
+file = "shaken.csv"
+
+[fit]
+free = ["d"]
+"""
+"""The oscillator of the simulated rig "duffing"."""
+
+
+def runs_out(page):
+    """Return whether the page is wider than its window, once it is laid out."""
+    try:
+        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth", timeout=20_000)
+    except PlaywrightTimeout:
+        return True
+    return False
+
+
 def test_every_pane_fits_into_the_window(windows, serve, tmp_path):
     link, _ = serve(copy_recording("shaker", tmp_path))
     too_wide = []
@@ -52,20 +76,28 @@ def test_every_pane_fits_into_the_window(windows, serve, tmp_path):
             page.wait_for_selector(".kz-pane:visible")
             if name in ("recording", "model"):
                 page.wait_for_function(DRAWN)
-            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+            if runs_out(page):
                 too_wide.append((name, width))
     assert too_wide == []
 
 
 @pytest.mark.skipif("KAPITZA_SCREENSHOTS" not in os.environ, reason="pictures of the docs: set KAPITZA_SCREENSHOTS")
 def test_pictures_of_the_docs(windows, serve, tmp_path):
-    """A fitted pendulum, and a driven double well with orbits, a branch and a rig, in every pane."""
+    """A fitted pendulum, a double well with orbits, and a shaken oscillator with a branch and a rig, in every pane."""
     folder = Path(os.environ["KAPITZA_SCREENSHOTS"])
     folder.mkdir(parents=True, exist_ok=True)
+    lab = tmp_path / "lab"
+    lab.mkdir()
     equation = "phi'' + c*phi' + d*sign(phi') + k*sin(phi) = 0"
-    kz.read_study(write_new_study(copy_recording("pendulum", tmp_path), equations=[equation])).run(kz.Silent())
-    wells = filled_wells(tmp_path)
-    link, _ = serve(tmp_path)
+    study = write_new_study(copy_recording("pendulum", lab), equations=[equation])
+    text = study.read_text(encoding="utf-8")
+    for name, start in {"c": 0.1, "d": 0.2, "k": 36.0}.items():
+        text = text.replace(f"parameters.{name} = 1.0", f"parameters.{name} = {start}")
+    study.write_text(text, encoding="utf-8")
+    kz.read_study(study).run(kz.Silent())
+    filled_wells(lab)
+    filled_shaken(lab)
+    link, _ = serve(lab)
     home = link.partition("?")[0]
     cut = []
     for width in (1280, 820):
@@ -73,7 +105,10 @@ def test_pictures_of_the_docs(windows, serve, tmp_path):
             page = windows(width, 900, dark).open(link)
             page.wait_for_selector("text=Try the pendulum")
             pages = {
-                name: ("wells.toml" if name in ("orbits", "diagram", "rig") else "pendulum.toml") for name in PANES
+                name: {"orbits": "wells.toml", "diagram": "shaken.toml", "rig": "shaken.toml"}.get(
+                    name, "pendulum.toml"
+                )
+                for name in PANES
             }
             for name, study in {"home": "", **pages}.items():
                 if study:
@@ -87,16 +122,15 @@ def test_pictures_of_the_docs(windows, serve, tmp_path):
                     page.locator(".kz-verdict").wait_for()
                 page.wait_for_function(FIGURES, timeout=180_000)
                 page.wait_for_timeout(1000)
-                if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+                if runs_out(page):
                     cut.append((name, width))
                 place = folder / f"{name}-{width}-{'dark' if dark else 'light'}.png"
                 page.screenshot(path=str(place), full_page=name != "fit")
     assert cut == []
-    assert wells.is_file()
 
 
 def filled_wells(folder):
-    """Write a study of a chaotic double well with orbits, a branch and points of a rig."""
+    """Write a study of a chaotic double well with orbits."""
     model = kz.Model.from_equations(
         "x'' + d*x' - x + x**3 = B*cos(omega*t)", parameters={"d": 0.25, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
     )
@@ -104,12 +138,20 @@ def filled_wells(folder):
     kz.write(kz.measure(clean.samples(slice(2000, None)), noise=0.002, seed=2), folder / "wells.csv")
     study = folder / "wells.toml"
     study.write_text(WELLS, encoding="utf-8")
-    asked, quiet = {"study": str(study)}, kz.Silent()
-    find_orbits_of(asked, lambda line: None, quiet)
-    # Inside one well, where there is an orbit to start from.
-    branch = {"parameter": "omega", "low": 0.8, "high": 1.6, "values": {"B": 0.08, "omega": 1.6}}
-    follow_branch({**asked, **branch}, lambda line: None, quiet)
-    rig = {"rig": "duffing", "parameter": "omega", "low": 0.5, "high": 2.0, "start": 1.0, "noise": 0.005, "speed": 0.0}
-    follow_rig({**asked, **rig, "points": 12, "scales": {"x": 1.0}}, lambda line: None, quiet)
+    find_orbits_of({"study": str(study)}, lambda line: None, kz.Silent())
     assert np.isfinite(clean["x"]).all()
-    return study
+
+
+def filled_shaken(folder):
+    """Write a study of a shaken oscillator with a branch, and points of a rig that is the same oscillator."""
+    model = kz.Model.from_equations(
+        "x'' + d*x' + x + x**3 = B*cos(omega*t)", parameters={"d": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    )
+    clean = kz.simulate(model, [0.1, 0.0], t=np.arange(1000) * 0.05)
+    kz.write(kz.measure(clean, noise=0.005, seed=2).select(["x"]), folder / "shaken.csv")
+    study = folder / "shaken.toml"
+    study.write_text(SHAKEN, encoding="utf-8")
+    asked, quiet = {"study": str(study), "parameter": "omega", "low": 0.5, "high": 2.0}, kz.Silent()
+    follow_branch(asked, lambda line: None, quiet)
+    rig = {"rig": "duffing", "start": 1.0, "noise": 0.005, "speed": 0.0}
+    follow_rig({**asked, **rig, "points": 30, "scales": {"x": 1.0}}, lambda line: None, quiet)

@@ -114,6 +114,9 @@ def test_an_equation_of_the_menu_is_shown_in_its_field_and_undone(windows, serve
     # What was known of c and k stays, d is new.
     assert found["model"]["parameters"]["k"] == tomllib.loads(before)["model"]["parameters"]["k"]
     assert (found["model"]["parameters"]["d"], found["fit"]["free"]) == (1.0, ["c", "d", "k"])
+    # Comments inside [model] stay too.
+    comments = [line for line in before.splitlines() if line.startswith("#")]
+    assert [line for line in study.read_text().splitlines() if line.startswith("#")] == comments
     page.get_by_role("button", name="Undo").click()
     until_written(page, study, lambda s: s == tomllib.loads(before))
     assert study.read_text() == before

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array, Numbers
 from kapitza.base.cures import Give
 from kapitza.base.units import Conversion, conversion
 from kapitza.data.noise import is_number
+from kapitza.data.sampling import cut_segments
 from kapitza.data.time_table import Column, TimeTable
 from kapitza.errors import DataError
 
@@ -46,12 +48,13 @@ def check_table(table: TimeTable) -> None:
                 f"drop them (`read` with {Give(missing='drop')} cuts the record there) before using the record."
             )
         _check_facts(name, column.attrs)
-    inside = np.diff(table.segment) == 0
+    inside = table.segment[1:] == table.segment[:-1]
     steps = np.diff(time)
-    if np.abs(time).max() > LARGEST_TIME or (inside & (steps > 0) & (steps < SHORTEST_STEP)).any():
+    furthest = max(-time.min(), time.max())
+    if furthest > LARGEST_TIME or (inside & (steps > 0) & (steps < SHORTEST_STEP)).any():
         shortest = steps[inside & (steps > 0)].min(initial=np.inf)
         raise DataError(
-            f"Times reach {np.abs(time).max():.3g} s, the shortest step is {shortest:.3g} s: up to {LARGEST_TIME:g} s "
+            f"Times reach {furthest:.3g} s, the shortest step is {shortest:.3g} s: up to {LARGEST_TIME:g} s "
             f"and from {SHORTEST_STEP:g} s on can be used. Is the unit of time wrong, or the interval?"
         )
     wrong = np.flatnonzero(inside & (steps <= 0))
@@ -102,6 +105,22 @@ def samples(what: str, values: Any) -> Array:
         if array.dtype.kind == "b":
             return array.astype(np.float64)
     return checks.array(what, values, error=DataError)
+
+
+def segment_numbers(segment: Any, time: Array) -> NDArray[np.int32]:
+    """Return a copy of the labels of segments (N,), one whole number per time."""
+    plain = type(segment) is np.ndarray and segment.dtype.kind == "i"
+    labels = segment if plain else samples("segment", segment)
+    if labels.shape != time.shape:
+        raise DataError(f"segment has the shape {labels.shape}, time has {time.shape}: give one label per time.")
+    if not plain:
+        if not np.isfinite(labels).all():
+            raise DataError("segment holds labels that are not finite: give a whole number per time.")
+        if np.any(labels != np.round(labels)):
+            odd = labels[labels != np.round(labels)][0]
+            raise DataError(f"segment holds the label {odd:g}: give a whole number per time.")
+    small = not labels.size or (labels.min() > -(2**31) and labels.max() < 2**31)
+    return labels.astype(np.int32) if small else cut_segments(labels, [])
 
 
 def channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> Column:

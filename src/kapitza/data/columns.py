@@ -208,11 +208,12 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
     if not keep.any():
         raise DataError(f"{source} holds no rows of numbers: check the file and the requested columns.")
     rows = None if keep.all() else np.flatnonzero(keep)
+    kept = slice(None) if rows is None else keep
     if time_name is not None:
-        time = numbers[time_name][keep]
+        time = numbers[time_name][kept]
     else:
         time = (wanted.interval or 1.0) * (np.arange(keep.size) if rows is None else rows).astype(np.float64)
-    label = segment_labels(columns, None if segment_name is None else numbers[segment_name], keep)
+    label = segment_labels(columns, None if segment_name is None else numbers[segment_name], kept, int(keep.sum()))
     dropped = np.empty(0, np.intp) if rows is None else np.flatnonzero(np.diff(rows) > 1)
     facts = {new: _scaled(columns.facts.get(old, {}), scales.get(old)) for old, new in chosen.items()}
     declared = declared_names(wanted.angles, facts)
@@ -220,15 +221,26 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
     attributes |= {k: v for k, v in (("period", wanted.period), ("phase", wanted.phase)) if v is not None}
     record = Record.from_arrays(
         time,
-        {new: numbers[old][keep] for old, new in chosen.items()},
+        {new: _owned(numbers[old][kept]) for old, new in chosen.items()},
         units={new: units[old] for old, new in chosen.items()},
         angles=angles,
-        segment=cut_segments(label, dropped),
+        segment=cut_segments(label, dropped) if dropped.size else label,
         noise={n: noise for n, own in facts.items() if isinstance(noise := own.get("noise"), float | int)},
         **attributes,
     )
     # What Kapitza wrote comes back as it was; what others wrote comes in SI.
     return record if columns.own else _in_si(record, {new: units[old] for old, new in chosen.items()})
+
+
+def _owned(values: Array) -> Array:
+    """Return samples that keep no larger array in memory.
+
+    A column of a table is a view of all columns; a whole array is taken without a copy.
+    """
+    # The base of an array may be any buffer, such as a mapped file.
+    owner: Any = values if values.base is None else values.base
+    alone = isinstance(owner, np.ndarray) and owner.nbytes == values.nbytes
+    return values if alone and values.flags.c_contiguous else values.copy()
 
 
 def without_sensitivities(
@@ -609,7 +621,7 @@ def as_labels(values: Numbers) -> Array:
     import pandas as pd
 
     if numeric(values):
-        return values.astype(np.float64)
+        return values.astype(np.float64) if values.dtype.kind == "b" else values
     return pd.factorize(values)[0].astype(np.float64)
 
 
@@ -631,13 +643,16 @@ def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: N
     return keep
 
 
-def segment_labels(columns: Columns, labels: Array | None, keep: NDArray[np.bool_]) -> NDArray[np.int32]:
+def segment_labels(
+    columns: Columns, labels: Numbers | None, kept: slice | NDArray[np.bool_], count: int
+) -> NDArray[np.int32]:
     """Return segments from labels and pieces of the file.
 
-    labels are the values of a column, or None.
+    labels are the values of a column, or None; count: of the rows that are kept.
     """
-    cut = np.zeros(int(keep.sum()), bool)
+    cut = np.zeros(count, bool)
     for source in (labels, columns.sections):
         if source is not None:
-            cut[1:] |= np.diff(source[keep]) != 0
-    return np.cumsum(cut).astype(np.int32)
+            here = source[kept]
+            cut[1:] |= here[1:] != here[:-1]
+    return np.cumsum(cut, dtype=np.int32)

@@ -202,7 +202,7 @@ def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
             asked |= {column: column for column in own}
     if len(set(names)) < len(names):
         raise DataError(f"{path.name}: two columns would have the same name among {listed(sorted(names))}.")
-    sections = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    sections = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths) if len(lengths) > 1 else None
     columns = Columns(tuple(names), tuple(values), sections, facts, about.attributes, about.found)
     return columns, replace(wanted, channels=None if channels is None else asked, time=time_name, segment=segment_name)
 

@@ -26,6 +26,7 @@ from kapitza.data.channels import (
     is_text,
     named_by_text,
     samples,
+    segment_numbers,
 )
 from kapitza.data.grid import on_grid, rebuilt, with_phase_shifted
 from kapitza.data.marks import mark_name
@@ -146,15 +147,7 @@ class Record(Shown):
                     f'The {what} of "{name}" is given, but the channels are {", ".join(channels)}.'
                     f"{nearest_name(name, channels)}"
                 )
-        labels = np.zeros(time.size) if segment is None else samples("segment", segment)
-        if labels.shape != time.shape:
-            raise DataError(f"segment has the shape {labels.shape}, time has {time.shape}: give one label per time.")
-        if not np.isfinite(labels).all():
-            raise DataError("segment holds labels that are not finite: give a whole number per time.")
-        if np.any(labels != np.round(labels)):
-            odd = labels[labels != np.round(labels)][0]
-            raise DataError(f"segment holds the label {odd:g}: give a whole number per time.")
-        segment = labels.astype(np.int32) if np.abs(labels).max(initial=0) < 2**31 else cut_segments(labels, [])
+        labels = np.zeros(time.size, np.int32) if segment is None else segment_numbers(segment, time)
         variables: dict[str, Column] = {}
         for name, values in channels.items():
             values = samples(f'Channel "{name}"', values)
@@ -168,7 +161,7 @@ class Record(Shown):
         attributes = {key: value for key, value in attributes.items() if value is not None}
         if period is not None:
             attributes["period"] = checks.number("The excitation period [s]", period, finite=False, error=DataError)
-        coords = {"time": Column(time.copy(), {}), "segment": Column(segment, {})}
+        coords = {"time": Column(time.copy(), {}), "segment": Column(labels, {})}
         record = cls.from_content(TimeTable(variables, coords, attributes))
         record.check()
         return record

@@ -83,15 +83,22 @@ def inspect_sampling(
     """
     if gap <= 1:
         raise DataError(f"A gap is a step longer than the sampling interval: {gap} intervals cannot be one; use 1.5.")
-    inside = np.diff(segment) == 0
-    steps = np.diff(time)[inside]
-    if not steps.size:
+    inside = segment[1:] == segment[:-1]
+
+    def steps_inside() -> Array:
+        steps = np.diff(time)
+        return steps if inside.all() else steps[inside]
+
+    if not inside.any():
         return Sampling(float("nan"), float("nan"), (), time.size, tolerance)
-    interval = float(np.median(steps))
+    # The median sorts in place: another copy of 10^7 steps would take more memory than making them again takes time.
+    interval = float(np.median(steps_inside(), overwrite_input=True))
+    steps = steps_inside()
     is_gap = steps > gap * interval
     gapped = bool(is_gap.any())
     usual = steps[~is_gap] if gapped else steps
-    deviation = float(max(usual.max() / interval - 1, 1 - usual.min() / interval))
+    # The largest |step / interval - 1| is that of the shortest or of the longest step.
+    deviation = max(abs(float(usual.min()) / interval - 1), abs(float(usual.max()) / interval - 1))
     if deviation <= tolerance:
         # The median of rounded steps is itself rounded: 0.003333 s for a clock of 300 Hz.
         interval = float(usual.mean())
@@ -166,9 +173,9 @@ def cut_segments(
     Labels are 0, 1, 2, …; the cuts are after the samples given.
     """
     cut = np.zeros(segment.size, bool)
-    cut[1:] = np.diff(segment) != 0
+    cut[1:] = segment[1:] != segment[:-1]
     cut[np.asarray(after, int) + 1] = True
-    return np.cumsum(cut).astype(np.int32)
+    return np.cumsum(cut, dtype=np.int32)
 
 
 def between_samples(time: Array, values: Array, wanted: Array) -> Array:

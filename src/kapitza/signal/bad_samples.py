@@ -21,6 +21,9 @@ from kapitza.signal.filters import MEDIAN_TO_DEVIATION
 FEWEST = 40
 """Samples of the shortest stretch that is searched: fewer do not show their own scale."""
 
+PIECE = 1 << 16
+"""Numbers that are tested at once: temporary arrays of 10^7 would take most of the memory."""
+
 FEWEST_LEVELS = 8
 """Different values of a channel that are not rounded, at least."""
 
@@ -140,13 +143,18 @@ def _grid(values: Array) -> float:
 
     Fine grids are found too; 0 for none.
     """
-    levels = np.unique(values)
+    levels = np.sort(values)
+    least = 1e-9 * max(abs(levels[0]), abs(levels[-1]))
     steps = np.diff(levels)
-    steps = steps[steps > 1e-9 * max(abs(levels[0]), abs(levels[-1]))]
+    del levels
+    # Equal samples have no step: the levels need not be made unique first.
+    steps = steps[steps > least]
     if steps.size < FEWEST_LEVELS:
         return float(steps.min(initial=0.0))
-    count = steps / steps.min()
-    return float(steps.min()) if np.abs(count - np.round(count)).max() < 0.05 else 0.0
+    step = float(steps.min())
+    # Piece by piece: where there is no grid the first piece shows it.
+    counts = (steps[at : at + PIECE] / step for at in range(0, steps.size, PIECE))
+    return step if all(np.abs(count - np.round(count)).max() < 0.05 for count in counts) else 0.0
 
 
 @lru_cache(maxsize=64)
@@ -167,11 +175,13 @@ def _rough(values: Array, weights: Array) -> Array:
     It is 0 where the stencil does not fit.
     """
     half = weights.size // 2
-    if values.ndim == 1:
-        return np.pad(-np.correlate(values, weights, "valid"), half)
-    windows = np.lib.stride_tricks.sliding_window_view(values, 2 * half + 1, axis=-1)
     made = np.zeros(values.shape)
-    made[..., half : values.shape[-1] - half] = -(windows @ weights)
+    inside = made[..., half : values.shape[-1] - half]
+    if values.ndim == 1:
+        np.negative(np.correlate(values, weights, "valid"), out=inside)
+        return made
+    windows = np.lib.stride_tricks.sliding_window_view(values, 2 * half + 1, axis=-1)
+    np.negative(windows @ weights, out=inside)
     return np.nan_to_num(made)
 
 
@@ -219,8 +229,6 @@ def _spikes(values: Array, lost: Flags, weights: Array, scale: float) -> tuple[F
 
     Also returned are the values without them.
     """
-    from scipy.ndimage import maximum_filter1d
-
     clean, spikes = values, np.zeros(values.size, bool)
     peaks = _peaks(values, weights, scale)
     if not peaks.size:
@@ -235,9 +243,12 @@ def _spikes(values: Array, lost: Flags, weights: Array, scale: float) -> tuple[F
         clean = _bridged(values, spikes)
         peaks = _peaks(clean, weights, scale)
     # A motion with sharp events, or noise with long tails: a value little larger than those may be one of them.
-    rough, beside = np.abs(_rough(clean, weights)), ~(spikes | lost)
-    left = np.sort(rough[beside & (rough == maximum_filter1d(rough, 2 * NEAR + 1))])[::-1]
-    spikes &= np.abs(values - clean) > STAND_OUT * left[min(int(MISSED * spikes.sum()), left.size - 1)]
+    rough = _roughness(clean, weights)
+    left = np.sort(rough[_highest(rough, np.flatnonzero(~(spikes | lost)))])[::-1]
+    del rough
+    at = np.flatnonzero(spikes)
+    stand_out = np.abs(values[at] - clean[at]) > STAND_OUT * left[min(int(MISSED * at.size), left.size - 1)]
+    spikes[at[~stand_out]] = False
     clean = _bridged(values, spikes)
     return (spikes & False, values) if spikes.mean() > MOST else (spikes, clean)
 
@@ -257,10 +268,10 @@ def _take_off(values: Array, peaks: Indices, weights: Array, scale: float, side:
     peaks = np.union1d(peaks, further[~alone[further]])
     out[peaks] = True
     margin = REACH + NEAR + 2 * LONGEST + side[0]
-    padded, calm = (np.pad(one, margin, constant_values=np.nan) for one in (values, _bridged(values, out)))
-    centre = peaks + margin
-    windows = calm[centre[:, None] + np.arange(-margin, margin + 1)]
-    windows[:, margin] = padded[centre]
+    places = peaks[:, None] + np.arange(-margin, margin + 1)
+    windows = _bridged(values, out)[np.clip(places, 0, values.size - 1)]
+    windows[(places < 0) | (places >= values.size)] = np.nan
+    windows[:, margin] = values[peaks]
     found = np.zeros(values.size, bool)
     single = _is_spike(windows, margin, 1, weights, scale, side)
     found[peaks[single]] = True
@@ -280,10 +291,25 @@ def _peaks(values: Array, weights: Array, scale: float) -> Indices:
 
     There |e| is large, and the largest around.
     """
-    from scipy.ndimage import maximum_filter1d
+    rough = _roughness(values, weights)
+    return _highest(rough, np.flatnonzero(rough > CANDIDATE * scale))
 
-    rough = np.abs(_rough(values, weights))
-    return np.flatnonzero((rough > CANDIDATE * scale) & (rough == maximum_filter1d(rough, 2 * NEAR + 1)))
+
+def _roughness(values: Array, weights: Array) -> Array:
+    """Return |e|, with one array of temporary memory: there may be 10^7 samples."""
+    rough = _rough(values, weights)
+    return np.abs(rough, out=rough)
+
+
+def _highest(values: Array, at: Indices) -> Indices:
+    """Return the positions, of those given, with the largest value within NEAR samples."""
+    pieces = []
+    for begin in range(0, at.size, PIECE):
+        some = at[begin : begin + PIECE]
+        for beside in (side for distance in range(1, NEAR + 1) for side in (-distance, distance)):
+            some = some[values[some] >= values[np.clip(some + beside, 0, values.size - 1)]]
+        pieces.append(some)
+    return np.concatenate(pieces) if pieces else at
 
 
 def _is_spike(windows: Array, first: int, length: int, weights: Array, scale: float, side: tuple[int, Array]) -> Flags:
@@ -313,13 +339,17 @@ def _bridged(values: Array, lost: Flags) -> Array:
 
     The cubic goes through three good samples on either side.
     """
-    good = np.flatnonzero(~lost)
     made = values.copy()
     bad = np.flatnonzero(lost)
-    if good.size < 2 * FILL or not bad.size:
+    good = values.size - bad.size
+    if good < 2 * FILL or not bad.size:
         return made
-    place = np.clip(np.searchsorted(good, bad), FILL, good.size - FILL)
-    index = good[place[:, None] + np.arange(-FILL, FILL)]
+    # Good samples before each bad one. The k-th good sample is at k plus the bad ones before it: no list of all good
+    # samples is made.
+    before = bad - np.arange(bad.size)
+    place = np.clip(before, FILL, good - FILL)
+    index = place[:, None] + np.arange(-FILL, FILL)
+    index += np.searchsorted(before, index, "right")
     at = (index - bad[:, None]).astype(float)
     # Scaled to ±1 for the condition of the powers.
     size = np.abs(at).max(axis=1, keepdims=True)
@@ -358,7 +388,7 @@ def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tup
     the range, or (where noise is not rounded) is a value held in passing.
     """
     none = np.zeros(values.size, bool)
-    if not (np.diff(values) == 0.0).any():
+    if not (values[1:] == values[:-1]).any():
         return none, none
     runs = _Runs.of(values)
     extreme = (runs.level == values.max()) | (runs.level == values.min())

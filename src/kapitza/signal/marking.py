@@ -42,8 +42,7 @@ def without_bad_samples(record: Record) -> Record:
     pieces = (record.split_at_gaps() if sampling.gaps else record).segments()
     made = record
     for channel, angle in zip(record.channels, record.angles, strict=True):
-        values, marks = record[channel], np.zeros(record.size, np.int8)
-        filled = values.copy()
+        values, marks, filled = record[channel], np.zeros(record.size, np.int8), None
         for piece in pieces:
             straight = unwrap(values[piece]) if angle else values[piece]
             found = bad_samples(straight)
@@ -51,10 +50,11 @@ def without_bad_samples(record: Record) -> Record:
                 continue
             for number, flags in enumerate(found.kinds, start=1):
                 marks[piece][flags] = number
+            filled = values.copy() if filled is None else filled
             # Turns that unwrapping added are taken off again.
             turns = np.round((straight - values[piece]) / TURN) * TURN if angle else 0.0
             filled[piece] = np.where(found.lost, found.filled - turns, values[piece])
-        if marks.any():
+        if filled is not None:
             made = with_marks(made, channel, marks, filled)
     return made
 

@@ -27,7 +27,7 @@ ERRORS = [error.name for error in FITTED]
 """Errors of a sensor that can be found along with the parameters."""
 
 BAD = {"leave out": "left out", "keep": "kept"}
-GAPS = {"keep": "one motion through them", "split": "cut there"}
+GAPS = {"keep": "one motion", "split": "cut there"}
 
 
 def roles(session: Session, number: int, columns: tuple[str, ...]) -> dict[str, tuple[str, str]]:
@@ -150,12 +150,14 @@ class _Columns:
                 self.known[column] = self.names[column].value = name
             self.names[column].set_enabled(role != "ignore")
             read, unit = self.recording.record.units.get(column, ""), units.get(column, "")
-            options = {u: u or f"{read or 'none'} (as read)" for u in dict.fromkeys((*UNITS, unit))}
+            options = {u: u or (f"{read} (as read)" if read else "none") for u in dict.fromkeys((*UNITS, unit))}
             if self.units[column].options != options:
                 self.units[column].set_options(options, value=unit)
             self.units[column].value = unit
             self.errors[column].set_enabled(role == "state")
             self.errors[column].value = [e for e in unknown_errors(sensors.get(name, {})) if e in ERRORS]
+            # An angle must be a channel: the study would be refused.
+            self.angles[column].set_enabled(role != "ignore")
             self.angles[column].value = name in angles
 
     def put(self, values: dict[Any, Any]) -> None:

@@ -119,7 +119,7 @@ class DiagramPane:
                 ui.label("Bifurcations").classes("kz-title")
                 self.marks = ui.column().classes("gap-1 w-full")
                 ui.label("Points").classes("kz-title")
-                self.table = LinkedTable(POINTS, self.picked, height=300)
+                self.table = LinkedTable(POINTS, self.picked, height=372)
         with ui.row().classes("kz-columns w-full") as self.below:
             self.portrait_title, self.portrait = _card("Orbit", "portrait")
             _, self.time = _card("Over its period", "time")
@@ -260,12 +260,19 @@ class DiagramPane:
         self.redraw()
 
     def on_rig(self) -> list[tuple[float, float]]:
-        """Return rig points along the same parameter."""
+        """Return rig points along the same parameter.
+
+        None beside values on a section: a rig measures amplitudes.
+        """
         kept = rig_points(self.folder)
-        if not self.branches or kept.get("request", {}).get("parameter") != self.branches[0][0].parameter:
+        if (
+            not self.branches
+            or self.measure.value != "amplitude"
+            or kept.get("request", {}).get("parameter") != self.branches[0][0].parameter
+        ):
             return []
         name = self.branches[0][0].model.states[0]
-        return [(p["value"], p["peaks"][name]) for p in kept["points"] if name in p["peaks"]]
+        return [(p["value"], p["amplitudes"][name]) for p in kept["points"] if name in p.get("amplitudes", ())]
 
     def redraw(self) -> None:
         self.status()

@@ -313,11 +313,12 @@ class _Redraw:
         try:
             model = study.candidates[self.number].model.with_values(**{**recording.values, **self.values})
             made = await in_thread(simulated, model, recording.record, names, begin, end)
+            text = missed(made, shown.time, shown.record) if made is not None else ""
         except (KapitzaError, ArithmeticError) as problem:
-            self.session.motion = None
-            self.said.text = str(problem)
-        else:
-            self.session.motion = made
-            self.said.text = missed(made, shown.time, shown.record) if made is not None else ""
+            made, text = None, str(problem)
+        # Another candidate, or another tab, may have been chosen meanwhile.
+        if self.said.is_deleted:
+            return
+        self.session.motion, self.said.text = made, text
         if self.view is not None:
             self.view.run_method("sharpen")

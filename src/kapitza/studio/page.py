@@ -59,11 +59,6 @@ def add(studio: Studio) -> None:
             _tabs(session, tab if tab in PANES else "recording")
 
 
-def open_study(name: str, tab: str = "recording") -> None:
-    """Go to a study in this window."""
-    ui.navigate.to("/?" + urlencode({"study": name, "tab": tab}))
-
-
 def _header(studio: Studio, session: Session | None, dark: ui.dark_mode) -> None:
     with ui.header().classes("kz-header items-center q-px-md q-py-xs no-wrap"):
         home_button = ui.button("Kapitza", on_click=lambda: ui.navigate.to("/")).props("flat dense no-caps")

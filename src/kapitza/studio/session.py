@@ -113,6 +113,8 @@ class Session:
         self._loading = False
         self._read = asyncio.Event()
         """Set when the recordings are read: one after the other, two reads of a long file take memory once."""
+        self._checked_once = asyncio.Event()
+        """Set after the first check: the search for spikes in long recordings takes as much memory as the check."""
 
     # -- changing --------------------------------------------------------------------------------------------------
 
@@ -195,6 +197,7 @@ class Session:
                 self.checked.emit()
         finally:
             self._checking = False
+            self._checked_once.set()
 
     async def _load(self) -> None:
         folder = self.path.parent
@@ -211,6 +214,7 @@ class Session:
                     return
                 if not wanted:
                     # Drawn first, searched for spikes after: 10^7 samples take many seconds.
+                    await self._checked_once.wait()
                     number, shown = late[0]
                     found = await in_thread(_searched, shown)
                     if found is not None and number < len(self.recordings) and self.recordings[number] is shown:

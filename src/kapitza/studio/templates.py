@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nicegui import ui
 
 from kapitza.errors import KapitzaError
 from kapitza.library import SYSTEMS, model_named
-from kapitza.model import LAWS
+from kapitza.model import LAWS, Model, model_to_dict
 from kapitza.studio.document import Change
 from kapitza.studio.parameters import free_place
 from kapitza.studio.session import Session, hear, window
@@ -41,7 +41,9 @@ def coordinate(session: Session) -> str:
     named = session.document.get("data", 0, "channels", default=[])
     names = list(named.values()) if isinstance(named, dict) else list(named)
     drives = session.document.get("data", 0, "drive", default=[]) or []
-    return next((str(name) for name in names if name not in drives and not str(name).endswith("'")), "x")
+    moving = sorted((str(name) for name in names if name not in drives), key=lambda name: name.endswith("'"))
+    # Where only a rate was measured the coordinate is that which has this rate.
+    return moving[0].rstrip("'") if moving else "x"
 
 
 def replace_candidate(session: Session, number: int, table: dict[str, Any], free: list[str]) -> None:
@@ -50,13 +52,38 @@ def replace_candidate(session: Session, number: int, table: dict[str, Any], free
     Beside other candidates it lists them itself: theirs would be held, or unknown, by a list that all share.
     """
     alone = len(session.document.tables("model")) == 1 and free_place(session, number) == ("fit", "free")
-    values: dict[Any, Any] = {("model", number): table if alone else {**table, "free": free}}
+    values = other_keys(session, number, table if alone else {**table, "free": free})
     if alone:
         values["fit", "free"] = free
     try:
         session.set_all(values, window())
     except (KapitzaError, OSError) as problem:
         ui.notify(str(problem), type="negative", multi_line=True)
+
+
+def written_out(model: Model, drives: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the keys of [model] that a model of the library stands for.
+
+    drives: columns that drive the model; their samples are those of the recording.
+    """
+    table = {key: one for key, one in model_to_dict(model).items() if key not in ("name", "description", "source")}
+    table["parameters"] = {
+        name: one["value"] if list(one) == ["value"] else {key: v for key, v in one.items() if key != "description"}
+        for name, one in table["parameters"].items()
+    }
+    signals = table.get("excitation", {}).pop("signals", {})
+    if others := {name: one for name, one in signals.items() if name not in drives}:
+        table["excitation"]["signals"] = others
+    return table
+
+
+def other_keys(session: Session, number: int, table: dict[str, Any]) -> dict[Any, Any]:
+    """Return the keys that make a candidate this table.
+
+    One by one: the comments between them stay.
+    """
+    now = session.document.get("model", number, default={})
+    return {("model", number, key): table.get(key) for key in (*now, *table) if now.get(key) != table.get(key)}
 
 
 def about_rest(equation: str) -> str:
@@ -83,13 +110,15 @@ def starting_points(session: Session, number: int) -> None:
         replace_candidate(session, number, table, [n for n in free if n in made.names] or list(made.names)[:1])
 
     def write_out() -> None:
-        found = session.model(number)
-        if found is None:
-            return
-        parameters = {p.name: float(p.value) for p in found.parameters}
-        table: dict[str, Any] = {"equations": [f"{e} = 0" for e in found.equations], "parameters": parameters}
-        kept = session.document.get("model", number, "name")
-        session.set(("model", number), {**({"name": kept} if kept else {}), **table}, own)
+        # Of the present text: the last valid study may hold another model under this number.
+        now = session.document.get("model", number, default={})
+        drives = session.document.get("data", 0, "drive", default=[]) or []
+        try:
+            found = model_named(str(now["library"])).with_values(**(now.get("values") or {}))
+            kept = {key: now[key] for key in ("name", "free", "laws") if key in now}
+            session.set_all(other_keys(session, number, {**kept, **written_out(found, drives)}), own)
+        except (KapitzaError, OSError) as problem:
+            ui.notify(str(problem), type="negative", multi_line=True)
 
     def begin(equation: str) -> None:
         words = re.findall(r"(?<![\w'])[a-z]\d?(?=\*)", equation)
@@ -113,8 +142,8 @@ def starting_points(session: Session, number: int) -> None:
 
         def chosen(event: Any) -> None:
             if event.value:
-                act(str(event.value))
-                event.sender.value = None
+                name, event.sender.value = str(event.value), None
+                act(name)
 
         return chosen
 

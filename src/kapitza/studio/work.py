@@ -12,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from kapitza.base.files import replacing
 from kapitza.base.monitor import Monitor, checkpoint, watch
 from kapitza.errors import DataError, KapitzaError, Status
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kapitza.continuation import Branch
-    from kapitza.rig import Experiment, Rig, RigPoint, Samples
+    from kapitza.rig import Experiment, FourierSeries, Rig, RigPoint, Samples
 
     Emit = Callable[[Mapping[str, Any]], None]
 
@@ -29,6 +31,10 @@ ORBITS, BRANCHES, RIG, JOURNAL = "orbits.nc", "branches.json", "rig.json", "rig.
 
 OWN_RIGS = {"duffing": ("omega", "B", "x"), "beam": ("Omega", "A", "x")}
 """Simulated rigs that come with Kapitza: name of the frequency, of the amplitude, and of the controlled coordinate."""
+
+
+SAMPLES = 257
+"""Of a period of a rig, from which its amplitude is taken."""
 
 
 def work_folder(study: Path) -> Path:
@@ -246,11 +252,18 @@ def point_line(point: RigPoint, outputs: tuple[str, ...]) -> dict[str, Any]:
     return {
         "value": point.value,
         "peaks": {name: point.series(name).peak() for name in outputs},
+        # Half peak to peak, as a branch of a model is drawn: a peak holds the mean too.
+        "amplitudes": {name: half_range(point.series(name)) for name in outputs},
         "residual": point.residual,
         "effort": point.effort,
         "stability": point.stability,
         "measurements": point.measurements,
     }
+
+
+def half_range(series: FourierSeries) -> float:
+    """Return half the peak-to-peak value of a periodic signal."""
+    return float(np.ptp(series(np.linspace(0.0, series.period, SAMPLES)))) / 2
 
 
 def rig_points(folder: Path) -> dict[str, Any]:

@@ -112,7 +112,8 @@ class KeptRecords:
         key = repr((str(path), stamp, sorted(settings.items())))
         record = self.found.pop(key, None)
         if record is None:
-            record = sharing(read_marked(path, **settings), self.others)
+            # Before bad samples are looked for: the temporary arrays of both would add up.
+            record = read_marked(path, others=self.others, **settings)
         self.found[key] = record
         while len(self.found) > MOST_KEPT:
             del self.found[next(iter(self.found))]
@@ -140,12 +141,12 @@ def sharing(record: Record, others: Sequence[Record]) -> Record:
     return Record.from_content(content.with_coords({n: held(c.values) for n, c in content.coords.items()}))
 
 
-def read_marked(path: Path, keep_bad: bool = False, **settings: Any) -> Record:
+def read_marked(path: Path, keep_bad: bool = False, others: Sequence[Record] = (), **settings: Any) -> Record:
     """Read a file with bad samples marked.
 
-    keep_bad: they are taken as they are.
+    keep_bad: they are taken as they are. others: see `KeptRecords`.
     """
-    record = read(path, **settings)
+    record = sharing(read(path, **settings), others)
     if keep_bad:
         record = record.with_attributes(bad_samples="keep")
     # Before anything is made from the channels: a spike in the drive would be part of the model.
