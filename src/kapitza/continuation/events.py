@@ -15,6 +15,9 @@ from kapitza.errors import FlowError
 TOO_NEAR = 0.02
 """Share of the period: a section closer than this to an event is moved away."""
 
+SHRUNK = 1e-2
+"""Motion, relative to its size and to the largest on the branch, below which it dies out."""
+
 SLOW = 0.02
 """Normal speed, relative to the largest on the orbit, below which a collapse of the step is put down to grazing."""
 
@@ -149,9 +152,23 @@ def cause_of_collapse(nodes: list[Node], message: str) -> tuple[End, str, Bifurc
         if nearest < TOO_NEAR:
             return End.SECTION, f"an event is {nearest:.2g} of a period from the section", None
     moving = orbit.vigour()
-    if moving < 1e-2:
+    if moving < SHRUNK and _has_shrunk(nodes):
         return End.EXTINCT, f"the motion has shrunk to {moving:.2g} of its size", None
     return End.STEP, message, None
+
+
+def _has_shrunk(nodes: list[Node]) -> bool:
+    """Return whether the last orbit is small beside others of the branch.
+
+    The rates at its nodes alone do not tell: between two jumps a relaxation oscillation hardly moves.
+    """
+    chosen = [*nodes[:: max(1, len(nodes) // 8)], nodes[-1]]
+    try:
+        loops = [node.orbit.loop()(np.arange(64) / 64) for node in chosen if node.orbit is not None]
+    except FlowError:
+        return False
+    extents = np.array([np.ptp(states, axis=0) for states in loops])
+    return bool((extents[-1] < SHRUNK * extents.max(axis=0)).all())
 
 
 def _earlier(nodes: list[Node]) -> Node:
