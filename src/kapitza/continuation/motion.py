@@ -488,12 +488,9 @@ class ShootingPoint(PlainPoint):
         rates = frame.rates(self.nodes, self.inner.equations.times(self.period)[0], self.vector)
         sizes = state_sizes(frame.model, self.nodes, rates, self.orbit(z).full_period, frame.sizes)
         if frame.autonomous and (sizes > frame.sizes).any():
-            # The rate of a jump stands for no amplitude: the orbit itself shows how far it goes. But nodes on a jump slide
-            # far for small changes of the period: with the geometric mean canard families take the fewest steps (four
-            # tried: 117 to 567 points).
+            # The rate of a jump stands for no amplitude: the orbit itself shows how far it goes.
             states = np.concatenate([self.orbit(z).loop()(np.arange(SIZE_SAMPLES) / SIZE_SAMPLES), self.nodes])
-            reached = np.minimum(sizes, np.maximum(np.abs(states).max(axis=0), frame.sizes))
-            sizes = np.sqrt(sizes * reached)
+            sizes = np.minimum(sizes, np.maximum(np.abs(states).max(axis=0), frame.sizes))
         if section.reference is not None:
             section = replace(section, reference=np.stack([self.nodes[0], rates[0]]))
         elif same and (sizes == frame.sizes).all():
