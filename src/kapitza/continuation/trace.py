@@ -45,6 +45,10 @@ MOST_LEAPS = 8
 SAME_GRAZE = 1e-3
 """Distance in the parameter, relative to its size, within which two grazes are one."""
 
+FLAT, OTHER_ORBIT = 1e-12, 1e-6
+"""Distance of two folds in the parameter, relative to its size, that is rounding; relative difference of the periods
+from which on their orbits are different ones, since a family that comes back passes the same orbit."""
+
 STRAIGHT = 0.95
 """Least cosine between the tangents of a step across a branch point."""
 
@@ -258,7 +262,12 @@ class Trace:
         found = bifurcations_between(before, last) if self.detect else []
         place = len(self.nodes) - 1
         kept = [each for each in found if not self._same_graze(each, last)]
-        self.bifurcations += [(place, each) for each in kept]
+        scale = float(last.family.scale[-len(last.family.free)])
+        for each in kept:
+            if self.bifurcations and stands_still(self.bifurcations[-1][1], each, scale):
+                self.bifurcations.pop()
+            else:
+                self.bifurcations.append((place, each))
         first = -len(last.family.free)
         if self.images is not None and before.tangent[first] * last.tangent[first] < 0:
             turning = [b for b in kept if b.kind in (Kind.FOLD, Kind.BRANCH_POINT, Kind.PITCHFORK)]
@@ -490,6 +499,19 @@ class Trace:
         elif found is not None and not passed:
             self.bifurcations.append((len(self.nodes) - 1, found))
         return bool(passed)
+
+
+def stands_still(before: Bifurcation, found: Bifurcation, scale: float) -> bool:
+    """Return whether a fold undoes the one before it.
+
+    In a canard explosion orbits of different periods have one parameter to rounding, whose direction is then that of
+    rounding: two turns at one value leave the family as it was.
+    """
+    return (
+        before.kind is found.kind is Kind.FOLD
+        and abs(found.value - before.value) < FLAT * scale
+        and abs(found.period - before.period) > OTHER_ORBIT * before.period
+    )
 
 
 def _cosine_at_section(before: Node, node: Node) -> float:
