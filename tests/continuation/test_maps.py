@@ -194,3 +194,16 @@ def test_what_a_map_cannot_be_asked(logistic, settings, message):
 def test_a_coefficient_at_its_pole_is_large_not_an_error(matrix):
     """The last pivot of a singular matrix is 0 on one processor and a rounding error on another."""
     assert np.abs(np.linalg.solve(off_pole(matrix), np.array([1.0, 2.0]))).max() > 1e14
+
+
+def test_a_cycle_ends_at_the_doubling_that_it_was_born_at():
+    """Hénon's map: period 2 doubles at a = (1 - b)² + (1 + b)²/4, that is 0.9125 for b = 0.3."""
+    henon = kz.Model.from_map({"x": "1 - a*x**2 + y", "y": "b*x"}, parameters={"a": 1.0, "b": 0.3}, start={"x": 0.6})
+    region = {"x": (-1.5, 1.5), "y": (-0.5, 0.5)}
+    cycle = kz.find_orbits(henon, max_period=4, region=region).select(period=4)[0]
+    branch = kz.follow(henon, cycle, "a", bounds=(0.9, 1.1))
+    assert branch.ends[0].name == "MERGED"
+    born = branch.bifurcations[0]
+    assert (born.kind.value, born.repeats, born.verified) == ("period doubling", 2, True)
+    assert born.value == pytest.approx(0.7**2 + 1.3**2 / 4, abs=1e-8)
+    assert born.critical == pytest.approx(-1.0, abs=1e-4)

@@ -18,6 +18,7 @@ from kapitza.continuation.family import Node, Orbit
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import corrected_at
 from kapitza.errors import FlowError
+from kapitza.orbits.of_models import FlowLoop
 from kapitza.solve import Bordered, NewtonSettings, eigenvectors, newton
 
 STILL = 1e-6
@@ -450,14 +451,19 @@ def _named(orbit: Orbit, label: Bifurcation) -> Bifurcation:
         return replace(label, kind=Kind.PITCHFORK if label.kind is Kind.PITCHFORK else Kind.BRANCH_POINT)
     values, vectors = eigenvectors(run.jacobian)
     place = int(np.argmin(np.abs(values + 1)))
+    distance = float(abs(values[place] + 1))
     return replace(
         label, kind=Kind.DOUBLING, period=half, repeats=None if label.repeats is None else label.repeats // 2,
-        multipliers=values, critical=complex(values[place]), span=label.span / 2,
-        distance=float(abs(values[place] + 1)), vector=np.real(vectors[:, place]), tangent=None,
-        verified=bool(abs(values[place] + 1) < 1e-4), note="",
+        multipliers=values, map=replace(label.map, span=label.span / 2),
+        crossing=replace(
+            label.crossing, critical=complex(values[place]), vector=np.real(vectors[:, place]), tangent=None
+        ),
+        proof=replace(label.proof, verified=distance < 1e-4, distance=distance, note=""),
     )  # fmt: skip
 
 
 def _extent(orbit: Orbit) -> Array:
-    states = orbit.loop()(np.arange(64) / 64)
-    return np.ptp(states / orbit.frame.sizes, axis=0)
+    loop = orbit.loop()
+    # Every point of a cycle of a map is a node.
+    states = loop.nodes if isinstance(loop, FlowLoop) and orbit.frame.dynamics.is_map else loop(np.arange(64) / 64)
+    return np.asarray(np.ptp(states / orbit.frame.sizes, axis=0), np.float64)
