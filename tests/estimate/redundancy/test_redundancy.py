@@ -112,6 +112,38 @@ def test_thresholds_of_switches_count_as_determined():
     assert kz.identifiability(model, ["x"]).complete
 
 
+SIZED = {
+    "far stop": ("c*x' + k*x + ks*max(x - g, 0)", {"c": 0.1, "k": 1.0, "ks": 20.0, "g": 5.0}),
+    "small gap": ("c*x' + k*x + ks*(max(x - g, 0) - max(-x - g, 0))", {"c": 0.1, "k": 1.0, "ks": 20.0, "g": 2e-5}),
+    "steep friction": ("c*x' + k*x + f*tanh(x'/eps)", {"c": 0.1, "k": 1.0, "f": 0.3, "eps": 1e-3}),
+    "late drive": ("c*x' + k*x - F*(1 + tanh((t - 1200)/40))*cos(t)", {"c": 0.1, "k": 1.0, "F": 2.0}),
+    "late step": ("c*x' + k*x - F*Heaviside(t - 50)", {"c": 0.1, "k": 1.0, "F": 2.0}),
+}
+
+
+@pytest.mark.parametrize("law", SIZED)
+def test_laws_at_other_sizes_than_one_are_no_symmetry(law):
+    terms, values = SIZED[law]
+    model = oscillator(f"x'' + {terms} = 0", **values)
+    assert structural(model, (symbol("x"),), tuple(values)).complete
+    heavy = oscillator(
+        f"m*x'' + {terms.replace('g', 'h')} = 0", m=2.0, **{n.replace("g", "h"): v for n, v in values.items()}
+    )
+    found = structural(heavy, (symbol("x"),), heavy.names)
+    assert found.rank == len(values)
+    assert {"c/m", "k/m"} <= set(found.determined)
+
+
+def test_a_stop_far_out_is_fitted_and_seen_by_motions():
+    model = oscillator(f"x'' + {SIZED['far stop'][0]} = 3*cos(1.2*t)", **SIZED["far stop"][1])
+    found = kz.identifiability(model, ["x"])
+    assert found.complete
+    # Values that differ behind the stop alone are no twins.
+    assert not found.equivalents
+    fit = kz.identify(model, readings(model), ["c", "k", "ks"], method=kz.ShootingFit())
+    assert all(abs(fit.values[n] - model.values[n]) < 4 * fit.deviations[n] for n in fit.names)
+
+
 def test_resets_of_impacts_count():
     model = kz.Model.from_equations(
         "x'' + c*x' + g = 0",

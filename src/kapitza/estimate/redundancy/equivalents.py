@@ -36,7 +36,7 @@ HELD, LINEAR = 5, 1e-9
 """Iterations during which the parameters keep the values of their start, and the damping at their beginning."""
 
 DECADES = 4.0
-"""Of the sizes of states and drives at every second point."""
+"""Of the sizes of states and drives at every second point: below 1, where a solution is checked also above."""
 
 SOLVED = 1e-18
 """Mean square of the relative residuals of a solution."""
@@ -84,8 +84,8 @@ class Twins:
         size = np.where(theta != 0, np.abs(theta), 1.0)
         unknowns = theta.size + n * n + n
         conditions = self._conditions(values, theta, size, POINTS * unknowns, rng)
-        # Points that the solver does not use: a solution must hold there too.
-        check = self._conditions(values, theta, size, POINTS * unknowns, rng)
+        # Points that the solver does not use, also far out: a solution must hold there too, behind a stop as before it.
+        check = self._conditions(values, theta, size, 2 * POINTS * unknowns, rng, far=True)
         if conditions is None or check is None:
             return ()
         twins: list[Array] = [theta]
@@ -108,18 +108,28 @@ class Twins:
         return tuple(dict(zip(self.free, twin.tolist(), strict=True)) for twin in twins[1:])
 
     def _conditions(
-        self, values: Mapping[str, float], theta: Array, size: Array, points: int, rng: np.random.Generator
+        self,
+        values: Mapping[str, float],
+        theta: Array,
+        size: Array,
+        points: int,
+        rng: np.random.Generator,
+        far: bool = False,
     ) -> Callable[[Array], Array] | None:
         """Return the residuals (S, q) as a function.
 
-        The unknowns (S, m) are θ*/size, T and δ, the points are random; None where f has no value.
+        The unknowns (S, m) are θ*/size, T and δ, the points are random; None where f has no value. far: every second
+        point has states and times of any one size.
         """
         n, moving = self.n, self.n + 1 + len(self.model.signals)
         fixed = np.array([values[name] for name in self.model.names])[:, None]
         for positive in (False, True):
             x = rng.uniform(0.3, 1.7, (moving, points))
             # Over decades, so that a large term (k3 = 5e6 beside c = 3) does not hide a small one everywhere.
-            x[:, 1::2] *= 10.0 ** rng.uniform(-DECADES, 0.0, (moving, x[:, 1::2].shape[1]))
+            if far:
+                x[:, 1::2] *= 10.0 ** rng.uniform(-DECADES, DECADES, x[0, 1::2].shape)
+            else:
+                x[:, 1::2] *= 10.0 ** rng.uniform(-DECADES, 0.0, x[:, 1::2].shape)
             if not positive:
                 # States of both signs first; only positive ones where roots or logarithms need them.
                 x[:n] *= rng.choice([-1.0, 1.0], (n, points))

@@ -55,14 +55,19 @@ def _structural(
         return None
     owns = [dict(own) for own in settings]
     # A few samples decide the rank and simple formulas; many are needed only for sums of products.
-    few = conditions.sample(owns, FEW, seed=1)
+    few, spread = conditions.sample(owns, FEW, seed=1), False
     if few is None:
         return None
+    if few.count:
+        # A law that acts at other sizes only is no symmetry.
+        wide = conditions.sample(owns, FEW, seed=1, all_sizes=True)
+        if wide is not None and wide.count < few.count:
+            few, spread = wide, True
     if few.count == 0:
         return replace(determined(free), exact=True)
     found = combine(few, free)
     if found.missing:
-        many = conditions.sample(owns, MANY, seed=2)
+        many = conditions.sample(owns, MANY, seed=2, all_sizes=spread)
         if many is not None and many.count == few.count:
             found = combine(many, free)
     texts = tuple(to_text(f, free) for f in found.formulas)

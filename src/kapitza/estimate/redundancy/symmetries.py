@@ -28,6 +28,13 @@ CLEAR = 1e-7
 """The next singular value must be this large, else the rank is undecided."""
 
 
+SIZES = (-6, 5)
+"""Powers of ten, first and beyond the last, of the sizes of states and times at which a symmetry must hold: a gap of
+5 mm, a drive that starts after 20 minutes and the width of a smooth friction law show nowhere else."""
+
+SPREAD_OUT = 10
+"""Times more points where sizes differ: each variable has its own, and laws show at few combinations."""
+
 ENOUGH = 0.2
 """Share of random points at which the equations must have a value; the others are outside the domain of a root."""
 
@@ -128,19 +135,22 @@ class Conditions:
                 found.append({chain[0]: time, chain[1]: one})
         return found
 
-    def sample(self, settings: Sequence[Mapping[str, float]], count: int, seed: int) -> Sampled | None:
+    def sample(
+        self, settings: Sequence[Mapping[str, float]], count: int, seed: int, all_sizes: bool = False
+    ) -> Sampled | None:
         """Return the symmetries at `count` random parameter sets.
 
-        The sets are near the model's values; settings: parameter values of the records.
+        The sets are near the model's values; settings: parameter values of the records. all_sizes: at states and times
+        of all sizes, else of the size 1, where ranks are clearest.
         """
         rng = np.random.default_rng(seed)
         theta = self._parameter_sets(count, rng)
         columns = len(self.free) + self.columns * len(settings)
         # Several times more rows than unknowns, so that the null space is that of all points.
-        points = max(40, int(np.ceil(6 * columns / max(self.rows, 1))))
+        points = max(40, int(np.ceil(6 * columns / max(self.rows, 1)))) * (SPREAD_OUT if all_sizes else 1)
         blocks = []
         for number, own in enumerate(settings):
-            rows = self._rows(theta, own, points, rng)
+            rows = self._rows(theta, own, points, rng, all_sizes)
             if rows is None:
                 return None
             k, wide = len(self.free), np.zeros((*rows.shape[:2], columns))
@@ -170,7 +180,9 @@ class Conditions:
             columns.append(np.where(inside | ~np.isfinite(middle), drawn, middle))
         return np.array(columns).T.reshape(count, len(self.free))
 
-    def _rows(self, theta: Array, own: Mapping[str, float], points: int, rng: np.random.Generator) -> Array | None:
+    def _rows(
+        self, theta: Array, own: Mapping[str, float], points: int, rng: np.random.Generator, all_sizes: bool
+    ) -> Array | None:
         """Return the conditions at random points of the motion.
 
         (J, points · rows, k + columns); None where the equations have no value at too many points.
@@ -183,6 +195,8 @@ class Conditions:
             parameters[self.model.names.index(name)] = theta[:, i, None]
         for positive in (False, True):
             moving = rng.uniform(0.3, 1.7, (len(self.moving), count, points))
+            if all_sizes:
+                moving *= 10.0 ** rng.integers(*SIZES, moving.shape)
             if not positive:
                 moving[: len(self.states)] *= rng.choice([-1.0, 1.0], (len(self.states), count, points))
             spikes = rng.uniform(0.5, 1.5, (len(self.spikes), count, points))

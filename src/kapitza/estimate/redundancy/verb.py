@@ -103,7 +103,7 @@ def identifiability(
             f"The equations of {model.name} do not show what can be determined (past values in them, or no states at "
             "which they have a value): fit a simulated record instead, or see cramer_rao."
         )
-    by_motions = rank_by_motions(model, seen, names, settings)
+    by_motions = rank_by_motions(model, seen, names, settings, found.rank)
     if by_motions is not None and by_motions < found.rank:
         # A symmetry that is nonlinear in the coordinates: the formulas found may then be undetermined.
         words = f"sensitivities of motions distinguish only {by_motions} of {found.rank} combinations"
