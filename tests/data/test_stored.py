@@ -245,3 +245,52 @@ def test_a_part_of_other_units_put_in_by_hand_is_refused(tmp_path):
     (path / "part-000001.parquet").write_bytes(other.read_bytes())
     with pytest.raises(DataError, match=r"part-000001\.parquet in log\.parquet has other channels, units or angles"):
         kz.open_record(path)
+
+
+def test_pages_of_a_file_are_where_its_library_finds_them(tmp_path):
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    from kapitza.data.formats.parquet import chunks
+
+    names = np.array(["rest", "sweep"])
+    table = {"t": np.arange(500) * 0.1, "x": np.ones(500), "note": names[np.arange(500) // 250]}
+    for number, dictionary in enumerate((True, False, ["note"])):
+        path = tmp_path / f"{number}.parquet"
+        pd.DataFrame(table).to_parquet(path, row_group_size=200, use_dictionary=dictionary)
+        metadata = pq.read_metadata(path)
+        with path.open("rb") as stream:
+            found = chunks(stream, path)
+        assert [len(group) for group in found] == [3, 3, 3]
+        for g, group in enumerate(found):
+            for k, chunk in enumerate(group):
+                column = metadata.row_group(g).column(k)
+                begin = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+                assert (chunk.begin, chunk.end) == (begin, begin + column.total_compressed_size)
+                assert chunk.texts == (column.physical_type == "BYTE_ARRAY")
+
+
+def test_a_footer_that_contradicts_itself_does_not_end_the_process(tmp_path):
+    import pandas as pd
+    from tests.hostile.pool import Case, outcomes
+
+    pd.DataFrame({"t": np.arange(50) * 0.1, "x": np.ones(50)}).to_parquet(tmp_path / "run.parquet")
+    content = (tmp_path / "run.parquet").read_bytes()
+    # Thrift: field 3 (repetition) of x from 1 (optional) to 0 (required), while the statistics count lost values.
+    place = content.rindex(b"\x25\x02\x18\x01x")
+    damaged = content[: place + 1] + b"\x00" + content[place + 2 :]
+    (end,) = outcomes([Case("stores: damaged folders", 0, ("damaged", {"run.parquet": damaged}))])
+    assert end.kind in ("result", "refused"), end.detail
+
+
+def test_a_footer_without_columns_is_refused(tmp_path):
+    import io
+
+    from kapitza.data.formats.parquet import chunks
+
+    # A structure that ends at once; a list of 2**62 booleans, each of which takes a byte.
+    many = b"\x49\xf1" + b"\x80" * 8 + b"\x40"
+    for footer in (b"\x00", many, b""):
+        content = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+        with pytest.raises(DataError, match="its footer does not list its columns"):
+            chunks(io.BytesIO(content), tmp_path / "run.parquet")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.errors import IdentifiabilityError
+from kapitza.errors import IdentifiabilityError, KapitzaError
 
 TIMES = np.arange(1200) * 0.05
 FREE = ["c", "k", "k3"]
@@ -214,6 +214,13 @@ def test_a_fit_with_sensors_is_saved_and_loaded(clean, tmp_path):
 def test_wrong_sensors_are_refused(make, message):
     with pytest.raises(kz.KapitzaError, match=message):
         make()
+
+
+def test_value_of_an_error_that_no_sensor_has_is_refused():
+    sensor = kz.Sensor("x", gain=1.5, offset=(0.2, 0.1))
+    assert [sensor.value(name) for name in ("gain", "offset", "delay")] == [1.5, 0.2, 0.0]
+    with pytest.raises(KapitzaError, match=r'A sensor has no error "ofset".*offset'):
+        sensor.value("ofset")
 
 
 def test_wrong_uses_are_refused(clean):

@@ -109,6 +109,7 @@ class Sensor:
 
     def value(self, name: str) -> float:
         """Return the known or first value of an error."""
+        refuse_unknown("A sensor", [name], ERRORS, "error")
         value: Any = self.errors[name] if name in self.errors else getattr(self, name)
         return float(value)
 

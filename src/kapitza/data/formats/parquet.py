@@ -1,7 +1,8 @@
 """Columns from Parquet files.
 
 The footer of a file says how many rows it has, but not how large its pages and texts become: the headers of all pages
-are read first, and what they declare is added up.
+are read first, and what they declare is added up. Where the pages are is read here too: the accessor of pyarrow
+(`RowGroupMetaData.column`, 26.0) ends the process where a damaged footer contradicts itself.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -23,9 +25,12 @@ from kapitza.errors import DataError
 
 if TYPE_CHECKING:
     from pyarrow import ChunkedArray, DataType, Table
-    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData
+    from pyarrow.parquet import FileMetaData
 
 TEXT = "BYTE_ARRAY"
+BYTES = 6
+"""The same as a code in the file."""
+
 PREFIXED = 7
 """Code of the encoding DELTA_BYTE_ARRAY: a text may repeat the whole one before it."""
 
@@ -34,6 +39,18 @@ HEADER = 1 << 16
 
 FIXED = {1: 1, 2: 1, 3: 1, 7: 8}
 """Bytes of the fields of Thrift's compact protocol that have a fixed size: true, false, byte, double."""
+
+MALFORMED = (IndexError, KeyError, AttributeError, TypeError, ValueError, RecursionError)
+"""What reading a damaged structure raises."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The pages of a column in a row group."""
+
+    begin: int
+    end: int
+    texts: bool
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,6 @@ class ParquetColumns:
 
     def _count(self, names: Sequence[str], groups: Sequence[int]) -> None:
         places = [self._place(name) for name in names]
-        chunks = [self.metadata.row_group(g).column(place) for g in groups for place in places]
         unpacking = Unpacking(self.path)
         for group in groups:
             for place in places:
@@ -99,9 +115,20 @@ class ParquetColumns:
                 unpacking.add(self.metadata.row_group(group).num_rows * width)
         with self.path.open("rb") as stream:
             self._require_same(stream)
-            for chunk in chunks:
-                for size, repeats in pages(stream, chunk, self.path):
-                    unpacking.add(size * repeats, pieces=1)
+            for group in groups:
+                for place in places:
+                    for size, repeats in pages(stream, self._chunks[group][place], self.path):
+                        unpacking.add(size * repeats, pieces=1)
+
+    @cached_property
+    def _chunks(self) -> list[list[Chunk]]:
+        """Return where the columns of every row group are."""
+        with self.path.open("rb") as stream:
+            self._require_same(stream)
+            found = chunks(stream, self.path)
+        if [len(group) for group in found] != [self.metadata.num_columns] * self.metadata.num_row_groups:
+            raise DataError(f"{self.path.name} cannot be read as .parquet: a row group lacks columns. It is damaged.")
+        return found
 
 
 def parquet_columns(path: Path) -> ParquetColumns:
@@ -119,16 +146,35 @@ def parquet_columns(path: Path) -> ParquetColumns:
     return ParquetColumns(path, metadata, tuple(leaves[k].name for k in flat), tuple(flat), inode)
 
 
-def pages(stream: IO[bytes], chunk: ColumnChunkMetaData, path: Path) -> Iterator[tuple[int, int]]:
+def chunks(stream: IO[bytes], path: Path) -> list[list[Chunk]]:
+    """Return where the columns of every row group are, by the footer."""
+    try:
+        stream.seek(-8, os.SEEK_END)
+        size = int.from_bytes(stream.read(4), "little")
+        stream.seek(-8 - size, os.SEEK_END)
+        footer = compact_struct(stream.read(size), 0)[0]
+        # FileMetaData 4: row groups; RowGroup 1: columns; ColumnChunk 3: ColumnMetaData.
+        return [[_chunk(column[3]) for column in group[1]] for group in footer[4]]
+    except (*MALFORMED, OSError) as problem:
+        raise DataError(
+            f"{path.name} cannot be read as .parquet: its footer does not list its columns. It is damaged."
+        ) from problem
+
+
+def _chunk(fields: dict[int, Any]) -> Chunk:
+    """Return a chunk from the fields of a ColumnMetaData."""
+    data, dictionary = int(fields[9]), int(fields.get(11, 0))  # offsets of the first pages
+    begin = min(data, dictionary) if dictionary > 0 else data
+    return Chunk(begin, begin + int(fields[7]), fields[1] == BYTES)
+
+
+def pages(stream: IO[bytes], chunk: Chunk, path: Path) -> Iterator[tuple[int, int]]:
     """Return the unpacked size of each page.
 
     Pairs of bytes that a page of the column chunk unpacks to, and how often they may appear in the values.
     """
-    begin = chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-        begin = min(begin, chunk.dictionary_page_offset)
-    end = begin + chunk.total_compressed_size
-    while begin < end:
+    begin = chunk.begin
+    while begin < chunk.end:
         stream.seek(begin)
         head = stream.read(HEADER)
         try:
@@ -137,8 +183,8 @@ def pages(stream: IO[bytes], chunk: ColumnChunkMetaData, path: Path) -> Iterator
             # Header of a data page: 5 and its encoding 2; of version 2: 8 and its encoding 4. Both count values in 1.
             place = 2 if 5 in fields else 4
             own: dict[int, Any] = fields[5] if 5 in fields else fields.get(8) or {}
-            repeats = int(own.get(1, 1)) if own.get(place) == PREFIXED and chunk.physical_type == TEXT else 1
-        except (IndexError, KeyError, AttributeError, TypeError, RecursionError) as problem:
+            repeats = int(own.get(1, 1)) if own.get(place) == PREFIXED and chunk.texts else 1
+        except MALFORMED as problem:
             raise DataError(
                 f"{path.name} cannot be read as .parquet: a page has no header. It is damaged."
             ) from problem
@@ -151,7 +197,7 @@ def pages(stream: IO[bytes], chunk: ColumnChunkMetaData, path: Path) -> Iterator
 def compact_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
     """Return the fields of a Thrift structure by number.
 
-    The structure is in the compact protocol. The place where it ends is returned too. Lists are passed over.
+    The structure is in the compact protocol. The place where it ends is returned too. Texts are passed over.
     """
     fields: dict[int, Any] = {}
     number = 0
@@ -183,7 +229,25 @@ def compact_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int
         return None, at + size
     if kind == 12:
         return compact_struct(data, at, depth + 1)
-    raise KeyError(kind)  # lists, sets and maps do not occur in a page header
+    if kind in (9, 10):
+        return compact_list(data, at, depth)
+    raise KeyError(kind)  # maps do not occur in a footer or page header
+
+
+def compact_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    """Return the elements of a Thrift list or set."""
+    head, at = data[at], at + 1
+    kind, size = head & 15, head >> 4
+    if size == 15:
+        size, at = varint(data, at)
+    if size > len(data) - at:  # an element takes a byte at least
+        raise IndexError
+    kind = 3 if kind in (1, 2) else kind  # within a list, true and false take a byte
+    elements: list[Any] = []
+    for _ in range(size):
+        element, at = compact_value(data, at, kind, depth)
+        elements.append(element)
+    return elements, at
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
