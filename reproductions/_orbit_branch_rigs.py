@@ -64,10 +64,6 @@ def box_runs(folder: Path) -> Iterator[Rig]:
             yield Rig(f"{title}, multisines {i + 1} and {i + 2}", (one, other), free, (first, second), ("OrbitFit",))
 
 
-ANGLE_NOISE = 2e-4
-"""Standard deviation of the angle of the single pendulum [rad], about one count of its encoder."""
-
-
 def pendulum_backbones(folder: Path) -> Iterator[Rig]:
     """Amplitude and frequency of the cycles of the decaying pendulum: pieces against each other, halves of each."""
     content = loadmat(folder / "multiarm_pendulum" / "SinglePendulumDataForParameterEstimation.mat")
@@ -80,32 +76,43 @@ def pendulum_backbones(folder: Path) -> Iterator[Rig]:
     pieces = [np.asarray(y[0], float) - np.pi for key in ("Y_id", "Y_vad") for y in content[key].ravel()]
     curves = [_backbone(np.arange(one.size) * 1e-3, one) for one in pieces]
     settings = {"bounds": (5.5, 8.3)}
-    every = [_measured_backbone(*curve) for curve in curves]
+    every = [curve.measured() for curve in curves]
     yield Rig("pendulum, backbones of the two halves of the decay", model, ("w2",), (every[:3], every[3:]),
               ("BranchFit",), True, settings)  # fmt: skip
     for i in range(0, len(curves), 2):
-        pair = tuple(_measured_backbone(*curve) for curve in curves[i : i + 2])
-        yield Rig(f"pendulum, backbones {i + 1} and {i + 2}", model, ("w2",), (pair[0], pair[1]), ("BranchFit",), True,
-                  settings)  # fmt: skip
-    for i, (frequency, amplitude) in enumerate(curves):
-        middle = frequency.size // 2
-        pair = tuple(_measured_backbone(frequency[s], amplitude[s]) for s in (slice(0, middle), slice(middle, None)))
+        yield Rig(f"pendulum, backbones {i + 1} and {i + 2}", model, ("w2",), (every[i], every[i + 1]), ("BranchFit",),
+                  True, settings)  # fmt: skip
+    for i, curve in enumerate(curves):
+        middle = curve.frequency.size // 2
+        pair = tuple(curve.measured(s) for s in (slice(0, middle), slice(middle, None)))
         yield Rig(f"pendulum, halves of backbone {i + 1}", model, ("w2",), (pair[0], pair[1]), ("BranchFit",), True,
                   settings)  # fmt: skip
 
 
-def _backbone(time: Array, values: Array) -> tuple[Array, Array]:
-    """Angular frequency and half peak-to-peak amplitude of successive cycles."""
-    decay = half_cycles(time, values, 0.0, ANGLE_NOISE)
+@dataclass(frozen=True)
+class Backbone:
+    """Angular frequency and half peak-to-peak amplitude of successive cycles, and the noise of their record [rad]."""
+
+    frequency: Array
+    amplitude: Array
+    noise: float
+
+    def measured(self, part: slice = slice(None)) -> kz.MeasuredBranch:
+        frequency, amplitude = self.frequency[part], self.amplitude[part]
+        # A period is the mean of two between crossings of either direction, each off by √2 noise/(A ω); an amplitude
+        # is that of three half cycles with weights 1/4, 1/2 and 1/4.
+        crossing = frequency * self.noise / (2 * np.pi * amplitude)
+        return kz.MeasuredBranch("backbone", "omega", frequency, amplitude, "phi", crossing,
+                                 self.noise * np.sqrt(0.375), "B", "d")  # fmt: skip
+
+
+def _backbone(time: Array, values: Array) -> Backbone:
+    noise = kz.inspect(kz.Record.from_arrays(time, {"phi": values})).noise["phi"]
+    decay = half_cycles(time, values, 0.0, noise)
     assert decay is not None
     amplitude = decay.amplitude[1:-1] / 2 + (decay.amplitude[:-2] + decay.amplitude[2:]) / 4
     # Cycles around every second half cycle do not overlap.
-    return 2 * np.pi * decay.frequency[1:-1][::2], amplitude[::2]
-
-
-def _measured_backbone(frequency: Array, amplitude: Array) -> kz.MeasuredBranch:
-    crossing = frequency * np.sqrt(2.0) * ANGLE_NOISE / (2 * np.pi * amplitude)
-    return kz.MeasuredBranch("backbone", "omega", frequency, amplitude, "phi", crossing, ANGLE_NOISE, "B", "d")
+    return Backbone(2 * np.pi * decay.frequency[1:-1][::2], amplitude[::2], noise)
 
 
 @dataclass(frozen=True)

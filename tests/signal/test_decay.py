@@ -39,6 +39,14 @@ def test_a_pendulum_slows_down_at_large_amplitude():
     assert np.allclose(decay.frequency, exact, rtol=0.01)
 
 
+def test_a_rest_position_that_is_off_does_not_split_the_frequencies():
+    """2 % of the amplitude off rest, every second half cycle is 1.3 % longer; the cycles around them are equal."""
+    time = np.arange(0, 8, 0.002)
+    decay = half_cycles(time, np.exp(-0.1 * time) * np.cos(2 * np.pi * 1.5 * time), 0.02)
+    assert decay is not None
+    assert np.allclose(decay.frequency, 1.5, rtol=1e-3)
+
+
 def test_steady_vibration_and_noise_do_not_die_out():
     time = np.arange(0, 20, 0.01)
     steady = half_cycles(time, np.sin(5 * time))

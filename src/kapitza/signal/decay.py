@@ -107,8 +107,22 @@ def half_cycles(time: Array, values: Array, rest: float | None = None, noise: fl
     at = bounds[1] + top[np.flatnonzero(np.diff(cycle[top], prepend=-1))]
     middle = time[at]
     edge = _crossing_times(time, x, bounds[1:-1])
-    frequency = 1.0 / (2.0 * np.diff(edge))
+    frequency = 1.0 / _periods(np.diff(edge))
     return Decay(middle, amplitude, frequency, _damping(middle, amplitude, frequency))
+
+
+def _periods(halves: Array) -> Array:
+    """Return the periods (H,) of the cycles around half cycles of durations h (H,).
+
+    P_k = h_{k-1}/2 + h_k + h_{k+1}/2, extrapolated at both ends. A rest position that is off, or a force that is not
+    symmetric, makes every second half cycle longer; this cancels in P.
+    """
+    periods = halves.copy()
+    periods[1:-1] += (halves[:-2] + halves[2:]) / 2
+    # The line through h_0 + h_1, half a step inside, and P_1.
+    periods[0] = 1.5 * halves[0] + halves[1] - 0.5 * halves[2]
+    periods[-1] = 1.5 * halves[-1] + halves[-2] - 0.5 * halves[-3]
+    return periods
 
 
 BLOCKS, ABOVE_NOISE = 50, 3.0

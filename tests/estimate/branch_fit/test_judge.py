@@ -25,10 +25,25 @@ def test_noise_is_not_called_a_misfit_and_what_is_left_is():
     count, alarms = 24, 0
     for _ in range(400):
         residual = random.standard_normal(count)
-        alarms += not misfit_of(data(count), rows(count, residual), residual, 0).to_the_noise
+        alarms += not misfit_of(data(count), rows(count, residual), residual, np.empty((count, 0))).to_the_noise
     assert alarms <= 4
     wave = random.standard_normal(count) + 3 * np.sin(2 * np.pi * np.arange(count) / count)
-    assert not misfit_of(data(count), rows(count, wave), wave, 0).to_the_noise
+    assert not misfit_of(data(count), rows(count, wave), wave, np.empty((count, 0))).to_the_noise
+
+
+def test_few_points_that_drift_are_a_misfit():
+    """Five points are too few for their correlation; a drift of 5 standard errors is seen, in noise it is not."""
+    random = np.random.default_rng(2)
+    count, seen, alarms = 5, 0, 0
+    slopes, drift = np.ones((count, 1)), np.arange(5.0) - 2.0
+    for _ in range(400):
+        noise = random.standard_normal(count)
+        for size in (0.0, 5.0):
+            residual = noise - noise.mean() + size * drift / np.linalg.norm(drift)
+            found = not misfit_of(data(count), rows(count, residual), residual, slopes).to_the_noise
+            seen, alarms = seen + (found and size > 0), alarms + (found and size == 0)
+    assert seen > 0.85 * 400
+    assert alarms <= 4
 
 
 def test_intervals_hold_the_mean_of_a_correlated_process():

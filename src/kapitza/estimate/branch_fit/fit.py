@@ -322,7 +322,7 @@ def _estimate(
 
     The intervals follow from noise and are widened where the branches miss the points by more than noise explains.
     """
-    misfit = misfit_of([source for source, _ in trials.curves], trials.last, found.residual, found.x.size)
+    misfit = misfit_of([source for source, _ in trials.curves], trials.last, found.residual, found.jacobian)
     warnings = [
         f"The amplitudes are the same for {name} and -{name}: the sign of the start was kept. Phases determine it."
         for name in undecided

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import special
 
 from kapitza.base.arrays import Array, Indices
 from kapitza.data import MeasuredBranch
@@ -16,6 +17,9 @@ from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level
 
 FEWEST = 10
 """Fewest rows of a curve for which its residuals are tested for correlation along it."""
+
+MOST_EXPLAINED = 0.5
+"""Share of a direction that the slopes of the parameters may explain for it to be tested: the rest has little power."""
 
 LAGS = 4
 """Lags of that test, in points along the curve."""
@@ -38,29 +42,53 @@ def order_along(found: Sequence[Distances]) -> list[Indices]:
     return rows
 
 
-def misfit_of(curves: Sequence[MeasuredBranch], found: Sequence[Distances], residual: Array, free: int) -> Misfit:
-    """Return the misfit of residuals (m,) with `free` parameters.
+def misfit_of(curves: Sequence[MeasuredBranch], found: Sequence[Distances], residual: Array, jacobian: Array) -> Misfit:
+    """Return the misfit of residuals (m,) with slopes (m, k).
 
-    Tested against the stated noise are their size (χ²) and whether neighbours along a curve miss to the same side
-    (Ljung-Box).
+    Tested against the stated noise are their size (χ²), whether neighbours along a curve miss to the same side
+    (Ljung-Box), and whether the residuals drift along a curve.
     """
+    free = jacobian.shape[1]
     dof = residual.size - free
     if dof < 1:
         return Misfit(0.0, 0.0, 1.0, "the branches")
     level = float(residual @ residual) / dof
     chances = [chance_of_level(level, dof, np.inf)]
     for rows, each in zip(order_along(found), found, strict=True):
-        if each.feet is None or rows.size < FEWEST:
+        if each.feet is None:
             continue
         width = rows.size // each.feet.size
         for k in range(width):
-            left = residual[rows.reshape(-1, width)[:, k]]
+            own = rows.reshape(-1, width)[:, k]
+            chances.append(drift_chance(residual, jacobian, own))
+            if rows.size < FEWEST:
+                continue
+            left = residual[own]
             # p fitted numbers correlate n residuals by up to p/n.
             share = free / max(left.size, 1)
             chances.append(whiteness(left, np.ones(left.size, bool), left.size, min(LAGS, left.size // 4), share)[0])
     chance = min(1.0, len(chances) * min(chances))
     beyond = float(np.sqrt(max(level - 1.0, 0.0)))
     return Misfit(beyond, beyond * noise_share(curves), chance, "the branches", _where(curves, found, residual, chance))
+
+
+def drift_chance(residual: Array, jacobian: Array, rows: Indices) -> float:
+    """Return the p-value of a slow change of residuals (m,) along a curve.
+
+    rows: of the curve, in its order. A term that is missing moves neighbours to the same side; where the points are too
+    few for their correlation, one direction d still has the power of a test that knows what is missing. It is the
+    polynomial of lowest degree along the curve of which slopes J (m, k) explain less than half, without that part:
+    dᵀr/|d| is a standard normal number, because r is at right angles to J.
+    """
+    place = np.linspace(-1.0, 1.0, rows.size)
+    basis = np.linalg.qr(jacobian / np.maximum(np.linalg.norm(jacobian, axis=0), 1e-300))[0]  # any sign: a projection
+    for degree in range(min(jacobian.shape[1] + 1, rows.size)):
+        direction = np.zeros(residual.size)
+        direction[rows] = np.polynomial.legendre.legval(place, np.eye(degree + 1)[degree])
+        own = direction - basis @ (basis.T @ direction)
+        if own @ own > MOST_EXPLAINED * (direction @ direction):
+            return float(special.erfc(abs(own @ residual) / np.sqrt(2.0 * (own @ own))))
+    return 1.0
 
 
 def noise_share(curves: Sequence[MeasuredBranch]) -> float:
