@@ -44,11 +44,10 @@ MISSING = (
 UNSEEN = (
     "Intervals that do not overlap although both fits follow to the noise: free parameters absorb the missing term, "
     "so that no test of one run can see it. At one amplitude drag is the same as viscous damping: c of the hardening "
-    "spring grows with the amplitude. In half a piece of the pendulum's decay w2 is constant to the noise, over the "
-    "whole decay it is not (64.0 to 64.3). `suggest` prints that a term too small to be seen may "
-    "move these values by 75 and more standard errors; the intervals do not hold it. Of the 18 simulated pairs of "
-    "BranchFit 14 were not begun in the time of this page, none was refused: a pair takes 8 to 34 s of processor. "
-    "10 of the 18 were fitted afterwards, in a separate run: 19 of 20 overlap."
+    "spring grows with the amplitude. `suggest` prints that a term too small to be seen may move these values by 75 "
+    "and more standard errors; the intervals do not hold it. The backbones of the pendulum are cycles with the noise "
+    "that `inspect` reads in their record. A first version of this page took half cycles, which a rest position that "
+    "is off makes unequal, and a noise five times as large: 7 of its 10 pairs overlapped."
 )
 
 
