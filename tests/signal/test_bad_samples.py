@@ -83,6 +83,13 @@ def test_saturation_is_found():
     assert not found.spikes.any()
 
 
+def test_one_visit_to_the_end_of_the_range_is_saturation():
+    values = noisy(np.sin(3.0 * TIME) * np.exp(-0.1 * TIME))
+    values = np.minimum(values, 0.87)
+    assert np.count_nonzero(np.diff((values == 0.87).astype(int)) == 1) == 1
+    assert np.array_equal(bad_samples(values).saturated, values == 0.87)
+
+
 def test_saturation_of_a_converter_is_found():
     step = 2.0**-8
     values = np.minimum(np.round(noisy(wave()) / step) * step, 0.75)

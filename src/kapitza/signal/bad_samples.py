@@ -414,7 +414,9 @@ def _constant_runs(values: Array, noise: bool, scale: float, step: float) -> tup
         at = values == end
         here = clipped & (runs.level == end)
         begun = at & ~np.concatenate([[False], at[:-1]])
-        if begun.sum() < 2 or at.sum() < FEWEST_TIES or not _piled(values, size, sign):
+        # One long visit at speed is enough where noise is hardly rounded; encoders repeat their value where they turn.
+        once = untied and runs.length[here].max(initial=0) >= HELD
+        if begun.sum() < (1 if once else 2) or at.sum() < FEWEST_TIES or not _piled(values, size, sign):
             continue
         saturated |= at & (untied or here.any())
     return (runs.marked((held | (past & dropped)) & ~clipped) | edge) & ~saturated, saturated
