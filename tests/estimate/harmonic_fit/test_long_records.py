@@ -7,7 +7,7 @@ import kapitza as kz
 from kapitza.data import as_parts
 from kapitza.estimate.harmonic_fit import problem as weak_problem
 from kapitza.estimate.harmonic_fit import weak, windows
-from kapitza.estimate.harmonic_fit.problem import leading, pose, weigh
+from kapitza.estimate.harmonic_fit.problem import pose, spread_part, weigh
 from kapitza.estimate.harmonic_fit.second_order import KnownWeights
 from kapitza.estimate.harmonic_fit.windows import Windows
 from kapitza.estimate.request import make_request
@@ -74,7 +74,7 @@ def test_rows_in_blocks_are_the_same(record, monkeypatch):
         np.testing.assert_allclose(one.factor, other.factor, atol=1e-10 * np.abs(one.factor).max())
 
 
-def test_weights_of_a_long_record_start_from_a_part_of_it(record, monkeypatch):
+def test_weights_of_a_long_record_start_from_a_spread_part_it(record, monkeypatch):
     method = kz.HarmonicFit()
     short = kz.identify(MODEL, record, FREE, method)
     monkeypatch.setattr(weak_problem, "LONG", 100)
@@ -86,16 +86,35 @@ def test_weights_of_a_long_record_start_from_a_part_of_it(record, monkeypatch):
         assert long.deviations[name] == pytest.approx(short.deviations[name], rel=0.01)
     assert long.misfit.chance == pytest.approx(short.misfit.chance, rel=0.05, abs=1e-6)
     assert long.warnings == short.warnings
-    # Two weightings of the first tenth of each segment come before those of all rows.
-    assert max(made[:4]) < 0.2 * max(made)
-    assert min(made[4:6]) > 0.5 * max(made)
+    # Two weightings of eight short stretches of each segment come before those of all rows.
+    assert max(made[:32]) < 0.05 * max(made)
+    assert min(made[32:34]) > 0.5 * max(made)
+
+
+@pytest.mark.parametrize("loud", ["(1 + tanh((t - 300)/40))/2", "exp(-(t - 250)**2/300)"])
+def test_long_records_that_begin_at_rest_or_hold_one_burst(loud, monkeypatch):
+    model = kz.Model.from_equations(
+        f"x'' + c*x' + d*x'**3 + k*x + k3*x**3 = F*cos(1.2*t)*{loud}",
+        parameters={"c": 0.1, "d": 0.05, "k": 1.0, "k3": 0.4, "F": 1.5}, start={"x": 0.0, "x'": 0.0},
+    )  # fmt: skip
+    run = kz.simulate(model, t=np.arange(10_000) * 0.05)
+    quiet = kz.measure(run.select(["x"]), noise={"x": 0.01}, seed=4)
+    started = model.with_values(c=0.05, d=0.0, k=1.3, k3=0.0, F=1.0)
+    short = kz.identify(started, quiet, ["c", "d", "k", "k3", "F"], kz.HarmonicFit())
+    monkeypatch.setattr(weak_problem, "LONG", 100)
+    long = kz.identify(started, quiet, ["c", "d", "k", "k3", "F"], kz.HarmonicFit())
+    for name in long.names:
+        assert abs(long[name] - short[name]) < 0.01 * short.deviations[name]
+        assert long.deviations[name] == pytest.approx(short.deviations[name], rel=0.01)
+        assert abs(long[name] - model.values[name]) < 4 * long.deviations[name]
+    assert long.misfit.chance == pytest.approx(short.misfit.chance, rel=0.05, abs=1e-6)
 
 
 def test_known_weights_serve_only_near_their_values(record, monkeypatch):
     monkeypatch.setattr(weak_problem, "LONG", 100)
     problem = posed(record)
     values = problem.values.copy()
-    part = leading(problem, problem.rows())
+    part = spread_part(problem, problem.rows())
     assert part is not None
     assert part.change_of_weights(values, values) == 0.0
     factors = weigh(problem, values)

@@ -144,6 +144,15 @@ def test_a_stop_far_out_is_fitted_and_seen_by_motions():
     assert all(abs(fit.values[n] - model.values[n]) < 4 * fit.deviations[n] for n in fit.names)
 
 
+def test_a_blow_shows_in_the_time_of_the_record_alone():
+    model = oscillator("x'' + c*x' + k*x = F*exp(-(t - 12.3)**2/0.01)", c=0.1, k=1.0, F=40.0)
+    fit = kz.identify(model, readings(model), method=kz.ShootingFit())
+    assert all(abs(fit.values[n] - model.values[n]) < 4 * fit.deviations[n] for n in fit.names)
+    before = kz.measure(kz.simulate(model, t=TIMES[TIMES < 10]).select(["x"]), noise=0.01, seed=1)
+    with pytest.raises(IdentifiabilityError, match=r"changing F by .* changes nothing"):
+        kz.identify(model, before, method=kz.ShootingFit())
+
+
 def test_resets_of_impacts_count():
     model = kz.Model.from_equations(
         "x'' + c*x' + g = 0",

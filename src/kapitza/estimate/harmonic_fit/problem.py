@@ -231,36 +231,52 @@ def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernel
 LONG = 8000
 """Windows of a record from which a part of it tells whether weights have converged."""
 
-PART = 20
-"""Such a part is one window of this many, the first ones of every piece."""
+PART, STRETCHES = 20, 8
+"""Such a part is one window of so many, in so many stretches of every piece: a record may begin at rest."""
+
+LIKE = 3.0
+"""Ratio of the variances of values from a part, relative to those expected of its size, up to which it stands for the
+whole record."""
 
 
 @dataclass(frozen=True)
-class Leading:
-    """The first windows of every piece of a long record, with its rows."""
+class SpreadPart:
+    """Stretches of windows of a long record, evenly spread over every piece, with their rows.
+
+    share: of the windows.
+    """
 
     problem: WeakProblem
     rows: list[Rows]
+    share: float
 
     def change_of_weights(self, first: Array, second: Array) -> float:
         """Return the mean relative change of the rows' variances between two values (p,) of all parameters."""
         one, other = (np.concatenate([c.band[0] for c in covariances(self.problem, v)]) for v in (first, second))
         return float(np.mean(np.abs(other / one - 1.0)))
 
+    def stands_for(self, whole: Array, own: Array) -> bool:
+        """Return whether its information (k, k) on the values is what its size lets expect from that of the whole."""
+        ratio = np.diag(np.linalg.inv(own)) / np.diag(np.linalg.inv(whole))
+        return bool((ratio * self.share <= LIKE).all())
 
-def leading(problem: WeakProblem, rows: list[Rows]) -> Leading | None:
-    """Return the first windows of every piece; None where the record is short."""
-    if sum(len(r.rest) for r in rows) < LONG:
+
+def spread_part(problem: WeakProblem, rows: list[Rows]) -> SpreadPart | None:
+    """Return stretches of a long record; None where the record is short."""
+    count = sum(len(r.rest) for r in rows)
+    if count < LONG:
         return None
     windows = problem.windows
-    counts = [-(-len(r.rest) // PART) for r in rows]
     long = [state for state in problem.calm if windows.count(len(state.times))]
-    calm = [
-        state.part(slice(0, (count + windows.parts - 1) * windows.stride))
-        for state, count in zip(long, counts, strict=True)
-    ]
-    few = [Rows(r.matrix[:count], r.rest[:count]) for r, count in zip(rows, counts, strict=True)]
-    return Leading(replace(problem, calm=calm), few)
+    calm, few = [], []
+    for state, own in zip(long, rows, strict=True):
+        size = len(own.rest)
+        each = -(-size // (PART * STRETCHES))
+        # Pieces that hold few windows have fewer stretches.
+        for first in np.linspace(0, size - each, min(STRETCHES, size)).astype(int).tolist():
+            calm.append(state.part(slice(first * windows.stride, (first + each + windows.parts - 1) * windows.stride)))
+            few.append(Rows(own.matrix[first : first + each], own.rest[first : first + each]))
+    return SpreadPart(replace(problem, calm=calm), few, sum(len(r.rest) for r in few) / count)
 
 
 def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:

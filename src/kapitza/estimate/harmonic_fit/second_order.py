@@ -25,7 +25,7 @@ from scipy.linalg import eigh
 from kapitza.base.arrays import Numbers
 from kapitza.base.monitor import checkpoint
 from kapitza.estimate.harmonic_fit.alternatives import Alternatives
-from kapitza.estimate.harmonic_fit.problem import Leading, WeakProblem, calmed, smooth, weigh
+from kapitza.estimate.harmonic_fit.problem import SpreadPart, WeakProblem, calmed, smooth, weigh
 from kapitza.estimate.harmonic_fit.regressors import Regressors
 from kapitza.estimate.harmonic_fit.solvers import RowSolution
 from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
@@ -87,7 +87,7 @@ class KnownWeights:
 
     factors: list[Whitener]
     values: Numbers
-    part: Leading
+    part: SpreadPart
 
     def at(self, values: Numbers) -> list[Whitener] | None:
         """Return the weights where they hold at other values (p,) too.

@@ -12,15 +12,17 @@ import numpy as np
 
 from kapitza.base.arrays import Array
 from kapitza.base.monitor import checkpoint
+from kapitza.errors import IdentifiabilityError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit.alternatives import alternatives_of
 from kapitza.estimate.harmonic_fit.combined import combine, fit_combined
 from kapitza.estimate.harmonic_fit.problem import (
+    SpreadPart,
     WeakProblem,
-    leading,
     noise_covariance,
     pose,
     smooth,
+    spread_part,
     stack,
     weigh,
     whiten,
@@ -73,10 +75,10 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     # The first values are unweighted: weights need values.
     factors, solution = None, None
     rounds = 0 if settings.solver == "least squares" else REWEIGHTINGS
-    part = leading(problem, rows) if settings.solver == "weighted" else None
-    if part is not None:
-        for _ in range(PART_WEIGHTINGS):
-            theta = solve_rows(part.problem, part.rows, weigh(part.problem, problem.full_values(theta))).theta
+    part = spread_part(problem, rows) if settings.solver == "weighted" else None
+    started = None if part is None else weighted_part(part, theta, problem)
+    if started is not None:
+        theta = started.theta
         history.append(theta)
         checkpoint(dict(zip(linear, theta.tolist(), strict=True)), "weighting of a part")
     weighed = problem.full_values(theta)
@@ -84,6 +86,8 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
         weighed = problem.full_values(theta)
         factors = weigh(problem, weighed)
         solution = solve_rows(problem, rows, factors)
+        if number == 0 and part and not (started and part.stands_for(solution.information, started.information)):
+            part = None
         moved = np.abs(solution.theta - theta) <= CONVERGED * np.sqrt(np.diag(solution.covariance))
         theta = solution.theta
         history.append(theta)
@@ -112,6 +116,18 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
         tested = replace(tested, weights=KnownWeights(factors, weighed, part))
     left = [r.residual(solution.theta) for r in rows]
     return estimate_of(problem, solution, history, left, tested)
+
+
+def weighted_part(part: SpreadPart, theta: Array, problem: WeakProblem) -> RowSolution | None:
+    """Return the values of a part of the record; None where it does not determine them."""
+    found = None
+    for _ in range(PART_WEIGHTINGS):
+        try:
+            found = solve_rows(part.problem, part.rows, weigh(part.problem, problem.full_values(theta)))
+        except IdentifiabilityError:
+            return None
+        theta = found.theta
+    return found
 
 
 def linear_rows(known: WeakProblem, rows: list[Rows], theta: Array) -> RowsAt:

@@ -28,16 +28,20 @@ MOST_COORDINATES = 8
 
 
 def structural(
-    model: Model, outputs: Sequence[Expression], free: Sequence[str], settings: Sequence[Mapping[str, float]] = ({},)
+    model: Model,
+    outputs: Sequence[Expression],
+    free: Sequence[str],
+    settings: Sequence[Mapping[str, float]] = ({},),
+    span: tuple[float, float] = (0.0, 1.0),
 ) -> Identifiability | None:
     """Return which parameters the outputs determine.
 
-    outputs: expressions in states, time and parameters. settings: parameter values of the recordings, one by one. None
-    where the equations do not decide: past values in them, no points at which they can be evaluated, ranks that are not
-    clear.
+    outputs: expressions in states, time and parameters. settings: parameter values of the recordings, one by one; span:
+    their first and last time. None where the equations do not decide: past values in them, no points at which they can
+    be evaluated, ranks that are not clear.
     """
     given = tuple(sorted({tuple(sorted(own.items())) for own in settings})) or ((),)
-    return _structural(model, tuple(outputs), tuple(free), given)
+    return _structural(model, tuple(outputs), tuple(free), given, span)
 
 
 @lru_cache(maxsize=64)
@@ -46,6 +50,7 @@ def _structural(
     outputs: tuple[Expression, ...],
     free: tuple[str, ...],
     settings: tuple[tuple[tuple[str, float], ...], ...],
+    span: tuple[float, float],
 ) -> Identifiability | None:
     if model.delays or not free:
         return None
@@ -55,19 +60,19 @@ def _structural(
         return None
     owns = [dict(own) for own in settings]
     # A few samples decide the rank and simple formulas; many are needed only for sums of products.
-    few, spread = conditions.sample(owns, FEW, seed=1), False
+    few, everywhere = conditions.sample(owns, FEW, seed=1), None
     if few is None:
         return None
     if few.count:
         # A law that acts at other sizes only is no symmetry.
-        wide = conditions.sample(owns, FEW, seed=1, all_sizes=True)
+        wide = conditions.sample(owns, FEW, seed=1, everywhere=span)
         if wide is not None and wide.count < few.count:
-            few, spread = wide, True
+            few, everywhere = wide, span
     if few.count == 0:
         return replace(determined(free), exact=True)
     found = combine(few, free)
     if found.missing:
-        many = conditions.sample(owns, MANY, seed=2, all_sizes=spread)
+        many = conditions.sample(owns, MANY, seed=2, everywhere=everywhere)
         if many is not None and many.count == few.count:
             found = combine(many, free)
     texts = tuple(to_text(f, free) for f in found.formulas)
@@ -89,6 +94,13 @@ def _as_text(sampled: Sampled, names: Sequence[str], texts: Sequence[str]) -> tu
     return (f"{', '.join(loose)} may change{' together' if len(loose) > 1 else ''} and no output shows it{kept}",)
 
 
+def _recorded(request: Request) -> tuple[list[Mapping[str, float]], tuple[float, float]]:
+    """Return the parameter values of the recordings, and their first and last time."""
+    times = [part.record.time for part in request.parts if part.record is not None]
+    first, last = min((t.min() for t in times), default=0.0), max((t.max() for t in times), default=1.0)
+    return [part.values for part in request.parts], (float(first), float(last))
+
+
 def refuse_redundant(request: Request, outputs: Sequence[Expression]) -> None:
     """Refuse free parameters that no data can distinguish.
 
@@ -99,7 +111,7 @@ def refuse_redundant(request: Request, outputs: Sequence[Expression]) -> None:
         return  # large linkages and chains: tested only where a fit finds a singular direction
     # A prior determines its parameter even where the data do not.
     names = tuple(n for n in request.names if model.parameter(n).prior is None)
-    found = structural(model, outputs, names, [part.values for part in request.parts])
+    found = structural(model, outputs, names, *_recorded(request))
     if found is not None and not found.complete:
         raise IdentifiabilityError(found.message())
 
@@ -116,7 +128,7 @@ def identifiable(
     if found.complete:
         return found
     try:
-        exact = structural(model, outputs, found.names, [part.values for part in request.parts])
+        exact = structural(model, outputs, found.names, *_recorded(request))
     except KapitzaError:
         return found
     if exact is None or exact.complete:

@@ -32,8 +32,9 @@ SIZES = (-6, 5)
 """Powers of ten, first and beyond the last, of the sizes of states and times at which a symmetry must hold: a gap of
 5 mm, a drive that starts after 20 minutes and the width of a smooth friction law show nowhere else."""
 
-SPREAD_OUT = 10
-"""Times more points where sizes differ: each variable has its own, and laws show at few combinations."""
+SPREAD_OUT, CANDIDATES = 10, 24_000
+"""Times more points where sizes differ, and points (at all parameter sets) of which those are added where a parameter
+counts most: each variable has its own size, and a law may act at few combinations, a blow at few times."""
 
 ENOUGH = 0.2
 """Share of random points at which the equations must have a value; the others are outside the domain of a root."""
@@ -136,23 +137,31 @@ class Conditions:
         return found
 
     def sample(
-        self, settings: Sequence[Mapping[str, float]], count: int, seed: int, all_sizes: bool = False
+        self,
+        settings: Sequence[Mapping[str, float]],
+        count: int,
+        seed: int,
+        everywhere: tuple[float, float] | None = None,
     ) -> Sampled | None:
         """Return the symmetries at `count` random parameter sets.
 
-        The sets are near the model's values; settings: parameter values of the records. all_sizes: at states and times
-        of all sizes, else of the size 1, where ranks are clearest.
+        The sets are near the model's values; settings: parameter values of the records. States and times are of the
+        size 1, where ranks are clearest; with `everywhere`, the first and last time of the records, of all sizes.
         """
         rng = np.random.default_rng(seed)
         theta = self._parameter_sets(count, rng)
         columns = len(self.free) + self.columns * len(settings)
         # Several times more rows than unknowns, so that the null space is that of all points.
-        points = max(40, int(np.ceil(6 * columns / max(self.rows, 1)))) * (SPREAD_OUT if all_sizes else 1)
+        points = max(40, int(np.ceil(6 * columns / max(self.rows, 1))))
         blocks = []
         for number, own in enumerate(settings):
-            rows = self._rows(theta, own, points, rng, all_sizes)
+            rows = self._rows(theta, own, points if everywhere is None else points * SPREAD_OUT, rng, everywhere)
             if rows is None:
                 return None
+            if everywhere is not None:
+                more = self._rows(theta, own, max(points, CANDIDATES // count), rng, everywhere)
+                if more is not None:
+                    rows = np.concatenate([rows, _telling(more, theta, points)], axis=1)
             k, wide = len(self.free), np.zeros((*rows.shape[:2], columns))
             wide[..., :k] = rows[..., :k]
             first = k + self.columns * number
@@ -181,7 +190,12 @@ class Conditions:
         return np.array(columns).T.reshape(count, len(self.free))
 
     def _rows(
-        self, theta: Array, own: Mapping[str, float], points: int, rng: np.random.Generator, all_sizes: bool
+        self,
+        theta: Array,
+        own: Mapping[str, float],
+        points: int,
+        rng: np.random.Generator,
+        everywhere: tuple[float, float] | None,
     ) -> Array | None:
         """Return the conditions at random points of the motion.
 
@@ -195,8 +209,11 @@ class Conditions:
             parameters[self.model.names.index(name)] = theta[:, i, None]
         for positive in (False, True):
             moving = rng.uniform(0.3, 1.7, (len(self.moving), count, points))
-            if all_sizes:
+            if everywhere is not None:
                 moving *= 10.0 ** rng.integers(*SIZES, moving.shape)
+                # Every second point lies in the time of the records.
+                clock = moving[len(self.states)]
+                clock[:, ::2] = rng.uniform(*everywhere, clock[:, ::2].shape)
             if not positive:
                 moving[: len(self.states)] *= rng.choice([-1.0, 1.0], (len(self.states), count, points))
             spikes = rng.uniform(0.5, 1.5, (len(self.spikes), count, points))
@@ -287,6 +304,14 @@ def _function(expressions: Sequence[Expression], inputs: Sequence[sp.Symbol], sp
         return np.array([np.broadcast_to(v, moving.shape[1:]) for v in values], float)
 
     return evaluate
+
+
+def _telling(rows: Array, theta: Array, count: int) -> Array:
+    """Return the rows (J, k · count, c), of those given (J, m, c), in which each parameter counts most."""
+    size = np.linalg.norm(rows, axis=2)
+    share = np.abs(rows[..., : theta.shape[1]] * theta[:, None, :]) / np.where(size > 0, size, 1.0)[..., None]
+    most = np.argsort(-share, axis=1, kind="stable")[:, :count].reshape(len(rows), -1)
+    return np.take_along_axis(rows, most[..., None], axis=1)
 
 
 def _null_spaces(rows: Array, theta: Array) -> Sampled | None:
