@@ -1,11 +1,16 @@
 """Extremes by blocks against brute force: nothing that stands out is lost, gaps stay gaps."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.errors import DataError
 from kapitza.studio import loading
+from kapitza.studio.motion import simulated
 from kapitza.studio.pyramid import BLOCK, Pyramid
+from kapitza.study import recordings
 
 
 def recording(rng, size, gaps):
@@ -90,3 +95,48 @@ def test_spikes_of_a_long_recording_are_marked_after_it_is_shown(tmp_path, monke
     later = loading.with_spikes(first)
     assert (later.searched, later.marks) == (True, at_once.marks)
     assert [mark.begin for mark in later.marks] == [5.0, 21.0]
+
+
+def test_a_motion_over_thinned_data_is_judged_at_its_samples():
+    """Between the samples that were simulated a straight line would miss data that the model follows exactly."""
+    model = kz.Model.from_equations("phi'' + 0.01*phi' + 36*sin(phi - 3.2) = 0", parameters={}, angles=["phi"])
+    time = np.arange(20_001) * 0.01
+    record = kz.simulate(model, {"phi": 3.6, "phi'": 0.0}, t=time).wrapped()
+    assert np.ptp(record["phi"]) > 6
+    made = simulated(model, recordings.thinned(record, 50), {"phi": "angle"}, 0.0, 200.0)
+    assert made.time.size == 401
+    assert made.missed["angle"] < 0.02
+    assert str(made).startswith("angle misses the data by ")
+    with pytest.raises(DataError, match="holds no samples of the study"):
+        simulated(model, recordings.thinned(record, 50), {"phi": "angle"}, 5.1, 5.2)
+
+
+def test_a_long_recording_is_read_and_searched_within_its_own_size(tmp_path, monkeypatch):
+    """Temporary arrays of 10^7 samples would not leave the server below 1 GB."""
+    size = 1_000_000
+    time = np.arange(size) * 1e-3
+    time[size // 2 :] += 5.0
+    rng = np.random.default_rng(2)
+    x = np.sin(6 * time) + rng.normal(0, 0.01, size)
+    x[rng.choice(size, 5)] += 3.0
+    kz.write(kz.Record.from_arrays(time, {"x": x, "y": np.cos(6 * time)}), tmp_path / "run.npz")
+    column = 8 * size
+    table = {"file": "run.npz", "channels": {"x": "x"}, "every": 1000}
+    kz.read(tmp_path / "run.npz")
+    monkeypatch.setattr(loading, "SEARCHED", 0)
+    tracemalloc.start()
+    try:
+        shown = loading.load(table, tmp_path)
+        held, most = tracemalloc.get_traced_memory()
+        # Time, two channels, labels of the segments; blocks of 64.
+        assert held < 3.7 * column
+        assert most < held + 2.5 * column
+        tracemalloc.reset_peak()
+        recordings.one_recording(table, tmp_path / "run.npz", (), recordings.KeptRecords(others=[shown.record]))
+        assert tracemalloc.get_traced_memory()[1] < held + 3.7 * column
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        assert len(loading.with_spikes(shown).marks) == 6
+        assert tracemalloc.get_traced_memory()[1] < before + 2.6 * column
+    finally:
+        tracemalloc.stop()

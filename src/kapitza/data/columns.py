@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,11 +20,12 @@ from kapitza.base import checks
 from kapitza.base.arrays import Array, Numbers
 from kapitza.base.cures import Give
 from kapitza.base.units import REFUSED, conversion, dimension, is_unit, meant_by, require_unit
-from kapitza.data.channels import RESERVED
+from kapitza.data.channels import RESERVED, channel, samples
 from kapitza.data.noise import is_number
 from kapitza.data.record import Record
 from kapitza.data.sampling import cut_segments
 from kapitza.data.sensitivity import Sensitivity, sensitivity
+from kapitza.data.time_table import Column, TimeTable
 from kapitza.errors import DataError, nearest_name
 
 if TYPE_CHECKING:
@@ -219,15 +221,16 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
     declared = declared_names(wanted.angles, facts)
     angles = [n for n in facts if n in declared or (wanted.angles is None and facts[n].get("angle") is True)]
     attributes |= {k: v for k, v in (("period", wanted.period), ("phase", wanted.phase)) if v is not None}
-    record = Record.from_arrays(
-        time,
-        {new: _owned(numbers[old][kept]) for old, new in chosen.items()},
-        units={new: units[old] for old, new in chosen.items()},
-        angles=angles,
-        segment=cut_segments(label, dropped) if dropped.size else label,
-        noise={n: noise for n, own in facts.items() if isinstance(noise := own.get("noise"), float | int)},
-        **attributes,
-    )
+    noise = {n: sigma for n, own in facts.items() if isinstance(sigma := own.get("noise"), float | int)}
+    channels = {
+        new: channel(new, samples(new, _owned(numbers[old][kept])), units[old], new in angles, noise.get(new))
+        for old, new in chosen.items()
+    }
+    # Nobody else holds these arrays: `Record.from_arrays` would copy times and labels of 10^7 samples.
+    labels = cut_segments(label, dropped) if dropped.size else label
+    coords = {"time": Column(_owned(samples("Time", time)), {}), "segment": Column(labels, {})}
+    record = Record.from_content(TimeTable(channels, coords, attributes))
+    record.check()
     # What Kapitza wrote comes back as it was; what others wrote comes in SI.
     return record if columns.own else _in_si(record, {new: units[old] for old, new in chosen.items()})
 
@@ -632,7 +635,7 @@ def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: N
     """
     if missing not in ("refuse", "drop"):
         raise DataError(f'missing is "refuse" or "drop", not "{missing}".')
-    keep = np.logical_and.reduce([np.isfinite(values) for values in numbers.values()])
+    keep = reduce(np.logical_and, (np.isfinite(values) for values in numbers.values()))
     if missing == "refuse" and not keep.all():
         row = int(np.flatnonzero(~keep)[0])
         column = next(name for name, values in numbers.items() if not np.isfinite(values[row]))
@@ -650,9 +653,8 @@ def segment_labels(
 
     labels are the values of a column, or None; count: of the rows that are kept.
     """
-    cut = np.zeros(count, bool)
-    for source in (labels, columns.sections):
-        if source is not None:
-            here = source[kept]
-            cut[1:] |= here[1:] != here[:-1]
-    return np.cumsum(cut, dtype=np.int32)
+    sources = [source[kept] for source in (labels, columns.sections) if source is not None]
+    label = np.zeros(count, np.int32)
+    for here in sources:
+        label[1:] |= here[1:] != here[:-1]
+    return np.cumsum(label, out=label)

@@ -351,7 +351,12 @@ class Record(Shown):
         Samples left out between two chosen ones (more than a slice's step) cut the record into segments there.
         """
         try:
-            position = np.atleast_1d(np.arange(self.size)[index]).ravel()
+            # A slice of 10^7 samples needs no list of all positions.
+            position = (
+                np.arange(*index.indices(self.size))
+                if isinstance(index, slice)
+                else np.atleast_1d(np.arange(self.size)[index]).ravel()
+            )
         except (IndexError, TypeError, ValueError, OverflowError):
             raise DataError(f"{checks.shown(index)} chooses no samples: give a slice, positions or a mask.") from None
         if not position.size:

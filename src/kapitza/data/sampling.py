@@ -104,7 +104,8 @@ def inspect_sampling(
         interval = float(usual.mean())
     if not gapped:
         return Sampling(interval, deviation, (), time.size, tolerance)
-    after = np.flatnonzero(inside)[is_gap]
+    del usual
+    after = np.flatnonzero(is_gap) if inside.all() else np.flatnonzero(inside)[is_gap]
     missing = np.maximum(1, np.rint(steps[is_gap] / interval).astype(int) - 1)
     gaps = [Gap(int(i), float(time[i]), int(n)) for i, n in zip(after.tolist(), missing.tolist(), strict=True)]
     return Sampling(interval, deviation, tuple(gaps), time.size, tolerance)

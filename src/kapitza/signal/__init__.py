@@ -26,6 +26,7 @@ from kapitza.signal.marking import (
     bad_sample_sentence,
     bad_sample_warnings,
     cut_at_bad_runs,
+    found_bad,
     possible_step_notes,
     without_bad_samples,
 )

@@ -178,7 +178,9 @@ def _rough(values: Array, weights: Array) -> Array:
     made = np.zeros(values.shape)
     inside = made[..., half : values.shape[-1] - half]
     if values.ndim == 1:
-        np.negative(np.correlate(values, weights, "valid"), out=inside)
+        for at in range(0, inside.size, PIECE):
+            some = values[at : at + PIECE + 2 * half]
+            np.negative(np.correlate(some, weights, "valid"), out=inside[at : at + PIECE])
         return made
     windows = np.lib.stride_tricks.sliding_window_view(values, 2 * half + 1, axis=-1)
     np.negative(windows @ weights, out=inside)
@@ -243,11 +245,13 @@ def _spikes(values: Array, lost: Flags, weights: Array, scale: float) -> tuple[F
         clean = _bridged(values, spikes)
         peaks = _peaks(clean, weights, scale)
     # A motion with sharp events, or noise with long tails: a value little larger than those may be one of them.
-    rough = _roughness(clean, weights)
+    at = np.flatnonzero(spikes)
+    offsets, rough = np.abs(values[at] - clean[at]), _roughness(clean, weights)
+    # Of 10^7 samples each of these arrays takes 80 MB.
+    del clean
     left = np.sort(rough[_highest(rough, np.flatnonzero(~(spikes | lost)))])[::-1]
     del rough
-    at = np.flatnonzero(spikes)
-    stand_out = np.abs(values[at] - clean[at]) > STAND_OUT * left[min(int(MISSED * at.size), left.size - 1)]
+    stand_out = offsets > STAND_OUT * left[min(int(MISSED * at.size), left.size - 1)]
     spikes[at[~stand_out]] = False
     clean = _bridged(values, spikes)
     return (spikes & False, values) if spikes.mean() > MOST else (spikes, clean)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap
-from kapitza.base.arrays import Array, Flags
+from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.base.cures import Message, Set
 from kapitza.data import KEEP, KINDS, SATURATION, Record, marks_of, with_marks
 from kapitza.signal.bad_samples import LONGEST, bad_samples
@@ -33,30 +34,44 @@ def without_bad_samples(record: Record) -> Record:
     The marks stay with the record; fits leave marked samples out, everything else uses the values in their place. A
     record that is marked, or whose attribute "bad_samples" is "keep", is returned as it is.
     """
-    coordinates = record.content.coords
-    if record.content.attrs.get(KEEP) == "keep" or any(str(name).startswith("bad ") for name in coordinates):
-        return record
+    made = record
+    for channel, at, kinds, instead in found_bad(record):
+        marks, filled = np.zeros(record.size, np.int8), record[channel].copy()
+        marks[at], filled[at] = kinds, instead
+        made = with_marks(made, channel, marks, filled)
+    return made
+
+
+def found_bad(record: Record) -> Iterator[tuple[str, Indices, NDArray[np.int8], Array]]:
+    """Yield the channels that have bad samples.
+
+    With each come positions (M,), marks, and the values in their place. Nothing is found in a record that is marked.
+    """
+    if record.content.attrs.get(KEEP) == "keep" or any(str(name).startswith("bad ") for name in record.content.coords):
+        return
     sampling = record.sampling()
     if not sampling.deviation < UNEVEN:
-        return record
+        return
     pieces = (record.split_at_gaps() if sampling.gaps else record).segments()
-    made = record
     for channel, angle in zip(record.channels, record.angles, strict=True):
-        values, marks, filled = record[channel], np.zeros(record.size, np.int8), None
-        for piece in pieces:
-            straight = unwrap(values[piece]) if angle else values[piece]
-            found = bad_samples(straight)
-            if not found.lost.any():
-                continue
-            for number, flags in enumerate(found.kinds, start=1):
-                marks[piece][flags] = number
-            filled = values.copy() if filled is None else filled
-            # Turns that unwrapping added are taken off again.
-            turns = np.round((straight - values[piece]) / TURN) * TURN if angle else 0.0
-            filled[piece] = np.where(found.lost, found.filled - turns, values[piece])
-        if filled is not None:
-            made = with_marks(made, channel, marks, filled)
-    return made
+        # A few numbers by piece: arrays of 10^7 samples are made one after the other.
+        found = [(piece.start, *_lost(record[channel][piece], angle)) for piece in pieces]
+        at = np.concatenate([start + places for start, places, _, _ in found])
+        if at.size:
+            yield channel, at, np.concatenate([one[2] for one in found]), np.concatenate([one[3] for one in found])
+
+
+def _lost(values: Array, angle: bool) -> tuple[Indices, NDArray[np.int8], Array]:
+    """Return positions (M,) of bad samples, their marks, and the values in their place."""
+    straight = unwrap(values) if angle else values
+    found = bad_samples(straight)
+    at = np.flatnonzero(found.lost)
+    marks = np.zeros(at.size, np.int8)
+    for number, flags in enumerate(found.kinds, start=1):
+        marks[flags[at]] = number
+    # Turns that unwrapping added are taken off again.
+    turns = np.round((straight[at] - values[at]) / TURN) * TURN if angle else 0.0
+    return at, marks, found.filled[at] - turns
 
 
 def possible_step_notes(record: Record) -> Iterator[str]:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kapitza.base.arrays import Array
-from kapitza.data import KINDS, Record, marks_of, read
-from kapitza.signal import without_bad_samples
+from kapitza.data import KINDS, Record, read
+from kapitza.signal import found_bad
 from kapitza.studio.pyramid import Pyramid
 
 READ_KEYS = ("time", "interval", "names", "segment", "group", "separator", "decimal", "units")
@@ -151,12 +152,11 @@ def _bad(record: Record, time: Array) -> list[Mark]:
     Spikes, dropouts and saturated samples; a run of them has one mark.
     """
     found: list[Mark] = []
-    marked = without_bad_samples(record)
-    for name in record.channels:
-        marks = marks_of(marked, name)
-        at = np.flatnonzero(marks)
-        for run in np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if at.size else ():
-            kind, begin, end = KINDS[marks[run[0]] - 1], float(time[run[0]]), float(time[run[-1]])
+    for name, at, marks, _ in found_bad(record):
+        cuts = [0, *(np.flatnonzero(np.diff(at) > 1) + 1).tolist(), at.size]
+        for first, stop in pairwise(cuts):
+            run = at[first:stop]
+            kind, begin, end = KINDS[marks[first] - 1], float(time[run[0]]), float(time[run[-1]])
             count = f", {run.size} samples" if run.size > 1 else ""
             found.append(Mark(kind, begin, end, f"{kind} of {name} at {begin:.6g} s{count}"))
             if len(found) >= MOST_MARKS:

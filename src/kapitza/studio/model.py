@@ -17,7 +17,7 @@ from kapitza.studio.columns import roles
 from kapitza.studio.fields import bind, text_field
 from kapitza.studio.formulas import formula
 from kapitza.studio.loading import Shown
-from kapitza.studio.motion import missed, simulated
+from kapitza.studio.motion import simulated
 from kapitza.studio.parameters import free_place, parameter_table
 from kapitza.studio.recording import View
 from kapitza.studio.session import Session, hear, window
@@ -313,7 +313,7 @@ class _Redraw:
         try:
             model = study.candidates[self.number].model.with_values(**{**recording.values, **self.values})
             made = await in_thread(simulated, model, recording.record, names, begin, end)
-            text = missed(made, shown.time, shown.record) if made is not None else ""
+            text = "" if made is None else str(made)
         except (KapitzaError, ArithmeticError) as problem:
             made, text = None, str(problem)
         # Another candidate, or another tab, may have been chosen meanwhile.

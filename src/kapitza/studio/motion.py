@@ -20,16 +20,24 @@ MOST_STEPS = 20_000
 NEAR = 0.05
 """Share of a cycle whose samples give the initial rate."""
 
+FEWEST = 5
+"""Samples that give the initial rate, at least; a parabola through a quarter of a cycle or more gives no value."""
+
 
 @dataclass(frozen=True)
 class Motion:
     """Hold simulated channels by column.
 
-    times (N,), values (N,) each.
+    times (N,), values (N,) each; missed: root-mean-square distance to the data over their standard deviation.
     """
 
     time: Array
     values: Mapping[str, Array]
+    missed: Mapping[str, float]
+
+    def __str__(self) -> str:
+        said = [f"{name} misses the data by {100 * share:.3g} %" for name, share in self.missed.items()]
+        return ", ".join(said) + " of their spread" if said else ""
 
     def at(self, times: Array, columns: tuple[str, ...]) -> Array:
         """Return the motion at times of a picture.
@@ -54,10 +62,12 @@ def simulated(model: Model, record: Record, columns: Mapping[str, str], begin: f
     that are not measured begin at the model's own start, or at rest.
     """
     units = record.units
-    record = record_in_model_units(model, record)
-    cut = record.between(begin, end)
-    first = cut.segments()[0]
-    cut = cut.samples(slice(0, min(first.stop, MOST_STEPS))).unwrapped()
+    # The first samples only: a copy of 10^7 would take as much memory as the recording.
+    inside = np.flatnonzero((record.time >= begin) & (record.time <= end))[:MOST_STEPS]
+    if not inside.size:
+        raise DataError("The span seen holds no samples of the study: show more.")
+    cut = record_in_model_units(model, record.samples(inside))
+    cut = cut.samples(cut.segments()[0]).unwrapped()
     if cut.size < 5:
         raise DataError(f"The span seen holds {cut.size} samples in a row: show more.")
     if model.is_map:
@@ -65,16 +75,21 @@ def simulated(model: Model, record: Record, columns: Mapping[str, str], begin: f
     time = cut.time - record.excitation_start
     found = simulate(model, x0=initial_state(model, cut), t=time).unwrapped()
     # Drawn in the units of the recording.
-    found = found.in_units({c: units[c] for c in found.channels if units.get(c) and found.units[c]})
-    values = {}
+    drawn = found.in_units({c: units[c] for c in found.channels if units.get(c) and found.units[c]})
+    values, missed = {}, {}
     for state, column in columns.items():
-        if state in found.channels:
-            # Unwrapping starts at the first sample: turns before it are those of the data.
-            shift = 0.0
-            if state in cut.channels and cut.angles[cut.channels.index(state)]:
+        if state not in found.channels:
+            continue
+        shift = 0.0
+        if state in cut.channels:
+            if cut.angles[cut.channels.index(state)]:
+                # Unwrapping starts at the first sample: turns before it are those of the data.
                 shift = 2 * np.pi * np.round((cut[state][0] - found[state][0]) / (2 * np.pi))
-            values[column] = found[state] + shift
-    return Motion(cut.time, values)
+            # At the samples that were simulated: a thinned recording says nothing between them.
+            distance = float(np.sqrt(np.mean((cut[state] - found[state] - shift) ** 2)))
+            missed[column] = distance / (float(np.std(cut[state])) or 1.0)
+        values[column] = drawn[state] + shift
+    return Motion(cut.time, values, missed)
 
 
 def initial_state(model: Model, record: Record) -> dict[str, float]:
@@ -87,10 +102,11 @@ def initial_state(model: Model, record: Record) -> dict[str, float]:
         if name.rstrip("'") + "'" * name.count("'") != name or name not in start:
             continue
         values = record[name]
-        count = int(np.clip(NEAR * samples_per_cycle(values), 5, values.size))
+        cycle = samples_per_cycle(values)
+        count = int(np.clip(NEAR * cycle, FEWEST, values.size))
         time = record.time[:count] - record.time[0]
         fit = np.polynomial.Polynomial.fit(time, values[:count], 2)
-        start[name] = float(fit(0.0))
+        start[name] = float(fit(0.0)) if cycle >= 4 * FEWEST else float(values[0])
         rate = f"{name}'"
         if rate in start and rate not in record.channels:
             start[rate] = float(fit.deriv()(0.0))
@@ -104,20 +120,3 @@ def samples_per_cycle(values: Array) -> float:
     """
     crossings = int(np.count_nonzero(np.diff(np.signbit(values - values.mean()))))
     return 2 * values.size / max(crossings, 1)
-
-
-def missed(motion: Motion, time: Array, record: Record) -> str:
-    """Return how far a motion misses the data.
-
-    The sentence gives it as a share of their spread.
-    """
-    said = []
-    begin, end = np.searchsorted(time, motion.time[0]), np.searchsorted(time, motion.time[-1], "right")
-    inside = slice(int(begin), int(end))
-    for name in motion.values:
-        if name not in record.channels or begin == end:
-            continue
-        data, near = record[name][inside], np.interp(time[inside], motion.time, motion.values[name])
-        spread = float(np.std(data)) or 1.0
-        said.append(f"{name} misses the data by {100 * float(np.sqrt(np.mean((data - near) ** 2))) / spread:.3g} %")
-    return ", ".join(said) + " of their spread" if said else ""

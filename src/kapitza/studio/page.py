@@ -31,6 +31,9 @@ HEAD = (
     '<script src="/static/quiet.js"></script><link rel="stylesheet" href="/static/uplot/uplot.css">'
     '<link rel="stylesheet" href="/static/studio.css">'
 )
+FIGURES = '<script type="module">import "nicegui-plotly";</script>'
+"""Load the library of figures before the page: the browser does nothing else while it starts, for half a second."""
+
 THEME = "kapitza-theme"
 """Cookie that keeps dark or light; the server reads it before the first picture."""
 
@@ -56,6 +59,7 @@ def add(studio: Studio) -> None:
         if session is None:
             home.build(studio)
         else:
+            ui.add_head_html(FIGURES)
             _tabs(session, tab if tab in PANES else "recording")
 
 

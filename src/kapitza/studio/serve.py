@@ -53,13 +53,16 @@ def run(target: Path, port: int, browser: bool) -> None:
     page.add(studio)
     app.on_startup(studio.workers.warm_up)
     app.on_shutdown(studio.workers.close)
+    # Nothing is compressed: the browser is on this machine, and the loop of the server would wait for it.
     ui.run_with(
-        api, title="Kapitza studio", favicon="🎐", dark=None, reconnect_timeout=PATIENT, show_welcome_message=False
-    )
+        api, title="Kapitza studio", favicon="🎐", dark=None, reconnect_timeout=PATIENT, show_welcome_message=False,
+        gzip_middleware_factory=None,
+    )  # fmt: skip
     gate = Gate(api, port, token)
     config = uvicorn.Config(
-        gate, ws="websockets-sansio", lifespan="on", log_level="warning", timeout_graceful_shutdown=2
-    )
+        gate, ws="websockets-sansio", ws_per_message_deflate=False, lifespan="on", log_level="warning",
+        timeout_graceful_shutdown=2,
+    )  # fmt: skip
     link = f"http://{HOST}:{port}/?token={token}" + (f"&study={quote(studio.first)}" if studio.first else "")
     # Before the link is printed: a visit at once must find a listener.
     sock.listen(128)

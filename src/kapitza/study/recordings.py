@@ -312,7 +312,7 @@ def thinned(record: Record, every: int) -> Record:
     """Return every n-th sample of each segment."""
     if every == 1:
         return record
-    pieces = [piece.samples(slice(None, None, every)) for piece in record.pieces()]
+    pieces = [record.samples(slice(piece.start, piece.stop, every)) for piece in record.segments()]
     return pieces[0] if len(pieces) == 1 else _joined(record, pieces)
 
 
