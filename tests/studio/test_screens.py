@@ -27,6 +27,24 @@ FIGURES = """[...document.querySelectorAll('.kz-figure')].filter(e => e.offsetPa
              .every(e => e.querySelector('.main-svg .trace'))"""
 """Every figure in sight has its lines."""
 
+FAINT = """() => {
+  const light = (colour) => {
+    const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255);
+    const linear = parts.map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const contrast = (style) => {
+    const [low, high] = [light(style.color), light(style.backgroundColor)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+  return [...document.querySelectorAll('.q-btn, .q-badge, .q-uploader__header')]
+    .filter((e) => e.offsetParent && !e.classList.contains('disabled'))
+    .filter((e) => !getComputedStyle(e).backgroundColor.endsWith(', 0)'))
+    .map((e) => [e.innerText, contrast(getComputedStyle(e))])
+    .filter(([, ratio]) => ratio < 4.5);
+}"""
+"""Words on a filled ground with less contrast than 4.5, the least for small text by the guidelines of the web."""
+
 WELLS = """[model]
 equations = ["x'' + d*x' - x + x**3 = B*cos(omega*t)"]
 parameters = {d = 0.25, B = 0.3, omega = 1.0}
@@ -67,9 +85,13 @@ def runs_out(page):
 
 def test_every_pane_fits_into_the_window(windows, serve, tmp_path):
     link, _ = serve(copy_recording("shaker", tmp_path))
-    too_wide = []
+    too_wide, faint = [], []
     for width, dark in ((1280, False), (820, True)):
-        page = windows(width, 900, dark).open(link)
+        window = windows(width, 900, dark)
+        home = window.open(link.partition("&")[0])
+        home.wait_for_selector("text=Try the pendulum")
+        faint += home.evaluate(FAINT)
+        page = window.open(link)
         page.wait_for_selector("text=ready to run")
         for name, title in PANES.items():
             page.get_by_role("tab", name=title, exact=True).click()
@@ -78,7 +100,9 @@ def test_every_pane_fits_into_the_window(windows, serve, tmp_path):
                 page.wait_for_function(DRAWN)
             if runs_out(page):
                 too_wide.append((name, width))
+            faint += page.evaluate(FAINT)
     assert too_wide == []
+    assert faint == []
 
 
 @pytest.mark.skipif("KAPITZA_SCREENSHOTS" not in os.environ, reason="pictures of the docs: set KAPITZA_SCREENSHOTS")
@@ -124,6 +148,7 @@ def test_pictures_of_the_docs(windows, serve, tmp_path):
                 page.wait_for_timeout(1000)
                 if runs_out(page):
                     cut.append((name, width))
+                assert page.evaluate(FAINT) == []
                 place = folder / f"{name}-{width}-{'dark' if dark else 'light'}.png"
                 page.screenshot(path=str(place), full_page=name != "fit")
     assert cut == []
