@@ -163,6 +163,29 @@ def test_strobe_trajectory_and_propagate_agree():
     assert states[-1] == pytest.approx(end.state, abs=1e-11)
 
 
+LAWS = ["abs(x')*x'", "max(x - 0.2, 0)", "abs(cos(1.3*t) - x)*b", "abs(abs(x) - b)", "log(1 + abs(x*x'))"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_backwards_through_continuous_switches(law: str):
+    """A run and the run back: the start again, and inverse tangents; a batch may hold both directions."""
+    model = Model.from_equations(
+        f"x'' + c*x' + x + 0.3*x**3 + 0.4*({law}) = cos(1.3*t)", parameters={"c": 0.2, "b": 0.3}
+    )
+    flow, start = Flow(model, wrt=("c", "b")), np.array([0.7, -0.2])
+    there = flow.propagate(start, 0.4, 7.0)
+    back = flow.propagate(there.state, 7.0, 0.4)
+    np.testing.assert_allclose(back.state, start, atol=1e-12)
+    np.testing.assert_allclose(back.jacobian @ there.jacobian, np.eye(2), atol=1e-11)
+    np.testing.assert_allclose(back.jacobian @ there.sensitivity + back.sensitivity, 0.0, atol=1e-11)
+    assert back.log_determinant == pytest.approx(-there.log_determinant, abs=1e-11)
+    assert not there.events
+    many = flow.propagate_many([start, there.state], [0.4, 7.0], [7.0, 0.4], tangents=True)
+    np.testing.assert_allclose(many.state, [there.state, back.state], atol=1e-12)
+    np.testing.assert_allclose(many.sensitivity, [there.sensitivity, back.sensitivity], atol=1e-11)
+    np.testing.assert_allclose(many.log_determinant, [there.log_determinant, back.log_determinant], atol=1e-11)
+
+
 def test_backwards_returns_to_the_start():
     flow = Flow(library.parametric_pendulum())
     x, period = np.array([0.5, 1.0]), flow.period()

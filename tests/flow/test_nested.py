@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,9 +11,6 @@ from flow.differences import column_error
 from flow.nested import CONSTANTS, TIMES, problems, reference
 from kapitza import Flow, Model, simulate
 from kapitza.errors import EventError
-from kapitza.flow.sides import Sides
-from kapitza.flow.smooth import EVENTS_AT_ONCE, _SetMode
-from kapitza.flow.system import system_of
 
 SEED = 12
 PROBLEMS = problems(36, SEED)
@@ -98,17 +94,6 @@ def test_a_function_left_at_third_order_takes_its_side():
     for shift in (0.0, -0.1, 0.1, -0.05, 0.002, -1e-3, 1e-4, 0.311, 0.4):
         start = [-0.31105786 + shift, -0.47116222 + 0.3 * shift]
         np.testing.assert_allclose(nested.trajectory(start, times), simple.trajectory(start, times), atol=1e-12)
-
-
-def test_a_motion_that_stands_still_at_its_events_is_refused_soon():
-    """Nothing of the kind is known: the refusal itself is called as often as a standing motion would."""
-    flow = Flow(Model.from_equations("x'' = -x - 0.5*abs(x)"))
-    flow.trajectory([1.0, 0.0], np.linspace(0.0, 5.0, 3))
-    callback = _SetMode(0, Sides(system_of(flow.model)))
-    standing = SimpleNamespace(last_h=0.0, state=np.array([0.0, 1.0]), time=2.5, pars=np.array([1.0]))
-    assert all(callback(standing, 0) for _ in range(EVENTS_AT_ONCE))
-    with pytest.raises(EventError, match=r"x = 0 is met again and again at t = 2\.5"):
-        callback(standing, 0)
 
 
 FLAT = {

@@ -34,6 +34,18 @@ def test_section_in_step_with_the_excitation_loses_nothing():
     assert times == pytest.approx(np.pi / 2 + 2 * np.pi * np.arange(300), abs=1e-6)
 
 
+def test_a_section_on_the_surface_of_a_switch_loses_nothing():
+    """The surface x' = 0 is also that of |x'|, so a switch changes its mode at each crossing."""
+    model = Model.from_equations("x'' + 0.2*x' + x - 0.28*abs(x)*abs(x') = 0", name="dashpot")
+    flow, start = Flow(model), [0.9, 0.4]
+    found = flow.section(start, "x'", 6, direction=0)
+    times = np.linspace(0.0, found.times[-1] + 0.1, 4001)
+    speeds = flow.trajectory(start, times)[:, 1]
+    before = np.flatnonzero(speeds[1:] * speeds[:-1] < 0)
+    assert found.times == pytest.approx((times[before] + times[before + 1]) / 2, abs=times[1])
+    assert found.directions.tolist() == np.sign(speeds[before + 1]).tolist()
+
+
 @pytest.mark.parametrize("degree", [0, 1, 3])
 def test_measured_force_integrates_to_its_polynomials(degree):
     """x'' = F(t) with F piecewise polynomial: the velocity is the antiderivative, exactly, at any time."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, TypedDict, TypeVar
 
 import heyoka as hy
@@ -225,14 +225,8 @@ def divergence(system: System) -> hy.expression:
     return hy.sum([row[i] for i, row in enumerate(rows)])
 
 
-def is_short(
-    system: System, written: Equations, surfaces: Sequence[hy.expression] = (), largest: int = LARGEST_UNROLLED
-) -> bool:
-    """Return whether code without loops is worth compiling.
-
-    surfaces: functions of the events.
-    """
-    nodes = sum(len(rate) for _, rate in written) + sum(len(s) for s in surfaces)
-    if len(written) + len(surfaces) > MOST_EQUATIONS or nodes > largest:
+def is_short(system: System, written: Equations, largest: int = LARGEST_UNROLLED) -> bool:
+    """Return whether code without loops is worth compiling."""
+    if len(written) > MOST_EQUATIONS or sum(len(rate) for _, rate in written) > largest:
         return False
     return len(set().union(*(e.atoms(sp.Function) for e in system.smooth_expressions))) <= MOST_FUNCTIONS

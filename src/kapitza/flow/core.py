@@ -220,7 +220,7 @@ class Core:
 
     def _engine_of(self, system: System, observe: tuple[sp.Expr, ...]) -> Engine:
         key = ("engine", system, self.wrt_index, self.tolerance, observe, self.max_steps)
-        if system.is_smooth:
+        if system.is_smooth and not system.switches:
             return cached(key, lambda: SmoothEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
         from kapitza.flow.events import EventEngine
 

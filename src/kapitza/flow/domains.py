@@ -323,17 +323,6 @@ class Domain:
                 state, time = _moved(state, time, slopes[k], INSIDE * speed - max(own, floor))
         return state, time
 
-    def require_one_way(self, state: Array, time: float, runtime: Array, place: str) -> None:
-        """Refuse a state from which two motions are possible.
-
-        A surface is reached at no speed and a term ends on both sides: with x' = -√|x| the state may stay or move on.
-        """
-        margins, slopes = self._table(self._point(state, time, runtime))
-        for k in self._entered:
-            edge = self.system.edges[k]
-            if not edge.guards and abs(margins[k]) <= ROUNDING * (1.0 + float(np.abs(slopes[k, :-1]) @ np.abs(state))):
-                raise self.refusal(edge, place)
-
     def _outside(self, k: int, state: Array, time: float, runtime: Array) -> Array:
         """Move a state just beyond a term's end.
 

@@ -1,9 +1,9 @@
 """Interface between a flow and its integrators.
 
 One protocol has two engines; a third, for delays, is separate.
-`SmoothEngine` integrates equations without jumps (continuous switches such as v|v| included), `EventEngine` those with
-discontinuous switches or impacts. Both see one stretch of time within which the right-hand side is one compiled
-expression: wrapping of angles and time, periods and the knots of measured signals are handled above them, in `Flow`.
+`SmoothEngine` integrates equations without switches and impacts, `EventEngine` those with them. Both see one stretch of
+time within which the right-hand side is one compiled expression: wrapping of angles and time, periods and the knots of
+measured signals are handled above them, in `Flow`.
 Equations with delays have no state that such a run could start from: `kapitza.flow.delayed` integrates them by itself.
 """
 
@@ -91,9 +91,9 @@ class System:
 
     @property
     def is_smooth(self) -> bool:
-        """Return whether the smooth engine is enough.
+        """Return whether no event changes the rates.
 
-        There are then no walls and no jumping switches.
+        There are then no walls and no jumping switches; switches such as that of v|v| are continuous.
         """
         return not self.walls and all(switch.continuous for switch in self.switches) and not self.enters_by_the_clock
 
@@ -101,8 +101,7 @@ class System:
     def enters_by_the_clock(self) -> bool:
         """Return whether time alone enters a domain.
 
-        An example is sqrt(max(sin(t), 0)). No state can be moved into such a domain, and the smooth engine cannot move
-        the time.
+        An example is sqrt(max(sin(t), 0)). No state can be moved into such a domain: the time is moved.
         """
         moving = {*self.states, *(name for name, _ in self.smooth_steps)}
         return any(e.guards and moving.isdisjoint(e.margin.free_symbols) for e in self.edges)

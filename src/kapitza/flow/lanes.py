@@ -77,7 +77,7 @@ def sample_lanes(
     engine = core.engine(vectors[0])
     limit = core.max_steps if max_steps is None else min(max_steps, core.max_steps)
     one_engine = not core.engine_kinds(vectors).any()
-    if not isinstance(engine, SmoothEngine) or engine.system.switches:
+    if not isinstance(engine, SmoothEngine):
         return _step_by_step(core, states, times, vectors, refuse, bare)
     if core.has_knots or not one_engine:
         return _step_by_step(core, states, times, vectors, refuse, bare)
@@ -340,8 +340,6 @@ def _sampled_together(
     local[:, -1] = plan.end
     runtime = core.runtime(engine, vectors, plan.coefficients)
     run = engine.sample_many(states - whole, local, runtime, plan.stretches, tangents)
-    if run is None:
-        return None
     reached, changes = run.grid_states, run.grid_tangents
     assert reached is not None
     if changes is None:

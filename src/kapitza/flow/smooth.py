@@ -1,8 +1,4 @@
-"""Integration of continuous equations by a compiled Taylor method.
-
-Switches across which the right-hand side is continuous (such as v|v|) are mode signs set at the located crossing, so
-that every step stays inside one analytic piece; tangents pass through them unchanged.
-"""
+"""Integration of equations without switches by a compiled Taylor method."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from kapitza.base.arrays import Array
-from kapitza.errors import EventError, FlowError
+from kapitza.errors import FlowError
 from kapitza.flow.columns import MOST_TANGENTS, Columns
 from kapitza.flow.compiled import (
     LARGEST_UNROLLED_LANES,
@@ -36,7 +32,6 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.domains import Domain, LastFinite
 from kapitza.flow.engine import Edge, Event, Memory, Run, Stretches, System, described
-from kapitza.flow.sides import Sides
 from kapitza.model import to_heyoka
 
 if TYPE_CHECKING:
@@ -53,94 +48,21 @@ LANES = 8
 """Members of a SIMD batch, twice the register width: with fewer there are more calls, with more the coefficients leave
 the fastest cache."""
 
-FIRST_STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.125)
-"""Fractions of the time to the first sample after which a surface left at higher order may show its side."""
-
-BEYOND = 1e-15
-"""How far beyond zero the function of a switch around others is met. One that is zero to rounding after an inner switch
-has passed, as x - sin(x) is near 0, would be met there again and again. It is below the error of a state."""
-
-EVENTS_AT_ONCE = 64
-"""Surfaces met in steps of no length, one after another, after which the motion is refused."""
-
-RESTING_CHECKS = 17
-"""Instants at which a motion that starts on a surface is tested for staying there."""
-
 _finished = hy.taylor_outcome.time_limit
 _crossings = threading.local()
-_standing = threading.local()
-
-
-class _SetMode:
-    """Event callback that sets the mode at a crossing.
-
-    The mode takes the sign with which the function leaves zero, in the direction of integration.
-    """
-
-    def __init__(self, switch: int, sides: Sides):
-        self.switch, self.sides = switch, sides
-
-    def __call__(self, integrator: hy.taylor_adaptive_dbl, sign: int) -> bool:
-        step = integrator.last_h
-        _standing.events = _standing.events + 1 if step == 0.0 else 0
-        if _standing.events > EVENTS_AT_ONCE:
-            self.sides.refuse_repetition(self.switch, integrator.state[: self.sides.size], integrator.time)
-        forward = 1.0 if step >= 0 else -1.0
-        # A step of no length has no direction: the motion itself then decides the side.
-        side = sign * forward if step else 0.0
-        state = integrator.state[: self.sides.size]
-        self.sides.cross(state, integrator.time, integrator.pars, self.switch, side, forward)
-        _enter(self.sides, integrator)
-        return True
-
-
-class _SetModeOfLane:
-    """The same for one member of a batch."""
-
-    def __init__(self, switch: int, sides: Sides):
-        self.switch, self.sides = switch, sides
-
-    def __call__(self, integrator: hy.taylor_adaptive_batch_dbl, sign: int, lane: int) -> bool:
-        step = integrator.last_h[lane]
-        _standing.lanes[lane] = _standing.lanes[lane] + 1 if step == 0.0 else 0
-        if _standing.lanes[lane] > EVENTS_AT_ONCE:
-            return False  # alone it is refused, or not
-        forward = 1.0 if step >= 0 else -1.0
-        side = sign * forward if step else 0.0
-        state, runtime = integrator.state[: self.sides.size, lane], integrator.pars[:, lane].copy()
-        self.sides.cross(state, integrator.time[lane], runtime, self.switch, side, forward)
-        self.sides.enter(state, integrator.time[lane], runtime)
-        integrator.pars[:, lane] = runtime
-        return True
 
 
 class _PassEdge:
     """Event callback at the end of a term.
 
-    The motion continues where the model defines how, and stops otherwise.
+    The motion continues where the term has no end at these values, and stops otherwise.
     """
 
-    def __init__(self, edge: Edge, sides: Sides | None, domain: Domain):
-        self.edge, self.sides, self.domain = edge, sides, domain
+    def __init__(self, edge: Edge, domain: Domain):
+        self.edge, self.domain = edge, domain
 
     def __call__(self, integrator: hy.taylor_adaptive_dbl, sign: int) -> bool:
-        forward = 1.0 if integrator.last_h >= 0 else -1.0
-        state, runtime = integrator.state[: self.domain.size], integrator.pars
-        if self.sides is None:
-            return self.domain.passes(self.edge, state, integrator.time, runtime)
-        goes_on = self.sides.pass_edge(self.edge, state, integrator.time, runtime, forward)
-        if goes_on:
-            _enter(self.sides, integrator)
-        return goes_on
-
-
-def _enter(sides: Sides, integrator: hy.taylor_adaptive_dbl) -> None:
-    if not sides.has_entries:
-        return
-    time = integrator.time
-    later = sides.enter(integrator.state[: sides.size], time, integrator.pars)
-    if later != time:
-        integrator.time = later
+        return self.domain.passes(self.edge, integrator.state[: self.domain.size], integrator.time, integrator.pars)
 
 
 class _NoteCrossing:
@@ -159,7 +81,7 @@ class _NoteCrossing:
 
 
 class SmoothEngine:
-    """Engine for systems with a continuous right-hand side.
+    """Engine for systems without switches and walls.
 
     See `kapitza.flow.engine.Engine`.
     """
@@ -178,13 +100,12 @@ class SmoothEngine:
         self.parameters = len(system.parameters)
         self.unit = np.eye(self.size, self.columns)
         self._unit = self.unit.ravel()
-        self._sides = cached(("sides", system), lambda: Sides(system)) if system.switches else None
         self._domain = Domain(system)
         self.by_columns = None
         """Tangents of a system that is too large to have them all in one program."""
         if self.size * self.columns > MOST_TANGENTS and self.is_plain:
             self.by_columns = Columns(system, self.wrt, tolerance, max_steps)
-        self._scalar: dict[tuple[int, bool, bool], hy.taylor_adaptive_dbl] = {}
+        self._scalar: dict[tuple[int, bool], hy.taylor_adaptive_dbl] = {}
         self._views: dict[tuple[int, bool], tuple[hy.taylor_adaptive_dbl, Array, Array]] = {}
         self._lanes: dict[tuple[int, bool], hy.taylor_adaptive_batch_dbl] = {}
 
@@ -202,18 +123,13 @@ class SmoothEngine:
         n = self.size
         if stretches is not None and len(stretches.ends) > 1:
             assert self._stepper is not None
-            run = self._stepper.run(state, tangents, t0, t1, parameters, grid, None, stretches)
-            # Switches across which the rates are continuous are not events of a smooth system.
-            return replace(run, events=(), memory=None)
+            return replace(self._stepper.run(state, tangents, t0, t1, parameters, grid, None, stretches), memory=None)
         if tangents is not None and self.by_columns is not None and t1 != t0:
             return self._run_by_columns(self.by_columns, state, tangents, t0, t1, parameters, grid)
         if self.observe:
             _crossings.events = []
         integrator = self._integrator(tangents is not None)
-        resting = self._start(integrator, state, t0, t1, parameters)
-        if resting is not None and t1 != t0:
-            ahead = float(t1 if grid is None else next((t for t in grid if t != t0), t1))
-            integrator = self._along_the_surface(tangents is not None, state, t0, ahead, t1, parameters, resting)
+        self._start(integrator, state, t0, parameters)
         samples = None
         if grid is not None and len(grid):
             samples, outcome = self._sample(integrator, t0, state, grid)
@@ -222,8 +138,6 @@ class SmoothEngine:
             outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
         end = integrator.state.copy()
-        if self._sides is not None:
-            self._sides.check(end[:n, None], np.array([t1]), integrator.pars[:, None], self.tolerance)
         events = tuple(_crossings.events) if self.observe else ()
         grid_states = None if samples is None else samples[:, :n]
         if tangents is None:
@@ -313,9 +227,9 @@ class SmoothEngine:
     def is_plain(self) -> bool:
         """Return whether the integrator needs no events.
 
-        The system then has no switch and no end of a term, and nothing is observed.
+        The system then has no end of a term, and nothing is observed.
         """
-        return self._sides is None and not self._domain.watched and not self.observe
+        return not self._domain.watched and not self.observe
 
     def spans_periods(self, parameters: Array) -> bool:
         """Return False: tangents must not grow over many periods.
@@ -357,8 +271,7 @@ class SmoothEngine:
         count = len(states)
         if stretches is not None and any(len(own.ends) > 1 for own in stretches):
             assert self._stepper is not None
-            run = self._stepper.run_many(states, tangents, t0, t1, parameters, stretches)
-            return replace(run, events=((),) * count)
+            return self._stepper.run_many(states, tangents, t0, t1, parameters, stretches)
         if tangents is not None and self.by_columns is not None:
             return self._run_many_by_columns(self.by_columns, states, tangents, t0, t1, parameters)
         integrator = self._batch(tangents is not None)
@@ -462,13 +375,8 @@ class SmoothEngine:
         result[..., n:] += change[..., n:]
         return result
 
-    def _start(
-        self, integrator: hy.taylor_adaptive_dbl, state: Array, t0: float, t1: float, parameters: Array
-    ) -> NDArray[np.bool_] | None:
-        """Load a start into the integrator.
-
-        Returns the switches (switches,) on whose surface the start is; None when it is on none.
-        """
+    def _start(self, integrator: hy.taylor_adaptive_dbl, state: Array, t0: float, parameters: Array) -> None:
+        """Load a start into the integrator."""
         n = self.size
         now, runtime = integrator.state, integrator.pars
         now[:n] = state
@@ -481,65 +389,6 @@ class SmoothEngine:
         # Parameters that occur in no equation may be missing at the end.
         used = min(runtime.size, self.parameters)
         runtime[:used] = parameters[:used]
-        if self._sides is None:
-            return None
-        _standing.events = 0
-        modes, resting = self._sides.modes(state[:, None], np.array([t0]), runtime[:, None], _direction(t0, t1))
-        runtime[self.parameters : self.parameters + self._sides.count] = modes[:, 0]
-        _enter(self._sides, integrator)
-        return None if resting is None else resting[:, 0]
-
-    def _along_the_surface(
-        self,
-        tangents: bool,
-        state: Array,
-        t0: float,
-        ahead: float,
-        t1: float,
-        parameters: Array,
-        resting: NDArray[np.bool_],
-    ) -> hy.taylor_adaptive_dbl:
-        """Return an integrator loaded with a start on surfaces.
-
-        ahead: the first time of interest.
-        Where a surface holds the motion (an equilibrium, a symmetric motion) its crossing is not located, as it
-        would be met at once and without end. Otherwise the surface is left at higher order: a first short step is taken
-        without locating it, in the mode that it ends in.
-        """
-        sides = self._sides
-        assert sides is not None
-        chosen = self._integrator(tangents, selective=True)
-        watched = chosen.pars[self.parameters + sides.count :]
-
-        def load(modes: Array | None = None) -> None:
-            self._start(chosen, state, t0, t1, parameters)
-            watched[:] = np.where(resting, 0.0, 1.0)
-            if modes is not None:
-                chosen.pars[self.parameters : self.parameters + sides.count] = modes
-                chosen.state[: self.size], chosen.time = state, t0
-                _enter(sides, chosen)
-
-        load()
-        times = np.linspace(t0, t1, RESTING_CHECKS)
-        result = chosen.propagate_grid(times, max_steps=self.max_steps)
-        path = np.ascontiguousarray(result[5][:, : self.size].T)
-        held = result[0] == _finished and sides.stays(path, times, chosen.pars[:, None], resting)
-        load()
-        if held:
-            return chosen
-        for part in FIRST_STEPS:
-            load()
-            step = part * (ahead - t0)
-            if chosen.propagate_until(t0 + step, max_steps=self.max_steps)[0] != _finished:
-                break
-            after, time = chosen.state[: self.size].copy(), np.array([chosen.time])
-            modes, still = sides.modes(after[:, None], time, chosen.pars[:, None], _direction(t0, t1))
-            load(modes[:, 0])
-            if still is None or not (still[:, 0] & resting).any():
-                chosen.propagate_until(t0 + step, max_steps=self.max_steps)
-                break
-        watched[:] = 1.0
-        return chosen
 
     def _sample(
         self, integrator: hy.taylor_adaptive_dbl, t0: float, state: Array, grid: Array
@@ -564,7 +413,7 @@ class SmoothEngine:
     ) -> Array | None:
         """Run one batch.
 
-        The result is None when a member stopped early, which stops the others as well, or lost a crossing.
+        The result is None when a member stopped early, which stops the others as well.
         """
         n = self.size
         now, runtime = integrator.state, integrator.pars
@@ -576,21 +425,9 @@ class SmoothEngine:
             integrator.reset_cooldowns()
         used = min(runtime.shape[0], self.parameters)
         runtime[:used] = parameters[:, :used].T
-        if self._sides is not None:
-            _standing.lanes = [0] * LANES
-            modes, resting = self._sides.modes(states.T, t0, runtime, np.where(t1 >= t0, 1.0, -1.0))
-            if resting is not None:
-                return None
-            runtime[self.parameters :] = modes
         integrator.propagate_until(t1, max_steps=self.max_steps)
         if any(result[0] != _finished for result in integrator.propagate_res):
             return None
-        if self._sides is not None:
-            try:
-                self._sides.check(now[:n], t1, runtime, self.tolerance)
-            except EventError:
-                # One member is at fault: alone, the others are not.
-                return None
         return now.T.copy()
 
     def _one_by_one(
@@ -627,16 +464,15 @@ class SmoothEngine:
         if not (np.isfinite(time) and np.isfinite(state).all()):
             # Nothing is left of the last step: once more, to see where it began.
             found = LastFinite(self.size, start, t0)
-            self._start(integrator, start, t0, t1, parameters)
+            self._start(integrator, start, t0, parameters)
             if np.isfinite(integrator.state).all():
                 integrator.propagate_until(t1, max_steps=self.max_steps, callback=found)
             time, state = found.time, found.state
         place = f"t = {time:.6g} with {described(self.system, state)}"
-        stopped_at = -int(outcome) - 1 - len(self.system.switches)
+        stopped_at = -int(outcome) - 1
         reached = self._domain.watched[stopped_at] if 0 <= stopped_at < len(self._domain.watched) else None
         if reached is None and self.system.edges:
-            modes = integrator.pars[self.parameters : self.parameters + len(self.system.switches)]
-            reached = self._domain.nearest(state, time, np.concatenate((parameters[: self.parameters], modes)))
+            reached = self._domain.nearest(state, time, parameters[: self.parameters])
         if reached is not None:
             raise self._domain.refusal(reached, place)
         if outcome == hy.taylor_outcome.step_limit:
@@ -649,16 +485,13 @@ class SmoothEngine:
             "check the parameters and the start."
         )
 
-    def _integrator(self, tangents: bool, selective: bool = False) -> hy.taylor_adaptive_dbl:
-        """Return the scalar integrator.
-
-        A selective one locates only the switches whose flags, after the modes, are 1.
-        """
-        place = threading.get_ident(), tangents, selective
+    def _integrator(self, tangents: bool) -> hy.taylor_adaptive_dbl:
+        """Return the scalar integrator of this thread."""
+        place = threading.get_ident(), tangents
         found = self._scalar.get(place)
         if found is None:
-            key = ("smooth", selective, self.system, self.wrt if tangents else None, self.tolerance, self.observe)
-            found = cached(key, lambda: compile_integrator(lambda: self._build(tangents, selective)))
+            key = ("smooth", self.system, self.wrt if tangents else None, self.tolerance, self.observe)
+            found = cached(key, lambda: compile_integrator(lambda: self._build(tangents)))
             self._scalar[place] = found
         return found
 
@@ -672,41 +505,15 @@ class SmoothEngine:
     def _equations(self, tangents: bool) -> Equations:
         return with_tangents(self.system, self.wrt) if tangents else equations(self.system)
 
-    def _surfaces(self, selective: bool = False) -> list[hy.expression]:
-        """Return the switching functions.
-
-        A function that is not watched, or vanishes altogether (mode 0), is 1.
-        """
-        table = symbol_table(self.system)
-        modes = {switch.mode for switch in self.system.switches}
-        surfaces = []
-        for switch in self.system.switches:
-            function, mode = to_heyoka(switch.function, table), table[switch.mode]
-            nested = not modes.isdisjoint(switch.function.free_symbols)
-            if nested or switch.can_vanish:
-                function = mode * mode * function + (1.0 - mode * mode) + BEYOND * mode
-            surfaces.append(function)
-        if not selective:
-            return surfaces
-        flags = [hy.par[self.parameters + len(surfaces) + i] for i in range(len(surfaces))]
-        return [flag * s + (1.0 - flag) for flag, s in zip(flags, surfaces, strict=True)]
-
     def ends(self) -> list[hy.expression]:
-        """Return the functions watched at the ends of terms.
-
-        These events come after the switches.
-        """
+        """Return the functions watched at the ends of terms."""
         table = full_table(self.system)
         return [to_heyoka(edge.watched, table) for edge in self._domain.watched if edge.watched is not None]
 
-    def _build(self, tangents: bool, selective: bool) -> hy.taylor_adaptive_dbl:
+    def _build(self, tangents: bool) -> hy.taylor_adaptive_dbl:
         table = symbol_table(self.system)
-        functions = self._surfaces(selective)
-        switches = [
-            hy.t_event(s, callback=_SetMode(i, self._sides)) for i, s in enumerate(functions) if self._sides is not None
-        ]
         ends = [
-            hy.t_event(e, callback=_PassEdge(edge, self._sides, self._domain))
+            hy.t_event(e, callback=_PassEdge(edge, self._domain))
             for e, edge in zip(self.ends(), self._domain.watched, strict=True)
         ]
         surfaces = [hy.nt_event(to_heyoka(s, table), _NoteCrossing(i, self.size)) for i, s in enumerate(self.observe)]
@@ -715,25 +522,19 @@ class SmoothEngine:
             written,
             np.zeros(len(written)),
             tol=self.tolerance,
-            **code_of(not is_short(self.system, written, functions)),
-            t_events=[*switches, *ends],
+            **code_of(not is_short(self.system, written)),
+            t_events=ends,
             nt_events=surfaces,
         )
 
     def _build_batch(self, tangents: bool) -> hy.taylor_adaptive_batch_dbl:
-        functions = self._surfaces()
-        switches = [
-            hy.t_event_batch(s, callback=_SetModeOfLane(i, self._sides))
-            for i, s in enumerate(functions)
-            if self._sides is not None
-        ]
         written = self._equations(tangents)
         return hy.taylor_adaptive_batch(
             written,
             np.zeros((len(written), LANES)),
             tol=self.tolerance,
-            **code_of(not is_short(self.system, written, functions, LARGEST_UNROLLED_LANES)),
-            t_events=[*switches, *(hy.t_event_batch(edge) for edge in self.ends())],
+            **code_of(not is_short(self.system, written, largest=LARGEST_UNROLLED_LANES)),
+            t_events=[hy.t_event_batch(edge) for edge in self.ends()],
         )
 
 
@@ -743,10 +544,6 @@ def by_batch(rows: Array) -> Array:
     The rows are (B, q) with B a multiple of the lanes; the result is (B / lanes, q, lanes).
     """
     return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
-
-
-def _direction(t0: float, t1: float) -> float:
-    return 1.0 if t1 >= t0 else -1.0
 
 
 def log_determinant(matrix: Array) -> float:

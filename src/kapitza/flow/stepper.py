@@ -20,8 +20,8 @@ from kapitza.flow.compiled import FunctionArguments, cached, compile_integrator,
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import Engine, System, described
 from kapitza.flow.events import EventEngine
+from kapitza.flow.events.geometry import levels
 from kapitza.flow.hoisting import constants_function, hoist_constants
-from kapitza.flow.sides import levels
 from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of
 from kapitza.model import Model, symbol, to_heyoka
@@ -71,7 +71,7 @@ class Stepper:
         self._engine: Engine | None = None
         self._domain = Domain(self.system)
         if self.system.switches or self.system.walls or self._domain.watched:
-            kind = SmoothEngine if self.system.is_smooth else EventEngine
+            kind = SmoothEngine if self.system.is_smooth and not self.system.switches else EventEngine
             # A root is entered at a margin that a loose tolerance would lose.
             fine = min(tolerance, 1e-15) if self._domain.is_entered else tolerance
             self._engine = cached(("stepped", self.system, fine), lambda: kind(self.system, (), fine))

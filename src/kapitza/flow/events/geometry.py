@@ -21,7 +21,6 @@ from kapitza.errors import ModelError
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import System
 from kapitza.flow.events.held import Jumps, forces_alone_are_affine
-from kapitza.flow.sides import Probes, levels
 from kapitza.model import (
     FLAT,
     Expression,
@@ -383,3 +382,37 @@ class Geometry:
             for e in (f, *(derivative(f, s) for s in self.differentiate))
         ]
         return PointFunction(entries, self.inputs, (len(functions), 1 + len(self.differentiate)), keep=True)
+
+
+class Probes:
+    """Probe points around a state.
+
+    A function that vanishes altogether, as that of abs(max(x, 0)) does while x < 0, is zero there too. It may do so at
+    some values of the parameters only, so this is tested in numbers.
+    """
+
+    def __init__(self, system: System):
+        number = {switch.mode: i for i, switch in enumerate(system.switches)}
+        self.inner = [[number[s] for s in switch.function.free_symbols if s in number] for switch in system.switches]
+        self._offsets = np.random.default_rng(0).uniform(-1.0, 1.0, (len(system.states) + 1, 3))
+
+    def around(self, state: Array, time: float) -> tuple[Array, Array]:
+        """Return states (n, 3) and times (3,) nearby.
+
+        They are about as far from the given ones as these are from zero.
+        """
+        offsets = self._offsets
+        return state[:, None] + (1.0 + np.abs(state))[:, None] * offsets[:-1], time + (1.0 + abs(time)) * offsets[-1]
+
+
+def levels(system: System) -> list[NDArray[np.intp]]:
+    """Return the switches by nesting level.
+
+    Those whose functions hold no modes come first, then those around them, and so on.
+    """
+    number = {switch.mode: i for i, switch in enumerate(system.switches)}
+    depth: list[int] = []
+    for switch in system.switches:
+        inside = [number[s] for s in switch.function.free_symbols if s in number]
+        depth.append(1 + max((depth[i] for i in inside), default=-1))
+    return [np.flatnonzero(np.array(depth) == level) for level in range(max(depth, default=-1) + 1)]

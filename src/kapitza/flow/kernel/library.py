@@ -37,7 +37,7 @@ SOURCE = Path(__file__).with_name("hybrid.c")
 
 BUILD = (
     'Build it with "make" or "pip install -e ." in the folder of the sources, or install Kapitza again with '
-    '"pip install --force-reinstall --no-deps kapitza". Models without jumps do not need it.'
+    '"pip install --force-reinstall --no-deps kapitza". Models without switches and impacts do not need it.'
 )
 """What to do where the library cannot be used."""
 
