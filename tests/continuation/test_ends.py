@@ -1,14 +1,11 @@
 """Ends of families and of curves, where closed forms or AUTO-07p put them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 import kapitza as kz
 from kapitza.continuation import End, Kind
-from kapitza.continuation.trace import stands_still
 
 
 def planar(first, second, name, **parameters):
@@ -297,15 +294,3 @@ def test_orbits_of_hodgkin_and_huxley_go_from_one_hopf_point_to_the_other():
         pytest.approx((7.84625, 16.7138), rel=1e-5), pytest.approx((7.92169, 20.7073), rel=1e-5),
     ]  # fmt: skip
     assert all(b.verified for b in cycles.bifurcations)
-
-
-def test_two_folds_at_one_value_are_none_unless_their_orbit_is_one():
-    model = kz.Model.from_equations(
-        "x'' + 0.1*x' + x + x**3 = 0.3*cos(omega*t)", parameters={"omega": 1.0}, period="2*pi/omega"
-    )
-    fold = kz.follow(model, kz.solve_orbit(model), "omega", (1.0, 3.0)).of(Kind.FOLD)[0]
-    moved = replace(fold, value=fold.value * (1 + 1e-15), period=1.01 * fold.period)
-    assert stands_still(fold, moved, 1.0)
-    assert not stands_still(fold, fold, 1.0)  # the family has come back
-    assert not stands_still(fold, replace(moved, value=fold.value * (1 + 1e-9)), 1.0)
-    assert not stands_still(fold, replace(moved, kind=Kind.BRANCH_POINT), 1.0)

@@ -211,13 +211,13 @@ def smallest_speed(orbit: Orbit) -> float:
     return min(speed for _, speed in speeds) / largest if largest > 0 else 0.0
 
 
-def side_of_one(multipliers: Complex) -> float:
-    """Return the signed distance of an autonomous orbit's multipliers from 1.
+def side_of_one(multipliers: Complex, autonomous: bool) -> float:
+    """Return the signed distance of an orbit's multipliers from 1.
 
     It is the least |log μ| over the real positive multipliers but for the trivial one, with a sign that changes
     where one of them passes 1.
     """
-    rest = without_trivial(multipliers)
+    rest = without_trivial(multipliers) if autonomous else multipliers
     real = rest.real[(np.abs(rest.imag) < REAL) & (rest.real > 0)]
     if not real.size:
         return float("nan")

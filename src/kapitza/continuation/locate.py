@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
 
+import numpy as np
+
 from kapitza.continuation.criteria import side_of_one
 from kapitza.continuation.family import Node, Readings
 from kapitza.continuation.nouns import Bifurcation, Kind
@@ -166,9 +168,9 @@ class Stretch:
         return self.at(low) if low > 0 else self.first
 
 
-def _on_one_side(first: Node, last: Node) -> list[Bifurcation]:
+def _on_one_side(first: Node, last: Node, folds: bool) -> list[Bifurcation]:
     same = first.readings.sequence == last.readings.sequence
-    return bifurcations_between(first, last) if same and first is not last else []
+    return bifurcations_between(first, last, folds) if same and first is not last else []
 
 
 def _changes(before: float, after: float) -> bool:
@@ -183,10 +185,36 @@ def _near(place: float, places: Sequence[float], distance: float) -> bool:
     return any(abs(place - other) < distance for other in places)
 
 
-def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
+def heading(node: Node) -> int:
+    """Return the direction of the parameter along the branch.
+
+    0 where the parameter stands still to rounding, as inside a canard explosion.
+    """
+    slope = node.readings.tests.get(Kind.FOLD, 1.0)
+    return 0 if abs(slope) < STILL else int(np.sign(slope))
+
+
+def fold_between(first: Node, last: Node, by_multiplier: bool) -> Bifurcation | None:
+    """Return the fold of a step in which the parameter may stand still.
+
+    by_multiplier: on a canard the sign of the parameter's slope is rounding, but the multiplier passes 1 at the fold
+    within a small part of the explosion.
+    """
+    autonomous = first.at.motion() is not None
+
+    def side(readings: Readings) -> float:
+        return side_of_one(readings.multipliers, autonomous) if by_multiplier else readings.tests[Kind.FOLD]
+
+    if not _changes(side(first.readings), side(last.readings)):
+        return None
+    node = Stretch(first, last).zero(side)
+    return None if node is None else node.at.judged(Kind.FOLD, node, first, last)
+
+
+def bifurcations_between(first: Node, last: Node, folds: bool = True) -> list[Bifurcation]:
     """Return the bifurcations between two nodes.
 
-    Both nodes are on one mesh; the order is that of arclength.
+    Both nodes are on one mesh; the order is that of arclength. folds: whether folds are searched for.
     """
     before, after, at = first.readings, last.readings, first.at
     if before.sequence != after.sequence:
@@ -196,15 +224,12 @@ def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
         places = sorted(stretch.known)
         high = next(s for s in places if stretch.known[s].readings.sequence != before.sequence)
         low = max(s for s in places if s < high)
-        return [*_on_one_side(first, stretch.known[low]), *marks, *_on_one_side(stretch.known[high], last)]
+        return [
+            *_on_one_side(first, stretch.known[low], folds), *marks, *_on_one_side(stretch.known[high], last, folds),
+        ]  # fmt: skip
     found: list[tuple[float, Bifurcation]] = []
     branchings: list[float] = []
-    folds = [abs(each.tests[Kind.FOLD]) for each in (before, after) if Kind.FOLD in each.tests]
-    still = bool(folds) and max(folds) < STILL
-    tests = [test for test in at.tests if not (still and test[0] is Kind.FOLD)]
-    if still and at.motion() is not None:
-        # On a canard the multiplier passes 1 at the fold within a small part of the explosion.
-        tests.append((Kind.FOLD, lambda readings: side_of_one(readings.multipliers)))
+    tests = [test for test in at.tests if folds or test[0] is not Kind.FOLD]
     changed = [test for test in tests if _changes(test[1](before), test[1](after))]
     stretch = Stretch(first, last) if changed else None
     several = at.several(before, after)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from kapitza.base.arrays import Array
 from kapitza.continuation.ends import Ending, cosine_of_motion, endless, hopf_end, merged
 from kapitza.continuation.events import cause_of_collapse, extent_of_events
 from kapitza.continuation.family import Family, FamilyPoint, Node
-from kapitza.continuation.locate import bifurcations_between
+from kapitza.continuation.locate import bifurcations_between, fold_between, heading
 from kapitza.continuation.motion import ShootingPoint
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import (
@@ -44,10 +44,6 @@ MOST_LEAPS = 8
 
 SAME_GRAZE = 1e-3
 """Distance in the parameter, relative to its size, within which two grazes are one."""
-
-FLAT, OTHER_ORBIT = 1e-12, 1e-6
-"""Distance of two folds in the parameter, relative to its size, that is rounding; relative difference of the periods
-from which on their orbits are different ones, since a family that comes back passes the same orbit."""
 
 STRAIGHT = 0.95
 """Least cosine between the tangents of a step across a branch point."""
@@ -184,6 +180,8 @@ class Trace:
     _refined: int = 0
     _extent: float = 0.0
     _turn: tuple[int, Bifurcation | None] | None = None
+    _came: int = 0
+    _still: list[tuple[int, Node, Node]] = field(default_factory=list[tuple[int, Node, Node]])
 
     def __iter__(self) -> Iterator[Node]:
         self.nodes = [self.start]
@@ -259,19 +257,48 @@ class Trace:
 
     def _detect(self, before: Node, last: Node) -> None:
         """Append bifurcations between two nodes; note turns."""
-        found = bifurcations_between(before, last) if self.detect else []
         place = len(self.nodes) - 1
+        clear = not self._still and heading(before) != 0 and heading(last) != 0
+        found = bifurcations_between(before, last, folds=clear) if self.detect else []
         kept = [each for each in found if not self._same_graze(each, last)]
-        scale = float(last.family.scale[-len(last.family.free)])
-        for each in kept:
-            if self.bifurcations and stands_still(self.bifurcations[-1][1], each, scale):
-                self.bifurcations.pop()
-            else:
-                self.bifurcations.append((place, each))
-        first = -len(last.family.free)
-        if self.images is not None and before.tangent[first] * last.tangent[first] < 0:
+        self.bifurcations += [(place, each) for each in kept]
+        turned = clear and heading(before) != heading(last)
+        if not clear:
+            place, fold = self._through_still(place, before, last)
+            turned = place >= 0
+            kept += [] if fold is None else [fold]
+        if self.images is not None and turned:
             turning = [b for b in kept if b.kind in (Kind.FOLD, Kind.BRANCH_POINT, Kind.PITCHFORK)]
             self._turn = (place, turning[0] if turning else None)
+        self._came = heading(last) or self._came
+
+    def _through_still(self, place: int, before: Node, last: Node) -> tuple[int, Bifurcation | None]:
+        """Return place and label of a fold where the parameter stands still.
+
+        There is one fold where the parameter leaves in the direction opposite to that in which it came, and none
+        otherwise: in between its direction is rounding. Place -1: no turn, or not known yet.
+        """
+        came = self._came if self._still else heading(before) or self._came
+        self._still.append((place, before, last))
+        if heading(last) == 0:
+            self._came = came
+            return -1, None
+        steps, self._still = self._still, []
+        if came in (0, heading(last)):
+            return -1, None
+        long = any(heading(first) == heading(node) == 0 for _, first, node in steps)
+        ways = [False] if before.orbit is None else [long, not long]
+        chosen = None
+        for by_multiplier, (where, first, node) in product(ways if self.detect else [], steps):
+            label = fold_between(first, node, by_multiplier)
+            if label is not None and (chosen is None or label.proof.verified):
+                chosen = where, label
+                if label.proof.verified:
+                    break
+        if chosen is None:
+            return steps[0][0], None
+        self.bifurcations.append(chosen)
+        return chosen
 
     def _merged(self) -> bool:
         """Return whether the branch turned round at its end.
@@ -499,19 +526,6 @@ class Trace:
         elif found is not None and not passed:
             self.bifurcations.append((len(self.nodes) - 1, found))
         return bool(passed)
-
-
-def stands_still(before: Bifurcation, found: Bifurcation, scale: float) -> bool:
-    """Return whether a fold undoes the one before it.
-
-    In a canard explosion orbits of different periods have one parameter to rounding, whose direction is then that of
-    rounding: two turns at one value leave the family as it was.
-    """
-    return (
-        before.kind is found.kind is Kind.FOLD
-        and abs(found.value - before.value) < FLAT * scale
-        and abs(found.period - before.period) > OTHER_ORBIT * before.period
-    )
 
 
 def _cosine_at_section(before: Node, node: Node) -> float:
