@@ -279,6 +279,40 @@ def test_predictions_go_on_from_the_end_of_a_driven_recording(capsys, shaken):
     assert "x' [m/s]" in table
 
 
+def test_a_drive_of_a_prediction_is_read_as_the_study_reads_its_own(capsys, shaken, tmp_path):
+    """Columns and units of the study: a file of the load cell alone, and one whose other column is not needed."""
+    folder, *_ = shaken
+    times = np.arange(100) * 0.03
+    force = 1500.0 * np.sin(2 * times)
+    tables = {"cell.csv": {"Cell [mN]": force}, "both.csv": {"Cell [mN]": force, "Temp [degC]": 0 * times}}
+    found = []
+    for name, columns in tables.items():
+        pd.DataFrame({"t [s]": times, **columns}).to_csv(tmp_path / name, index=False)
+        found.append(_predicted(capsys, folder, tmp_path, f"F={tmp_path / name}"))
+    expected = _predicted(capsys, folder, tmp_path, "F=1.5*sin(2*t)")
+    for table in found:
+        assert np.allclose(table["x [m]"], expected["x [m]"], atol=1e-7)
+    pd.DataFrame({"t [s]": times, "a": force, "b": force}).to_csv(tmp_path / "other.csv", index=False)
+    arguments = ("predict", folder / "run.toml", "--duration", 1, "--out", tmp_path / "none.csv")
+    code, _, err = run(capsys, *arguments, "--drive", f"F={tmp_path / 'other.csv'}")
+    assert code == 2
+    assert 'other.csv has no column "F"; it has a, b' in " ".join(err.split())
+
+
+def _predicted(capsys, folder, tmp_path, drive):
+    out = tmp_path / "next.csv"
+    arguments = ("predict", folder / "run.toml", "--start", "x=0", "--start", "x'=0", "--duration", 2, "--out", out)
+    code, _, err = run(capsys, *arguments, "--drive", drive)
+    assert code == 0, err
+    return pd.read_csv(out)
+
+
+def test_a_missing_option_names_the_help_of_its_command(capsys, shaken):
+    code, _, err = run(capsys, "predict", shaken[0] / "run.toml")
+    assert code == 2
+    assert "Missing option '--out'. Help: kapitza predict --help" in " ".join(err.split())
+
+
 def test_both_responses_are_found_where_the_resonance_leaves_the_range(capsys, shaken):
     """The fold of the lower response is inside, that of the upper one beyond: x'' + 0.3x' + 9x + 2x³ = 3 cos ωt."""
     folder, *_ = shaken

@@ -379,3 +379,45 @@ def test_a_bag_of_ros_2_is_a_folder(tmp_path):
     (tmp_path / "arm" / "metadata.yaml").unlink()
     with pytest.raises(DataError, match=r"is a folder with .*part_0.mcap, part_1.mcap: name one of these"):
         kz.read(tmp_path / "arm")
+
+
+@pytest.mark.parametrize(
+    ("stamps", "expected", "said"),
+    [
+        ([0, 5, 10, 15], [0, 5, 10, 15], ""),
+        ([7000, 7005, 7010, 7015], [0, 5, 10, 15], ""),
+        ([0, 0, 0, 0], [0, 6, 10, 17], "the messages carry no stamps"),
+        ([7000, 0, 7010, 7015], [0, 6, 10, 17], "1 of 4 messages carry no stamps"),
+    ],
+)
+def test_stamps_of_a_bag_are_its_times_where_they_are_set(stamps, expected, said):
+    from types import SimpleNamespace
+
+    from rosbags.typesys import Stores, get_typestore
+
+    from kapitza.data.formats.bags import _Topic
+
+    types = get_typestore(Stores.ROS2_HUMBLE).types
+    topic = _Topic("/pendulum")
+    for stamp, receipt in zip(stamps, (100, 106, 110, 117), strict=True):
+        header = types["std_msgs/msg/Header"](
+            stamp=SimpleNamespace(sec=stamp // 1000, nanosec=stamp % 1000 * 10**6), frame_id=""
+        )
+        message = types["geometry_msgs/msg/PointStamped"](
+            header=header, point=types["geometry_msgs/msg/Point"](x=float(receipt), y=0.0, z=0.0)
+        )
+        topic.add(message, receipt * 10**6)
+    group = topic.group()
+    assert np.allclose(1000 * group.time, expected, atol=1e-9)
+    assert group.values[group.names.index("point.x")].tolist() == [100.0, 106.0, 110.0, 117.0]
+    assert bool(group.notes) == bool(said)
+    assert "".join(group.notes).endswith(said)
+
+
+def test_a_record_says_what_was_assumed_of_its_file(tmp_path):
+    from scipy.io import wavfile
+
+    wavfile.write(tmp_path / "run.wav", 1000, np.arange(100, dtype=np.int16))
+    assert repr(kz.read(tmp_path / "run.wav")).endswith("0 to 0.099 s; WAV has no units: full scale is 1")
+    (tmp_path / "run.csv").write_text("t [s],Accel [g]\n0,1\n0.1,2\n0.2,3\n", encoding="utf-8")
+    assert repr(kz.read(tmp_path / "run.csv")).endswith("; Accel is in gravity, by its name")

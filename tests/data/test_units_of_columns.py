@@ -115,6 +115,7 @@ REFUSED = {
     "t,x [g]\n0,1\n1,2\n": 'Column "x" has the unit "g", which has two meanings',
     "t,x [10**10**10]\n0,1\n1,2\n": "which is not known",
     "t,phi_deg\n0,1\n1,2\n": r'ends like the unit "deg".*units=\{"phi_deg": "deg"\}',
+    "t,phi_deg,v_mm\n0,1,1\n1,2,2\n": r'likewise v_mm\): say units=\{"phi_deg": "deg", "v_mm": "mm"\}',
     "time_ms,x\n0,1\n1,2\n": "called time",
     "t,time,x\n0,5,1\n1,6,2\n": 'Several columns look like the time, t, time: say which with time="..."',
 }

@@ -118,9 +118,12 @@ def run(arguments: Sequence[str] | None = None) -> None:
     os.environ["MPLBACKEND"] = "Agg"  # figures go to files; no display is needed
     speak_any_alphabet()
     try:
-        sys.exit(app(args=None if arguments is None else list(arguments), standalone_mode=False) or 0)
+        words = None if arguments is None else list(arguments)
+        sys.exit(app(args=words, prog_name="kapitza", standalone_mode=False) or 0)
     except UsageError as problem:
-        show_error(f"{problem.format_message().rstrip('.')}. Help: kapitza --help, or the command with --help.")
+        words = "kapitza" if problem.ctx is None else problem.ctx.command_path
+        message = problem.format_message().rstrip(".")
+        show_error(f"{message}{'' if message.endswith('?') else '.'} Help: {words} --help")
         sys.exit(problem.exit_code)
     except typer.Abort:
         show_error("Stopped.")

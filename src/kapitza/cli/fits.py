@@ -51,6 +51,14 @@ def chosen_fit(path: Path, name: str | None = None) -> StudyFit | Estimate:
     return result.chosen
 
 
+def study_of(path: Path) -> Path | None:
+    """Return the study file of a study or results folder; None of a saved fit or model."""
+    from kapitza.study import is_study
+
+    study = path / "study.toml" if path.is_dir() else path
+    return study if study.suffix.lower() == ".toml" and is_study(study) else None
+
+
 def estimate_of(fit: StudyFit | Estimate) -> Estimate:
     from kapitza.estimate import Estimate
 

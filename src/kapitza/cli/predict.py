@@ -5,17 +5,22 @@ What the fitted model does next, or would do under other settings.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from kapitza.base.csv_tables import write_table
 from kapitza.cli.console import answers, examples
-from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
+from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of, study_of
 from kapitza.cli.simulate import assignments, initial_state, sample_times
 from kapitza.errors import KapitzaError
+
+if TYPE_CHECKING:
+    from kapitza.data import Record
 
 
 def predict_command(
@@ -46,12 +51,21 @@ def predict_command(
     given = assignments(start, "--start")
     x0 = initial_state(estimate.model, given) if given else None
     units = {s.name: s.unit for s in estimate.model.signals}
-    drives = {n: drive_of(n, text, units.get(n, "")) for n, text in texts(drive).items()}
+    drives = {n: drive_of(n, text, units.get(n, ""), _reading(study, n)) for n, text in texts(drive).items()}
     table = predicted_table(
         fit, sample_times(duration, interval), x0, assignments(set_, "--set"), drives=drives or None
     )
     write_table(table, out)
     answers().print(Text(f"{estimate.model.name} by {estimate.method}: {len(table)} samples written to {out}"))
+
+
+def _reading(study: Path, drive: str) -> Callable[[Path], Record]:
+    """Return how files with a drive are read: as the study reads its own, where there is one."""
+    from kapitza.data import read
+    from kapitza.study import read_alike
+
+    source = study_of(study)
+    return read if source is None else partial(read_alike, source, only=drive)
 
 
 def texts(given: list[str] | None) -> dict[str, str]:

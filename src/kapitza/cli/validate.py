@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from kapitza.cli.console import MISSES, answers, examples
-from kapitza.cli.fits import Name, chosen_fit, estimate_of, warn_of_drive
+from kapitza.cli.fits import Name, chosen_fit, estimate_of, study_of, warn_of_drive
 from kapitza.cli.simulate import assignments
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ def validate_command(
 
     alone = model.suffix.lower() == ".toml" and not is_study(model)
     tested = read_model(model) if alone else estimate_of(chosen_fit(model, name))
-    study = model / "study.toml" if model.is_dir() else model
-    told = not alone and study.suffix.lower() == ".toml" and is_study(study)
-    record = read_alike(study, recording, time) if told else read(recording, time=time)
+    study = None if alone else study_of(model)
+    record = read(recording, time=time) if study is None else read_alike(study, recording, time)
     if not isinstance(tested, Model):
         warn_of_drive(tested)
     tested = _under_its_drive(tested, record, recording.name)

@@ -311,15 +311,14 @@ def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], ti
     names = {**{old: {old, new} for old, new in chosen.items()}, **({time_name: {time_name}} if time_name else {})}
     declared_names(given, [*chosen.values(), *chosen, *([time_name] if time_name else [])])
     units: dict[str, str] = {}
+    in_names: dict[str, str] = {}
     for old, known_as in names.items():
         what = f'Column "{old}"'
         by_caller = [given[name] for name in known_as if name in given]
         unit = by_caller[0] if by_caller else str(columns.facts.get(old, {}).get("unit", ""))
         if not unit and not by_caller and not columns.own and (suffix := unit_in_name(old)):
-            raise DataError(
-                f'The name of column "{old}" ends like the unit "{suffix}" or holds it, but the file states none: say '
-                f'{Give(units={old: suffix})}, or "" if it is none.'
-            )
+            in_names[old] = suffix
+            continue
         meant = "" if columns.own or by_caller else meant_by(old, unit)
         if unit in REFUSED and not columns.own:
             raise DataError(f'{what} is in "{unit}": {REFUSED[unit]}.')
@@ -328,6 +327,14 @@ def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], ti
         elif not columns.own or by_caller:
             require_unit(unit, what)
         units[old] = unit
+    if in_names:
+        old, suffix = next(iter(in_names.items()))
+        others = list(in_names)[1:]
+        also = f" (likewise {listed(others)})" if others else ""
+        raise DataError(
+            f'The name of column "{old}" ends like the unit "{suffix}" or holds it, but the file states none{also}: '
+            f'say {Give(units=in_names)}, or "" if it is none.'
+        )
     return units
 
 

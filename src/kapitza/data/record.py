@@ -322,8 +322,9 @@ class Record(Shown):
         text = f"Record of {named}: {self.size} samples in {pieces} segment{'s' if pieces > 1 else ''}"
         text += f", {self.time.min():.6g} to {self.time.max():.6g} s"
         text += f", excitation period {self.period:.6g} s" if self.period else ""
-        left_out = self.content.attrs.get("left_out")
-        return text + (f"; left out: {printable(str(left_out)[:200])}" if left_out else "")
+        left_out, read_as = (self.content.attrs.get(key) for key in ("left_out", "read_as"))
+        text += f"; left out: {printable(str(left_out)[:200])}" if left_out else ""
+        return text + (f"; {printable(str(read_as)[:300])}" if read_as else "")
 
     def check(self) -> None:
         """Refuse a record that no method can use.

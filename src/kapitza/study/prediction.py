@@ -6,7 +6,7 @@ sensors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -123,17 +123,21 @@ def _drawn_starts(
     return last.state + off.reshape(len(draws), len(free)) @ last.by_parameter.T + noise
 
 
-def drive_of(name: str, given: str, unit: str = "") -> Signal | Expression:
+def drive_of(name: str, given: str, unit: str = "", reading: Callable[[Path], Record] = read) -> Signal | Expression:
     """Return a drive from a file or formula.
 
     The file has a column of this name (`next.csv`), followed between its samples as drives of studies are; the formula
-    is one in t.
+    is one in t. reading: returns the record of a file.
     """
     path = Path(given)
     if path.suffix.lower() in SUFFIXES:
-        record = read(path)
+        record = reading(path)
         names = list(record.channels)
         column = names[0] if len(names) == 1 else name
+        if column not in names:
+            raise KapitzaError(
+                f'{path.name} has no column "{name}"; it has {", ".join(names)}: name the column of the drive so.'
+            )
         values, time = record[column], record.time - record.time[0]
         found = record.units.get(column, "")
         if unit and found and unit != found:

@@ -142,15 +142,18 @@ def is_study(path: Path) -> bool:
         return False
 
 
-def read_alike(study: Path, path: Path, time: str | None = None) -> Record:
+def read_alike(study: Path, path: Path, time: str | None = None, only: str | None = None) -> Record:
     """Read another recording as a study reads its first.
 
     Columns, units and group are those of its [data]; a file that names its columns as the model does is read by them.
+    only: the one channel to read, under its name in the model.
     """
     tables = checks.toml_file("study", study, LARGEST_FILE)[1]["data"]
     first = tables[0] if isinstance(tables, list) else tables
     # Spans, values and phases belong to the recording that was fitted.
     settings = {k: v for k, v in first.items() if k in ALIKE} | ({} if time is None else {"time": time})
+    if only is not None:
+        settings = _of_one(settings, only)
     try:
         return one_recording(settings, path).record
     except DataError as problem:
@@ -158,6 +161,16 @@ def read_alike(study: Path, path: Path, time: str | None = None) -> Record:
             return read(path, time=time)
         except DataError:
             raise problem from None
+
+
+def _of_one(settings: Mapping[str, Any], channel: str) -> dict[str, Any]:
+    """Return settings of [data] that read one channel alone."""
+    named = settings.get("channels")
+    columns = {old for old, new in named.items() if new == channel} if isinstance(named, Mapping) else set[str]()
+    known = {channel, *columns, settings.get("time")}
+    units = {name: unit for name, unit in settings.get("units", {}).items() if name in known}
+    left = {k: v for k, v in settings.items() if k not in ("drive", "drive_degree", "ignore", "angles")}
+    return left | {"channels": dict.fromkeys(columns, channel) or [channel], "units": units}
 
 
 def _check_keys(content: Mapping[str, Any], notes: Notebook) -> dict[str, list[dict[str, Any]]]:

@@ -76,10 +76,15 @@ class _Topic:
         self.rows.append(numbers)
 
     def group(self) -> Group:
-        stamps = self.stamps if all(self.stamps) else self.receipts
+        # A stamp that is not set is 0, and so is the first one of a simulated clock.
+        given = [stamp for stamp in self.stamps if stamp]
+        unset = len(self.stamps) - len(given)
+        starts_at_zero = unset == 1 and len(given) > 1 and min(given) <= max(given) - min(given)
+        stamps = self.stamps if not unset or starts_at_zero else self.receipts
         found = Group(self.name)
         if stamps is self.receipts:
-            found.notes.append("times are those of receipt: the messages carry no stamps")
+            lacking = "the messages" if unset == len(self.stamps) else f"{unset} of {len(self.stamps)} messages"
+            found.notes.append(f"times are those of receipt: {lacking} carry no stamps")
         order = np.argsort(stamps, kind="stable")
         nanoseconds = np.array(stamps, np.int64)[order]
         found.time = (nanoseconds - nanoseconds[0]) / 1e9
