@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy import special
 
 import kapitza as kz
 from kapitza.estimate.energy import takes_energy_out
+from kapitza.estimate.intervals import draws_at_bounds
 
 TIME = np.arange(400) * 0.04
 BASE = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.2, "k": 9.0})
@@ -22,9 +24,12 @@ def record(seed: int) -> kz.Record:
     return kz.measure(kz.simulate(BASE, [1.0, 0.0], t=TIME).select(["x"]), noise=0.01, seed=seed)
 
 
+def bounded(seed: int) -> kz.Estimate:
+    return kz.identify(DRAG, record(seed), ["c", "q", "k"], kz.ShootingFit())
+
+
 def held_at_zero() -> kz.Estimate:
-    fits = (kz.identify(DRAG, record(seed), ["c", "q", "k"], kz.ShootingFit()) for seed in range(8))
-    return next(fit for fit in fits if fit.values["q"] == 0.0)
+    return next(fit for fit in map(bounded, range(8)) if fit.values["q"] == 0.0)
 
 
 def test_interval_at_a_bound_is_one_sided():
@@ -45,6 +50,29 @@ def test_neighbours_of_a_parameter_at_its_bound_keep_their_uncertainty():
     assert low < fit.values["c"] <= high
     # More drag means less linear damping, not more.
     assert fit.values["c"] - low > 2 * (high - fit.values["c"])
+
+
+def test_no_friction_is_as_likely_as_a_little():
+    """On the side where q stays 0, c is as uncertain as in the fit without q: 90 % intervals held c in 60 %."""
+    seed, fit = next((s, f) for s, f in enumerate(map(bounded, range(8))) if f.values["q"] == 0.0)
+    alone = kz.identify(BASE, record(seed), ["c", "k"], kz.ShootingFit())
+    assert fit["c"] == pytest.approx(alone["c"], abs=0.02 * alone.deviations["c"])
+    reach = alone.interval(0.9).loc["c", "high"] - alone["c"]
+    assert fit.interval(0.9).loc["c", "high"] - fit["c"] == pytest.approx(reach, rel=0.05)
+
+
+def test_intervals_beside_a_bound_are_those_of_the_profile():
+    """Closed form for two parameters of correlation r: D is ((v - m)/s)² where the other is free, else on its bound."""
+    r, minimum = -0.9, np.array([0.3, -0.4])
+    covariance, low, high = np.array([[1.0, r], [r, 1.0]]), np.array([-np.inf, 0.0]), np.full(2, np.inf)
+    value = np.array([minimum[0] - r * minimum[1], 0.0])
+    draws, moments = draws_at_bounds(value, minimum, covariance, low, high, np.array([False, True]))
+    least, reach = minimum[1] ** 2, special.ndtri(0.95)
+    ends = np.quantile(draws[:, 0], [0.05, 0.95])
+    assert ends[1] == pytest.approx(value[0] + reach * np.sqrt(1 - r**2), abs=0.02)
+    assert ends[0] == pytest.approx(minimum[0] - np.sqrt(reach**2 + least), abs=0.02)
+    assert draws[:, 1].min() >= 0.0
+    assert moments.shape == (2, 2)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])

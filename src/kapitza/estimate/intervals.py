@@ -1,7 +1,7 @@
 """Intervals of parameters, and draws of a truncated Gaussian.
 
-The module gives Student's intervals, central and shortest intervals of draws, and draws of a Gaussian that bounds cut
-off.
+The module gives Student's intervals, central and shortest intervals of draws, draws of a Gaussian that bounds cut off,
+and draws whose intervals are those of profiles within the bounds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.errors import KapitzaError
 
 CHAINS, SWEEPS, STATES = 500, 400, 10
@@ -94,6 +94,57 @@ def truncated_gaussian(mean: Array, covariance: Array, low: Array, high: Array, 
         if sweep >= SWEEPS // 2 and (sweep + 1) % (SWEEPS // 2 // STATES) == 0:
             taken.append(state.copy())
     return mean + size * np.concatenate(taken)
+
+
+REACH, FINE, PASSES = 8.0, 400, 100
+"""Standard errors that a profile extends to either side, its points there, and sweeps over bounded parameters."""
+
+
+def draws_at_bounds(
+    value: Array, mean: Array, covariance: Array, low: Array, high: Array, at_bound: Flags
+) -> tuple[Array, Array]:
+    """Return draws (S, k) of parameters of which some are at a bound, and the covariance of the truncated Gaussian.
+
+    value (k,): the estimate, the minimum within the bounds of D(θ) = (θ - m)ᵀ V⁻¹ (θ - m). Draws of a parameter at its
+    bound are those of the truncated Gaussian. Few of them are next to the bound: where the truth is the bound (a
+    friction that is not there), 90 % intervals of a parameter that is exchanged for this one would hold it in 60 % of
+    cases (correlation -0.98). So draws of the others follow the profile within the bounds,
+
+        z(v) = sign(v - θ_i) √(min over the others of D at θ_i = v, less D at the estimate),
+
+    a standard normal number to either side; their ranks are those of the truncated Gaussian.
+    """
+    drawn = truncated_gaussian(mean, covariance, low, high)
+    moments = np.atleast_2d(np.cov(drawn.T))
+    bounded = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+    shares = (np.arange(len(drawn)) + 0.5) / len(drawn)
+    away = np.linspace(0.0, 1.0, FINE + 1) ** 2
+    for i in np.flatnonzero(~at_bound).tolist():
+        # The estimate may be several standard errors from the minimum without bounds.
+        reach = REACH * np.sqrt(covariance[i, i]) + abs(value[i] - mean[i])
+        grid = value[i] + reach * np.concatenate([-away[:0:-1], away])
+        rise = _least(grid - mean[i], i, bounded[bounded != i], mean, covariance, low, high)
+        root = np.sign(grid - value[i]) * np.sqrt(np.maximum(rise - rise[FINE], 0.0))
+        quantiles = np.interp(special.ndtri(shares), np.maximum.accumulate(root), grid)
+        drawn[np.argsort(drawn[:, i], kind="stable"), i] = np.clip(quantiles, low[i], high[i])
+    return drawn, moments
+
+
+def _least(away: Array, i: int, others: Indices, mean: Array, covariance: Array, low: Array, high: Array) -> Array:
+    """Return the least D (G,) where parameter i is `away` (G,) from its mean and `others` are within their bounds."""
+    chosen = np.append(others, i)
+    size = np.sqrt(np.diag(covariance)[chosen])
+    # Parameters without bounds are left out: their minimum is that of the marginal Gaussian.
+    precision = np.linalg.inv(covariance[np.ix_(chosen, chosen)] / np.outer(size, size))
+    below, above = ((b - mean)[others] / size[:-1] for b in (low, high))
+    state = np.zeros((away.size, chosen.size))
+    state[:, -1] = away / size[-1]
+    for _ in range(PASSES if others.size > 1 else 1):
+        for j in range(others.size):
+            pull = state @ precision[j] - state[:, j] * precision[j, j]
+            # Projected Gauss-Seidel: the minimum along one parameter of a convex quadratic, cut at its bounds.
+            state[:, j] = np.clip(-pull / precision[j, j], below[j], above[j])
+    return np.einsum("gi,ij,gj->g", state, precision, state)
 
 
 def _quantiles(low: Array, high: Array, share: Array) -> Array:

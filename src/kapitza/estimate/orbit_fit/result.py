@@ -15,7 +15,7 @@ from kapitza.base.arrays import Array
 from kapitza.errors import Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import Identifiability
-from kapitza.estimate.intervals import truncated_gaussian
+from kapitza.estimate.intervals import draws_at_bounds
 from kapitza.estimate.orbit_fit.covariance import robust_covariance, widening_of
 from kapitza.estimate.orbit_fit.judge import LARGEST_CHI2, Outcome, misfit_of, post_mortem, warnings_of
 from kapitza.estimate.orbit_fit.matching import multiplier_mismatch
@@ -69,9 +69,8 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
         covariance[free], covariance[:, free] = 0.0, 0.0
         covariance[free, free] = np.inf
     # At a bound the Gaussian interval would extend beyond it.
-    draws = draws_within_bounds(task, outcome, covariance)
-    if draws is not None:
-        covariance = np.atleast_2d(np.cov(draws.T))
+    cut = draws_within_bounds(task, outcome, covariance)
+    draws, covariance = (None, covariance) if cut is None else cut
     return make_estimate(
         task.request,
         f"OrbitFit, {settings.formulation} ({task.estimator}{', multipliers' if settings.multipliers else ''})",
@@ -123,8 +122,8 @@ def slopes_at(fit: Estimate, request: Request, theta: Array) -> tuple[Array, Arr
     return np.concatenate([one.slope for one in reduced]), np.concatenate([one.residual for one in reduced])
 
 
-def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) -> Array | None:
-    """Draw parameters (S, k) of a truncated Gaussian.
+def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) -> tuple[Array, Array] | None:
+    """Return draws (S, k) of parameters within bounds, and their covariance; see `draws_at_bounds`.
 
     The Gaussian is that around the unbounded minimum, cut off at the bounds; None where no bound is active. With F
     the information and g the gradient at the bound, the unbounded minimum of the quadratic is θ - F⁻¹ g. A
@@ -143,7 +142,8 @@ def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) ->
     full = covariance_of(solution.information)
     if not np.isfinite(full).all():
         return None
-    return truncated_gaussian(solution.theta - full @ gradient, widening * full, task.low, task.high)
+    centre = solution.theta - full @ gradient
+    return draws_at_bounds(solution.theta, centre, widening * full, task.low, task.high, solution.at_bound)
 
 
 def _status(outcome: Outcome, known: Identifiability) -> Status:

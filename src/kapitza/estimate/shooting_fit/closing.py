@@ -15,7 +15,7 @@ from kapitza.data import BY_NAME, CLOCK
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.disagreement import COLOURED, PIECES, RUNS, Deleted, Widening, block_edges, widening
 from kapitza.estimate.faults import Candidate, Fault, Leverage, Scores, candidates, strongest
-from kapitza.estimate.intervals import truncated_gaussian
+from kapitza.estimate.intervals import draws_at_bounds
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.shooting_fit.residuals import ROUNDING, misfit, predicted_rates
 from kapitza.estimate.shooting_fit.search import Found
@@ -128,8 +128,8 @@ def fault_of(task: MotionTask, found: Found, closing: ClosingSweep) -> Fault | N
 
 def draws_within_bounds(
     task: MotionTask, found: Found, closing: ClosingSweep, widened: Widening | None
-) -> Array | None:
-    """Draw parameters (S, k) of a truncated Gaussian.
+) -> tuple[Array, Array] | None:
+    """Return draws (S, k) of parameters within bounds, and their covariance; see `draws_at_bounds`.
 
     The Gaussian is that around the unbounded minimum, cut off at the bounds; None where no bound is active. With I
     the information and u the pull at the bound, that minimum is θ + I⁻¹ u. A parameter at its bound then has a
@@ -145,7 +145,8 @@ def draws_within_bounds(
     # Parameters at a bound have no factor of their own, so the mean of the others is used.
     factor = 1.0 if widened is None else float((widened.factor[~solution.at_bound] ** 2).mean())
     low, high = task.request.bounds
-    return truncated_gaussian(solution.theta + full @ closing.program.pull[:k], factor * full, low, high)
+    centre = solution.theta + full @ closing.program.pull[:k]
+    return draws_at_bounds(solution.theta, centre, factor * full, low, high, solution.at_bound)
 
 
 REPORTED = 1.0

@@ -81,8 +81,8 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
         covariance, freedom = widened.of(covariance), widened.freedom
     draws = None
     if identifiability.complete and closing is not None and converged:
-        draws = draws_within_bounds(task, found, closing, widened)
-        covariance = covariance if draws is None else np.atleast_2d(np.cov(draws.T))
+        cut = draws_within_bounds(task, found, closing, widened)
+        draws, covariance = (None, covariance) if cut is None else cut
     curved: tuple[str, ...] = ()
     if identifiability.complete and closing is not None and draws is None and samples.size <= LONGEST:
         # Draws within bounds have replaced the Gaussian intervals already.
