@@ -28,7 +28,9 @@ from kapitza.signal.marking import (
     cut_at_bad_runs,
     found_bad,
     possible_step_notes,
+    record_steps,
     without_bad_samples,
+    without_possible_steps,
 )
 from kapitza.signal.record_noise import scatter
 from kapitza.signal.spectra import Spectrum, power_spectrum

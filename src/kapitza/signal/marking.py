@@ -5,7 +5,7 @@ The module also writes the sentences that name them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,19 +74,44 @@ def _lost(values: Array, angle: bool) -> tuple[Indices, NDArray[np.int8], Array]
     return at, marks, found.filled[at] - turns
 
 
-def possible_step_notes(record: Record) -> Iterator[str]:
-    """Yield a sentence on each channel's possible steps.
+def without_possible_steps(record: Record, channels: Collection[str]) -> Record:
+    """Return the record without the possible steps of some channels.
 
-    record: with bad samples bridged. Fits find steps by their residuals, also smaller ones, and take them off.
+    record: with bad samples bridged. The steps may be impacts, so this serves the start of a fit of a model that has
+    none.
+    """
+    for channel, found in record_steps(record):
+        if channel in channels and found:
+            jumps = np.zeros(record.size)
+            for piece, at, sizes in found:
+                jumps[piece] = np.cumsum(np.bincount(at, sizes, jumps[piece].size))
+            angle = record.angles[record.channels.index(channel)]
+            record = record.with_channel(channel, record[channel] - jumps, record.units[channel], angle)
+    return record
+
+
+def record_steps(record: Record) -> Iterator[tuple[str, list[tuple[slice, Indices, Array]]]]:
+    """Yield each channel with its pieces that may have steps: the samples of a piece after them, and their sizes.
+
+    record: with bad samples bridged.
     """
     if record.content.attrs.get(KEEP) == "keep" or not (sampling := record.sampling()).deviation < UNEVEN:
         return
     pieces = (record.split_at_gaps() if sampling.gaps else record).segments()
     for channel, angle in zip(record.channels, record.angles, strict=True):
+        straight = [unwrap(record[channel][piece]) if angle else record[channel][piece] for piece in pieces]
+        found = [(piece, *possible_steps(values)) for piece, values in zip(pieces, straight, strict=True)]
+        yield channel, [one for one in found if one[1].size]
+
+
+def possible_step_notes(record: Record) -> Iterator[str]:
+    """Yield a sentence on each channel's possible steps.
+
+    record: with bad samples bridged. Fits find steps by their residuals, also smaller ones, and take them off.
+    """
+    for channel, pieces in record_steps(record):
         found: list[str] = []
-        for piece in pieces:
-            values = unwrap(record[channel][piece]) if angle else record[channel][piece]
-            at, sizes = possible_steps(values)
+        for piece, at, sizes in pieces:
             found += [f"{size:.3g} at {t:.6g} s" for t, size in zip(record.time[piece][at], sizes, strict=True)]
         if 0 < len(found) <= NAMED:
             yield (

@@ -39,6 +39,23 @@ def test_steps_are_named_and_cost_little(steps):
     assert spoiled.misfit.to_the_noise
 
 
+def test_a_step_larger_than_the_motion_does_not_stop_the_fit():
+    """Three spreads of the motion, from a poor value: before the step is taken off the gaps never close."""
+    true = {"m": 1.0, "c": 1.0, "k": 300.0}
+    times = np.arange(1600) * 0.004
+    drive = kz.Signal("F", times, 3.0 * np.sin(2 * np.pi * (1.0 + 0.2 * times) * times), degree=3)
+    model = kz.Model.from_equations("m*x'' + c*x' + k*x = F", parameters=true, signals=[drive])
+    record = kz.measure(kz.simulate(model, [0.0, 0.0], t=times).select(["x"]), noise=6e-5, seed=1)
+    jump = np.where(times >= times[700], 3.0 * record["x"].std(), 0.0)
+    spoiled = record.with_channel("x", record["x"] + jump, "", False)
+    fit = kz.identify(model.with_values(k=1.0), spoiled, list(true))
+    assert fit.misfit is not None
+    assert fit.misfit.to_the_noise
+    assert any(f"at {times[700]:.6g} s and stays there" in text for text in fit.warnings)
+    assert all(abs(fit[name] - value) < 4 * fit.deviations[name] for name, value in true.items())
+    assert fit.deviations["k"] < 1.0
+
+
 def test_the_size_of_a_step_is_known_as_well_as_its_error_says():
     """Fitted together with the parameters the step and they are unbiased: squares of z have the mean 1."""
     squares = []

@@ -25,7 +25,7 @@ from kapitza.estimate.shooting_fit.search import Found, finish, fitter_for, sear
 from kapitza.estimate.shooting_fit.sweep import chain_of, sweep
 from kapitza.estimate.shooting_fit.task import MotionTask, Step
 from kapitza.model import symbol
-from kapitza.signal import MEDIAN_TO_DEVIATION
+from kapitza.signal import MEDIAN_TO_DEVIATION, record_steps
 from kapitza.solve import scaled_inverse
 
 WIDTH = 8
@@ -53,10 +53,16 @@ UNDETERMINED = 1e-12
 def without_steps(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
     """Fit again with the steps subtracted.
 
-    Unchanged where there are none.
+    Unchanged where there are none. A step as large as the motion keeps the fit from its end; then those that the record
+    shows by itself are subtracted first.
     """
     if task.settings.robust or task.settings.process_noise or task.model.impacts:
         return task, found
+    if found.solution.status is not Status.CONVERGED and (steps := _recorded(task)):
+        fewer = _taken_off(task, steps)
+        again = search(fewer)
+        if again.solution.status is Status.CONVERGED:
+            task, found = fewer, again
     for _ in range(ROUNDS):
         steps = _steps(task, found)
         if not steps:
@@ -220,6 +226,28 @@ def _steps(task: MotionTask, found: Found) -> tuple[Step, ...]:
         before = sum(1 for step in task.steps if step.channel == c and step.record == number)
         if len(at) + before <= MOST:
             made += [Step(int(c), number, float(samples.time[mine[i]]), -float(jumps[i])) for i in at]
+    return tuple(made)
+
+
+def _recorded(task: MotionTask) -> tuple[Step, ...]:
+    """Return the steps that the records show without a model, in channels that do not measure a rate."""
+    made: list[Step] = []
+    samples, channels = task.problem.samples, task.observation.channels
+    rates = {symbol(f"{c.name}'") for c in task.model.coordinates if c.order == 2}
+    for number, (record, _) in enumerate(task.request.records):
+        times = samples.time[samples.record == number]
+        for channel, pieces in record_steps(record):
+            if channel not in channels or task.observation.expressions[channels.index(channel)].free_symbols & rates:
+                continue
+            for piece, at, sizes in pieces:
+                # Times count from the start of the excitation.
+                after = record.time[piece][at] - record.excitation_start
+                first = np.searchsorted(times, after - 0.5 * np.diff(record.time[piece]).min())
+                made += [
+                    Step(channels.index(channel), number, float(times[i]), float(size))
+                    for i, size in zip(first.tolist(), sizes.tolist(), strict=True)
+                    if i < times.size
+                ]
     return tuple(made)
 
 
