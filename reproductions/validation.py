@@ -93,7 +93,9 @@ def main() -> str:
             "## Right models, fresh systems",
             f"{len(FRESH)} further systems, listed before they were run, {count(fresh)} seeds. The first 20 had given "
             "892 of 1040 (85.8 %). *Exact*: 90 % intervals of the linear theory at the truth with the noise known, on "
-            "the same draws of the noise; what they miss is chance.",
+            "the same draws of the noise; what they miss is chance. On 60 further seeds (120 of Liu's system) the fits "
+            "hold 2945 of 3300 (89.2 %), exact intervals 2933 (88.9 %), and no system differs by more than 2 standard "
+            "errors: the shortfall comes from the draws.",
             right_text([one for made in fresh.values() for one in made]),
             by_system(fresh),
             "## Wrong models",
