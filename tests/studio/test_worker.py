@@ -134,3 +134,25 @@ def test_a_stop_during_the_imports_is_immediate_and_a_refused_study_is_said(tmp_
         process.wait(60)
     assert [answer["event"] for answer in answers] == ["stopped", "ready", "failed", "failed"]
     assert "titel" in answers[2]["message"]
+
+
+def test_a_worker_takes_no_module_from_the_folder_of_the_recordings(tmp_path, monkeypatch):
+    """A json.py or click.py beside the recordings, anybody's, would be run in the place of the module of that name."""
+    for name in ("json", "click", "signal"):
+        (tmp_path / f"{name}.py").write_text("open('taken', 'w').close()")
+    copy_recording("shaker", tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    async def inspected():
+        runs, ended = Runs(), asyncio.Event()
+        try:
+            run = await runs.start(
+                "inspect", {"data": {"file": "shaker.csv"}, "folder": "."}, lambda run: run.active or ended.set()
+            )
+            await ended.wait()
+            return run
+        finally:
+            await runs.close()
+
+    assert finished(inspected()).state == "done"
+    assert not (tmp_path / "taken").exists()

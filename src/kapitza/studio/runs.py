@@ -185,7 +185,8 @@ class Runs:
         task.add_done_callback(self._tasks.discard)
 
     async def _started(self) -> _Worker:
-        command = [sys.executable, "-m", "kapitza.studio.worker"]
+        # -P: the present folder is one of recordings, and a json.py beside them is not a module of the worker.
+        command = [sys.executable, "-P", "-m", "kapitza.studio.worker"]
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE)
         self.pids.add(process.pid)
         return _Worker(process)
