@@ -14,7 +14,7 @@ from kapitza.errors import EventError
 from kapitza.flow.engine import Event, ManyStretches, Memory, Run, Stretches, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.journey import Settings
-from kapitza.flow.kernel.engine import Kernel, run_many, run_one
+from kapitza.flow.kernel.engine import Kernel, Steps, run_many, run_one
 from kapitza.flow.kernel.library import NoStepperError
 from kapitza.flow.kernel.tape import NoTapeError
 from kapitza.model import time as time_symbol
@@ -65,7 +65,7 @@ class EventEngine:
 
         The tangents returned are those of the run times the ones given. Only a motion without jumps runs backwards.
         """
-        engine = self._serving(parameters[None])
+        engine = self.serving(parameters[None])
         if t1 < t0:
             engine._refuse_backwards(t0, t1)
             back = None if grid is None else -grid
@@ -98,6 +98,10 @@ class EventEngine:
         if with_tangents not in self._kernels:
             self._kernels[with_tangents] = Kernel(self.geometry, self.wrt if with_tangents else None, self.observe)
         return self._kernels[with_tangents]
+
+    def steps(self) -> Steps:
+        """Return a state that is advanced step by step."""
+        return Steps(self.kernel(False), self.settings)
 
     def has_kernel(self, with_tangents: bool) -> bool:
         """Return whether the stepper is built and can express the equations."""
@@ -138,7 +142,7 @@ class EventEngine:
         settings, observe = self.settings, self.observe if observe is None else observe
         return EventEngine(system, self.wrt, self.tolerance, observe, settings.max_steps, settings.contact_speed)
 
-    def _serving(self, parameters: Array) -> EventEngine:
+    def serving(self, parameters: Array) -> EventEngine:
         """Return the engine of these parameters (B, npar).
 
         Which entries are zero decides whether the rates jump.
@@ -173,7 +177,7 @@ class EventEngine:
 
         Members that fail come back as NaN.
         """
-        engine = self._serving(parameters)
+        engine = self.serving(parameters)
         if engine is not self:
             return engine.run_many(states, tangents, t0, t1, parameters, stretches)
         backwards = np.asarray(t1) < np.asarray(t0)
@@ -218,7 +222,7 @@ class EventEngine:
         times: (B, m), from the first on.
         The tangents start from the identity; members that fail are NaN.
         """
-        engine = self._serving(parameters)
+        engine = self.serving(parameters)
         if engine is not self:
             return engine.sample_many(states, times, parameters, stretches, tangents)
         settings = replace(self.settings, wrt=self.wrt) if tangents else self.settings

@@ -358,6 +358,48 @@ class Trip:
             self._taken = len(journey.events)
 
 
+class Steps:
+    """A state that is advanced step by step.
+
+    Parameters may change between the steps. No events are returned.
+    x: (n,) state; runtime: (npar + switches,), in which the caller sets the parameters.
+    """
+
+    def __init__(self, kernel: Kernel, settings: Settings):
+        n, system = kernel.geometry.size, kernel.geometry.system
+        self.kernel, self.settings = kernel, settings
+        self.x, self.runtime = np.zeros(n), np.zeros(len(system.parameters) + kernel.geometry.switches)
+        self._noted = Noted(np.empty(ROOM), np.empty((ROOM, 3), np.int32), np.empty((ROOM, 2, n)))
+        self._run = CRun()
+        self._reference = ctypes.byref(self._run)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Lay out a run that has not begun, with the tapes known now."""
+        kernel, run = self.kernel, _new_run(self.kernel, self.settings, 0.0, 0.0)
+        run.x, run.runtime = address(self.x), address(self.runtime)
+        run.event_times, run.event_marks, run.event_states = map(address, self._noted)
+        run.event_room = ROOM
+        # Local references keep both alive in C while another thread replaces them.
+        self._handles, self._table = kernel.handles, kernel.next_regime
+        run.next_regime = address(self._table)
+        self._blank = bytes(run)
+
+    def advance(self, t0: float, t1: float) -> None:
+        """Advance the state from t0 to t1.
+
+        The modes are those of the state at t0: parameters may have moved a surface.
+        """
+        run, kernel = self._run, self.kernel
+        ctypes.memmove(self._reference, self._blank, len(self._blank))
+        run.t, run.t1 = t0, t1
+        status = kernel.library.kz_travel(self._handles, len(self._handles), self._reference, kernel.space.handle)
+        if status != DONE:
+            trip = Trip(kernel, self.settings, run, self.x, None, self.runtime, np.empty(0))
+            trip.go_on(status, Noted(np.empty(0), np.empty((0, 3), np.int32), np.empty((0, 2, self.x.size))))
+            self._prepare()
+
+
 def _count(part: Noted | Sequence[Event]) -> int:
     return len(part.times) if isinstance(part, Noted) else len(part)
 
