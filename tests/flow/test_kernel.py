@@ -25,6 +25,7 @@ from kapitza.flow.events.settle import Regime
 from kapitza.flow.kernel import library as shared
 from kapitza.flow.kernel.library import BAD_CALL, CheckedTape, library
 from kapitza.flow.kernel.tape import NoTapeError, write_tape
+from kapitza.flow.stepper import Stepper
 from kapitza.model import symbol
 
 FAR_WALL = [{"name": "far", "surface": "x + 1e6", "reset": {"x": "x"}}]
@@ -366,3 +367,22 @@ def test_tangents_where_a_release_comes_with_a_stick(seed, draw, end, kinds):
     for j, step in enumerate(1e-6 * np.eye(starts.size)):
         ends = [flow.propagate(starts + sign * step, 0.0, end, vectors, tangents=False).state for sign in (1, -1)]
         np.testing.assert_allclose(run.jacobian[:, j], (ends[0] - ends[1]) / 2e-6, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("law", ["0.3*sign(x')", "0.5*abs(x*x')", "0.4*max(x - 0.2, 0)"])
+def test_short_steps_meet_the_events_of_one_run(law: str):
+    """A friction that sticks and lets go, a stop that is struck: steps of 10 ms as one run over all of them."""
+    stop = {"name": "stop", "surface": "0.8 - x", "reset": {"x'": "-0.7*x'"}}
+    model = Model.from_equations(
+        f"x'' + 0.1*x' + 4*x + {law} = 3*sin(1.7*t) + u", parameters={"u": 0.2}, impacts=[stop]
+    )
+    stepper, reached = Stepper(model, ("u",), 1e-13), []
+    stepper.begin(np.array([0.1, 0.0]), 0.0)
+    for _ in range(900):
+        stepper.step(np.array([0.2]), 0.01)
+        reached.append(stepper.state.copy())
+    stepper.release()
+    flow = Flow(model)
+    assert {event.kind for event in flow.propagate([0.1, 0.0], 0.0, 9.0).events} >= {"impact"}
+    expected = flow.trajectory([0.1, 0.0], np.arange(901) * 0.01)[1:]
+    np.testing.assert_allclose(reached, expected, atol=1e-9)
