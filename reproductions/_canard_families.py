@@ -26,3 +26,17 @@ SYSTEMS = (
         {"x": 4.0, "y": 0.05}, "m", (0.02, 6.0),
     ),
 )  # fmt: skip
+
+KEPT_APART = (
+    System(
+        "Oregonator", "Tyson, Fife, J. Chem. Phys. 73 (1980), two variables: e = 0.02, q = 0.002",
+        ("x' = (x*(1 - x) - f*z*(x - q)/(x + q))/e", "z' = x - z"), {"f": 0.3, "q": 0.002, "e": 0.02},
+        {"x": 0.7, "z": 0.7}, "f", (0.3, 3.0),
+    ),
+    System(
+        "templator", "Peacock-López, Chem. Educator 6 (2001), with k = 0.01, K = 0.02",
+        ("x' = r - k*x**2 - x**2*y", "y' = k*x**2 + x**2*y - y/(K + y)"), {"r": 0.3, "k": 0.01, "K": 0.02},
+        {"x": 4.0, "y": 0.01}, "r", (0.2, 0.98),
+    ),
+)  # fmt: skip
+"""Chosen before they were run, after the rule for folds where the parameter stands still was written."""
