@@ -110,5 +110,6 @@ INTRODUCTION = (
     "no fold inside an explosion, where the parameter stands still to rounding; the cubic autocatalator was given up "
     "from its upper Hopf point, at a tip of the family whose tangent led back. The last two systems were kept apart: "
     "they were chosen before they were run, after the rule for folds was written (a fold is listed where the "
-    "parameter leaves the values at which it stands still in the direction opposite to that in which it came)."
+    "parameter leaves the values at which it stands still in the direction opposite to that in which it came). Their "
+    "first run found no orbit at the upper Hopf point of the Oregonator, whose states are far below 1."
 )

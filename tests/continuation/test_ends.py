@@ -294,3 +294,15 @@ def test_orbits_of_hodgkin_and_huxley_go_from_one_hopf_point_to_the_other():
         pytest.approx((7.84625, 16.7138), rel=1e-5), pytest.approx((7.92169, 20.7073), rel=1e-5),
     ]  # fmt: skip
     assert all(b.verified for b in cycles.bifurcations)
+
+
+def test_orbits_are_born_at_a_hopf_point_whose_states_are_far_below_one():
+    """Oregonator (Tyson and Fife 1980): x = z = 0.0049 at the upper Hopf point, where orbits of size 0.01 are none."""
+    model = planar("(x*(1 - x) - f*y*(x - 0.002)/(x + 0.002))/0.02", "x - y", "Oregonator", f=2.3)
+    rest = kz.follow(model, {"x": 0.0052, "y": 0.0052}, "f", (2.3, 2.6), equilibrium=True)
+    hopf = rest.of(Kind.HOPF)[0]
+    assert hopf.point.max() < 0.005
+    cycles = kz.switch_branch(hopf, (2.355, 2.6))
+    assert cycles.ends[1] is End.BOUND
+    assert abs(cycles.values[0, 0] - hopf.value) < 1e-3
+    assert cycles.periods[0] == pytest.approx(hopf.period, rel=1e-2)

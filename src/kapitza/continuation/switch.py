@@ -274,6 +274,10 @@ def _at_section(flow: Flow, bifurcation: Bifurcation) -> Array:
     return run.jacobian @ vector
 
 
+SMALLEST_USUAL = 0.3
+"""Smaller first orbits are tried where no other is found: states far below 1 may need them."""
+
+
 def _born_at_hopf(model: Model, bifurcation: Bifurcation, free: FreeParameter, amplitude: float) -> Node:
     """Return a small orbit near a Hopf point.
 
@@ -288,7 +292,9 @@ def _born_at_hopf(model: Model, bifurcation: Bifurcation, free: FreeParameter, a
     flow, own = Flow(model), branch_flow(model, free.names)
     found: list[Node] = []
     # Canards leave the Hopf point by a tiny part of the parameter's range: small first orbits serve there.
-    for factor in (30.0, 10.0, 3.0, 1.0, 0.3, 100.0, 300.0):
+    for factor in (30.0, 10.0, 3.0, 1.0, 0.3, 100.0, 300.0, 0.1, 0.03, 0.01):
+        if found and factor < SMALLEST_USUAL:
+            break
         step = factor * amplitude * size
         start = point + step * direction
         rates = flow.rates(start, 0.0)
