@@ -87,10 +87,17 @@ def test_wrong_units_and_columns_are_refused(tmp_path, swing, case):
     assert message in said
 
 
+def noisy_decay(t):
+    """A swing of 68 degrees that dies out into noise, which turns at every other sample of its extremes."""
+    noise = 0.3 * np.random.default_rng(3).standard_normal(t.size)
+    return 68 * np.exp(-3 * t / t[-1]) * np.cos(40 * 2 * np.pi * t / t[-1]) + noise
+
+
 NAMED = {
     "degrees without a unit": ("t,phi", lambda t, p, v: (t, np.degrees(p)), "looks like degrees"),
     "degrees that claim to be rad": ("t [s],phi [rad]", lambda t, p, v: (t, np.degrees(p)), "looks like degrees"),
     "wrapped degrees": ("t,phi", lambda t, p, v: (t, (np.degrees(40 * p) + 180) % 360 - 180), "looks like degrees"),
+    "degrees of a noisy decay": ("t,phi", lambda t, p, v: (t, noisy_decay(t)), "looks like degrees"),
     "milliseconds without a unit": ("t,phi", lambda t, p, v: (1e3 * t, p), 'units = {t = "ms"}'),
     "seconds that claim to be ms": ("t [ms],phi [rad]", lambda t, p, v: (t, p), "would fit in s"),
     "samples for the time": ("t,phi", lambda t, p, v: (np.arange(t.size), p), "look like another unit than s"),

@@ -95,14 +95,17 @@ def degree_warnings(model: Model, record: Record) -> Iterator[str]:
 def _typical_swing(values: Array) -> float:
     """Return the median distance between turning points.
 
-    The turning points are neighbours; 0 where there are fewer than four.
+    The turning points are neighbours; 0 where there are fewer than four. Swings of the size of the noise are left out:
+    a noisy record turns many times at each extreme.
     """
     steps = np.diff(values)
     moving = np.flatnonzero(steps)
     turns = moving[1:][np.signbit(steps[moving[1:]]) != np.signbit(steps[moving[:-1]])]
-    if turns.size < 4:
-        return 0.0
-    return float(np.median(np.abs(np.diff(values[turns]))))
+    swings = np.abs(np.diff(values[turns]))
+    # White noise of deviation s gives second differences of s √6, whose median size is 0.6745 of that.
+    noise = float(np.median(np.abs(np.diff(steps)))) / (0.6745 * math.sqrt(6))
+    swings = swings[swings > 4 * noise]
+    return float(np.median(swings)) if swings.size >= 3 else 0.0
 
 
 def rate_warnings(model: Model, record: Record) -> Iterator[str]:
