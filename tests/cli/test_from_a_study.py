@@ -313,6 +313,20 @@ def test_a_missing_option_names_the_help_of_its_command(capsys, shaken):
     assert "Missing option '--out'. Help: kapitza predict --help" in " ".join(err.split())
 
 
+def test_a_quiet_run_without_an_answer_says_why(capsys, shaken, tmp_path):
+    """Without a measured drive F is a constant, and all parameters share a scale."""
+    folder, *_ = shaken
+    pd.read_csv(folder / "run.csv")[["t [s]", "Laser [mm]"]].to_csv(tmp_path / "run.csv", index=False)
+    equation = "m*x'' + c*x' + k*x = F"
+    code, _, _ = run(capsys, "new", tmp_path / "run.csv", "--channel", "Laser=x", "--equation", equation)
+    assert code == 0
+    code, said, _ = run(capsys, "identify", tmp_path / "run.toml", "--quiet")
+    assert code != 0
+    words = " ".join(said.split())
+    assert "No fit succeeded" in words
+    assert "only c/m, k/m, F/m" in words
+
+
 def test_both_responses_are_found_where_the_resonance_leaves_the_range(capsys, shaken):
     """The fold of the lower response is inside, that of the upper one beyond: x'' + 0.3x' + 9x + 2x³ = 3 cos ωt."""
     folder, *_ = shaken

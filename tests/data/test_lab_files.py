@@ -421,3 +421,20 @@ def test_a_record_says_what_was_assumed_of_its_file(tmp_path):
     assert repr(kz.read(tmp_path / "run.wav")).endswith("0 to 0.099 s; WAV has no units: full scale is 1")
     (tmp_path / "run.csv").write_text("t [s],Accel [g]\n0,1\n0.1,2\n0.2,3\n", encoding="utf-8")
     assert repr(kz.read(tmp_path / "run.csv")).endswith("; Accel is in gravity, by its name")
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".parquet", ".mat", ".wav", ".tdms", ".mf4", ".h5"])
+def test_text_under_another_suffix_is_named(suffix, tmp_path):
+    path = tmp_path / f"run{suffix}"
+    path.write_text("t [s],x [mm]\n0,1\n0.1,2\n", encoding="utf-8")
+    with pytest.raises(DataError, match=rf'is not a {suffix} file: its content is that of \.csv.*in "\.csv"'):
+        kz.read(path)
+
+
+def test_files_under_the_suffix_of_another_format_are_named(made, tmp_path):
+    path = tmp_path / "run.parquet"
+    path.write_bytes(made.read_bytes())
+    # A universal file is text.
+    kind = r"\.csv" if made.suffix == ".uff" else rf".*\{made.suffix}"
+    with pytest.raises(DataError, match=rf"is not a \.parquet file: its content is that of {kind}"):
+        kz.read(path)

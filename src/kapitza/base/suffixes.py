@@ -79,3 +79,26 @@ ADVICE = {
     ".zip": "unpack it first",
 }
 """Suffixes of files that are not read → what to do instead."""
+
+SIGNATURES = {
+    b"PAR1": (".parquet",),
+    b"TDSm": (".tdms",),
+    b"RIFF": (".wav",),
+    b"MDF ": (".mf4", ".mdf"),
+    b"#ROSBAG": (".bag",),
+    b"SQLite format 3": (".db3",),
+    b"\x89MCAP": (".mcap",),
+    b"\x89HDF": (".h5", ".hdf5", ".mat", ".nc"),
+    b"MATLAB 5.0": (".mat",),
+    b"PK\x03\x04": (".xlsx", ".xlsm", ".npz"),
+}
+"""First bytes of files → their suffixes, the usual one first."""
+
+LETTERS = frozenset(range(32, 127)) | set(b"\t\r\n")
+
+
+def suffixes_by_content(head: bytes) -> tuple[str, ...]:
+    """Return the suffixes that the first bytes of a file belong to; () where they do not show it."""
+    known = next((suffixes for sign, suffixes in SIGNATURES.items() if head.startswith(sign)), ())
+    # Text has lines; data set 58 is text too.
+    return known or ((*TEXT, ".uff", ".unv") if b"\n" in head and LETTERS.issuperset(head) else ())

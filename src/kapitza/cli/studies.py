@@ -272,6 +272,8 @@ def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
     page = answers()
     page.print(Text(result.sentence(), style="bold"))
     if quiet:
+        if result.chosen is None:
+            show_failures(result)
         return
     chosen = result.chosen
     if chosen is not None:
@@ -284,11 +286,16 @@ def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
             page.print(Text(text))
     if chosen is not None and chosen.missing is not None:
         page.print(Text(str(chosen.missing)))
-    for fit in result.fits:
-        if fit.failure:
-            page.print(Text(f"{fit.label}: {fit.failure}", style="yellow"))
+    show_failures(result)
     report = result.folder / "report.html"
     page.print(Text(f"Results: {result.folder}" + (f"\nReport:  {report}" if report.is_file() else ""), style="bold"))
+
+
+def show_failures(result: StudyResult) -> None:
+    """Print why fits did not succeed."""
+    for fit in result.fits:
+        if fit.failure:
+            answers().print(Text(f"{fit.label}: {fit.failure}", style="yellow"))
 
 
 def parameter_tables(result: StudyResult) -> list[Any]:

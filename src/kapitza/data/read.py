@@ -9,7 +9,7 @@ from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.base.cures import Give
 from kapitza.base.files import reading
-from kapitza.base.suffixes import ADVICE, FOLDERS, LAB, SUFFIXES, TEXT
+from kapitza.base.suffixes import ADVICE, FOLDERS, LAB, SUFFIXES, TEXT, suffixes_by_content
 from kapitza.data.channels import is_table
 from kapitza.data.columns import Key, Wanted, make_record
 from kapitza.data.containers import guarded, read_container
@@ -164,3 +164,10 @@ def check_readable(path: Path, suffix: str) -> None:
         raise DataError(f"There is no file {path}." + (f" In that folder: {', '.join(near)}." if near else ""))
     if path.stat().st_size == 0:
         raise DataError(f"{path.name} is empty (0 bytes): the recording was not saved.")
+    with path.open("rb") as stream:
+        likely = suffixes_by_content(stream.read(256))
+    if likely and suffix not in (*TEXT, *likely):
+        raise DataError(
+            f"{path.name} is not a {suffix} file: its content is that of {' or '.join(likely[:2])}. Rename it to end "
+            f'in "{likely[0]}", or save it anew as {suffix}.'
+        )
