@@ -78,7 +78,7 @@ CYCLES: dict[str, dict[int, tuple[tuple[Known, ...], str]]] = {
     "Rosenzweig and MacArthur": {0: ((), "BOUND")},
     "glycolysis of Sel'kov": {0: (((HOPF, sqrt(0.72)),), "HOPF"), 1: (((HOPF, sqrt(0.12)),), "HOPF")},
     "Oregonator": {
-        0: (((FOLD, 0.51254264), (HOPF, 2.3380401774)), "HOPF"), 1: (((FOLD, 2.2937975),), "not reached"),
+        0: (((FOLD, 0.51254264), (HOPF, 2.3380401774)), "HOPF"), 1: (((HOPF, 0.5226119873),), "not reached"),
     },
     "food chain of Hastings and Powell": {
         0: (

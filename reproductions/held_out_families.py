@@ -111,8 +111,10 @@ def main() -> str:
             "(generalised Hopf points at poles of the Lyapunov coefficient, next to zero-Hopf points) and missed one "
             "torus bifurcation next to a Hopf point; two families took 2000 steps, and the catalytic oscillator's was "
             "reversed where its phase condition was renewed. All were cured before this table. "
-            "Canards of the Oregonator (ε = 0.04, q = 8e-4) are passed from Hopf point to Hopf point, where AUTO's "
-            "runs with 40 × 4 elements end; the two folds in them are not seen, as the parameter "
-            "stands still to rounding there.",
+            "Canards of the Oregonator (ε = 0.04, q = 8e-4) are passed from either Hopf point to the other, where "
+            "AUTO's runs with 40 × 4 elements end. AUTO's fold at 2.2937975, in these tables before as missed, is "
+            "none: runs with 150 × 4 and 200 × 4 label it four times and turn back there, one with 400 × 4 passes it "
+            "without a label, and the parameter falls before and after it. No orbit was found before at the upper Hopf "
+            "point.",
         ]
     )
