@@ -205,3 +205,49 @@ def test_a_rig_is_stopped_from_the_first_page(windows, serve, tmp_path):
     page.goto(f"{link.partition('?')[0]}?{urlencode({'study': 'pendulum.toml', 'tab': 'rig'})}")
     page.get_by_text("the rig is in its safe state").wait_for()
     assert page.locator(".kz-table tbody tr").count() >= 2
+
+
+def test_a_dropped_file_without_times_is_asked_for_them_and_one_without_numbers_is_not_kept(windows, serve, tmp_path):
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (tmp_path / "words.csv").write_text("a,b\nfoo,bar\n", encoding="utf-8")
+    (tmp_path / "plain.csv").write_text(
+        "x\n" + "\n".join(f"{np.cos(0.1 * n):.6f}" for n in range(400)), encoding="utf-8"
+    )
+    link, _ = serve(folder)
+    page = windows().open(link)
+    page.wait_for_selector(".kz-drop")
+    page.set_input_files("input[type=file]", str(tmp_path / "words.csv"))
+    page.get_by_text("words.csv holds no rows of numbers").wait_for()
+    page.set_input_files("input[type=file]", str(tmp_path / "plain.csv"))
+    step = page.get_by_label("or seconds between samples")
+    step.fill("soon")
+    page.get_by_role("button", name="Open", exact=True).click()
+    page.get_by_text('"soon" is not a number').wait_for()
+    step.fill("0,02")
+    page.get_by_role("button", name="Open", exact=True).click()
+    settled(page)
+    page.get_by_text("400 samples, 0.02 s apart").wait_for()
+    assert sorted(path.name for path in folder.iterdir()) == ["plain.csv", "plain.toml"]
+
+
+def test_names_and_units_that_are_left_unfinished_are_kept_or_answered(windows, serve, tmp_path):
+    link, _ = serve(copy_recording("shaker", tmp_path))
+    page, study = windows().open(link), tmp_path / "shaker.toml"
+    settled(page)
+    name = page.get_by_label("Name in the equations").first
+    name.fill("")
+    name.press("Tab")
+    page.get_by_text('"F" needs a name in the equations').wait_for()
+    assert name.input_value() == "F"
+    # Left by a click elsewhere, without Enter.
+    unit = page.get_by_label("Unit", exact=True).first
+    unit.click()
+    unit.press_sequentially("mN")
+    page.get_by_text("What is in it").click()
+    until_written(page, study, lambda s: s["data"].get("units") == {"F": "mN"})
+    page.get_by_role("tab", name="Model").click()
+    before = study.read_text(encoding="utf-8")
+    page.fill("[aria-label='Start of c']", "nan")
+    page.get_by_text('"nan" is not a number').wait_for()
+    assert study.read_text(encoding="utf-8") == before

@@ -23,6 +23,9 @@ UNITS = ("", "m", "mm", "um", "in", "m/s", "mm/s", "m/s**2", "g", "rad", "deg", 
          "N*m", "V", "mV", "A", "s", "ms", "Hz", "Pa", "bar", "degC", "count")  # fmt: skip
 """Units of the menu; any other can be typed."""
 
+LEFT = "(e) => { if (!e.relatedTarget?.closest('.q-menu')) emit(e.target.value); }"
+"""Sends what stands in a field that is left, except for its own menu."""
+
 ERRORS = [error.name for error in FITTED]
 """Errors of a sensor that can be found along with the parameters."""
 
@@ -128,11 +131,16 @@ class _Columns:
             ROLES, value="ignore", on_change=lambda e: self.set_role(column, role=e.value)
         ).props('dense outlined options-dense aria-label="Role of a column"')
         name = ui.input().props('dense outlined aria-label="Name in the equations"').classes("kz-mono")
-        name.on("change", lambda: self.set_role(column, name=name.value))
+        name.on("change", lambda: self.set_name(column, str(name.value or "").strip()))
         self.names[column] = name
         self.units[column] = ui.select(
             {}, with_input=True, new_value_mode="add-unique", on_change=lambda e: self.set_unit(column, e.value)
         ).props('dense outlined options-dense aria-label="Unit"')
+        # What is typed replaces the unit shown, and is not put into the middle of it.
+        for event in ("focusin", "click"):
+            self.units[column].on(event, js_handler="(e) => setTimeout(() => e.target.select?.())")
+        # Without this a unit that is typed and left without Enter would be gone without a word.
+        self.units[column].on("focusout", lambda event: self.left_unit(column, str(event.args)), js_handler=LEFT)
         self.errors[column] = ui.select(
             ERRORS, value=[], multiple=True, on_change=lambda e: self.set_errors(column, e.value)
         ).props('dense outlined options-dense aria-label="Sensor errors"')
@@ -171,7 +179,7 @@ class _Columns:
         """Give a column another role or name; angles and sensors follow the name."""
         now, at = self.now(), ("data", self.number)
         old_role, old_name = now[column]
-        now[column] = (role or old_role, (name or "").strip() or old_name)
+        now[column] = (role or old_role, name or old_name)
         if now[column] == (old_role, old_name):
             return
         used = {c: n for c, (r, n) in now.items() if r != "ignore"}
@@ -187,6 +195,19 @@ class _Columns:
             moved = {new if n == old_name else n: one for n, one in sensors.items() if kept or n != old_name}
             values[*at, "sensors"] = moved or None
         self.put(values)
+
+    def set_name(self, column: str, name: str) -> None:
+        """Give a column the name that was typed."""
+        if name:
+            self.set_role(column, name=name)
+            return
+        self.names[column].value = self.known[column]
+        ui.notify(f'"{column}" needs a name in the equations; a column that is not used is "ignored".', type="warning")
+
+    def left_unit(self, column: str, text: str) -> None:
+        """Take a unit that was typed, but not confirmed."""
+        if text.strip() and text not in dict(self.units[column].options).values():
+            self.set_unit(column, text.strip())
 
     def set_unit(self, column: str, unit: str | None) -> None:
         units = dict(self.get("units", {}))

@@ -131,9 +131,12 @@ def number_or_none(text: Any) -> float | None:
     if not written:
         return None
     try:
-        return float(written)
+        value = float(written)
     except ValueError:
-        raise Refused(f'"{written}" is not a number: write 0.5, 1e-3 or inf.') from None
+        value = math.nan
+    if math.isnan(value):
+        raise Refused(f'"{written}" is not a number: write 0.5, 1e-3 or inf.')
+    return value
 
 
 def whole_or_none(text: Any) -> int | None:

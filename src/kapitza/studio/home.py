@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from nicegui import events, ui
 
 from kapitza.errors import KapitzaError
+from kapitza.studio.fields import Refused, number_or_none
 from kapitza.studio.studio import Studio
 from kapitza.studio.threads import in_thread
 
@@ -53,8 +54,8 @@ def _go(name: str) -> None:
     ui.navigate.to("/?" + urlencode({"study": name}))
 
 
-async def _open_recording(studio: Studio, name: str) -> None:
-    """Open the study of a recording.
+async def _open_recording(studio: Studio, name: str) -> bool:
+    """Open the study of a recording; return whether it can be used.
 
     The study is written when there is none.
     """
@@ -63,7 +64,35 @@ async def _open_recording(studio: Studio, name: str) -> None:
         if made is not None:
             _go(made)
     except (KapitzaError, OSError) as problem:
+        if "interval=" in str(problem):
+            _ask_for_times(studio, name, str(problem))
+            return True
         ui.notify(str(problem), type="negative", multi_line=True, timeout=0, close_button=True)
+        return False
+    return True
+
+
+def _ask_for_times(studio: Studio, name: str, problem: str) -> None:
+    """Ask for the times of a recording whose columns do not name them."""
+    with ui.dialog(value=True) as dialog, ui.card().classes("kz-dialog"):
+        ui.label(f"{name}: which column is the time?").classes("text-subtitle1")
+        said = ui.label(f"{problem.partition(':')[0]}.").classes("kz-note")
+        time = ui.input("name of the column of times").props("dense outlined").classes("w-full")
+        interval = ui.input("or seconds between samples").props("dense outlined").classes("w-full")
+
+        async def begin() -> None:
+            try:
+                step = number_or_none(interval.value)
+                made = await in_thread(studio.new_study, name, str(time.value or "").strip() or None, step)
+                if made is not None:
+                    _go(made)
+            except (Refused, KapitzaError, OSError) as wrong:
+                said.text = str(wrong)
+                said.classes(add="kz-problem", remove="kz-note")
+
+        with ui.row():
+            ui.button("Open", on_click=begin).props("unelevated no-caps")
+            ui.button("Cancel", on_click=dialog.close).props("flat no-caps")
 
 
 def _list(names: list[str], icon: str, chosen: object) -> None:
@@ -91,7 +120,9 @@ def drop_area(studio: Studio) -> ui.upload:
         except OSError as problem:
             ui.notify(f"{path.name} cannot be written: {problem}", type="negative")
             return
-        await _open_recording(studio, path.name)
+        if not await _open_recording(studio, path.name):
+            # A copy that is no recording would stay among those of the folder.
+            path.unlink(missing_ok=True)
 
     area = ui.upload(on_upload=arrived, auto_upload=True, max_file_size=LARGEST_UPLOAD, label="Drop a recording here")
     return area.props("flat bordered").classes("w-full kz-drop")

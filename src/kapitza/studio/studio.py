@@ -73,10 +73,11 @@ class Studio:
         found = sorted(p for p in self.folder.iterdir() if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
         return [path.name for path in found[:MOST_FILES]]
 
-    def new_study(self, recording: str) -> str:
+    def new_study(self, recording: str, time: str | None = None, interval: float | None = None) -> str:
         """Write a study for a recording.
 
-        The recording is in the folder; an existing study of it is opened instead.
+        The recording is in the folder; an existing study of it is opened instead. time: name of the column of times;
+        interval: between samples [s], where there is no such column.
         """
         path = self.inside(recording)
         there = path.with_suffix(".toml")
@@ -84,7 +85,9 @@ class Studio:
             if is_study(there):
                 return there.name
             there = there.with_name(f"{path.stem}-study.toml")
-        return there.name if there.exists() else write_new_study(path, there).relative_to(self.folder).as_posix()
+        if not there.exists():
+            write_new_study(path, there, time=time, interval=interval)
+        return there.relative_to(self.folder).as_posix()
 
     def free_name(self, wanted: str) -> Path:
         """Return a free place for a dropped file.
