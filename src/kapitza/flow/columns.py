@@ -17,6 +17,7 @@ from kapitza.base.arrays import Array
 from kapitza.flow.compiled import cached, code_of, compile_integrator, equations, with_some_tangents
 from kapitza.flow.engine import System
 from kapitza.flow.sharing import SharedColumns, distances, share
+from kapitza.flow.tails import watched_limit_of_lanes
 
 MOST_TANGENTS = 4000
 """Equations of tangents that are compiled as one program."""
@@ -71,7 +72,8 @@ class Columns:
     def _build(self) -> hy.taylor_adaptive_batch_dbl:
         written = with_some_tangents(self.system, self.wrt, self.width)
         zeros = np.zeros((len(written), LANES))
-        return hy.taylor_adaptive_batch(written, zeros, tol=self.tolerance, **code_of(True))
+        limit = watched_limit_of_lanes(self.system)
+        return hy.taylor_adaptive_batch(written, zeros, tol=self.tolerance, **code_of(True), nt_events=limit)
 
     def one(self, state: Array, times: Array, parameters: Array) -> tuple[Array, Array] | None:
         """Return states and tangents of one motion.

@@ -34,6 +34,7 @@ from kapitza.flow.core import Core
 from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.flow.events import EventEngine
 from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
+from kapitza.flow.tails import watched_limit_of_lanes
 
 MOST_AT_ONCE = 20_000
 """Equations of tangents up to which short runs have them all in one program: the states are then integrated once."""
@@ -278,6 +279,7 @@ def _integrator(engine: SmoothEngine, columns: int) -> hy.taylor_adaptive_batch_
             tol=engine.tolerance,
             **code_of(not is_short(engine.system, written, largest=LARGEST_UNROLLED_LANES)),
             t_events=[hy.t_event_batch(end) for end in engine.ends()],
+            nt_events=watched_limit_of_lanes(engine.system),
         )
 
     return cached(("lanes", engine.system, wrt, engine.tolerance), lambda: compile_integrator(build))

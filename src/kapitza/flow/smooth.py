@@ -32,6 +32,7 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.domains import Domain, LastFinite
 from kapitza.flow.engine import Edge, Event, Memory, Run, Stretches, System, described
+from kapitza.flow.tails import watched_limit, watched_limit_of_lanes
 from kapitza.model import to_heyoka
 
 if TYPE_CHECKING:
@@ -524,7 +525,7 @@ class SmoothEngine:
             tol=self.tolerance,
             **code_of(not is_short(self.system, written)),
             t_events=ends,
-            nt_events=surfaces,
+            nt_events=[*surfaces, *watched_limit(self.system, self.observe)],
         )
 
     def _build_batch(self, tangents: bool) -> hy.taylor_adaptive_batch_dbl:
@@ -535,6 +536,7 @@ class SmoothEngine:
             tol=self.tolerance,
             **code_of(not is_short(self.system, written, largest=LARGEST_UNROLLED_LANES)),
             t_events=[hy.t_event_batch(edge) for edge in self.ends()],
+            nt_events=watched_limit_of_lanes(self.system),
         )
 
 

@@ -21,6 +21,7 @@ from kapitza.flow.events import EventEngine
 from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.kernel.engine import Steps
 from kapitza.flow.system import polynomial_signals, system_of
+from kapitza.flow.tails import watched_limit
 from kapitza.model import Model, symbol
 
 _whole = hy.taylor_outcome.time_limit
@@ -76,7 +77,8 @@ class Stepper:
     def _build(self) -> hy.taylor_adaptive_dbl:
         written = equations(self.system)
         compact = not is_short(self.system, written)
-        return hy.taylor_adaptive(written, [0.0] * self.size, tol=self.tolerance, compact_mode=compact)
+        limit = watched_limit(self.system)
+        return hy.taylor_adaptive(written, [0.0] * self.size, tol=self.tolerance, compact_mode=compact, nt_events=limit)
 
     def load(self, vector: Array) -> None:
         """Load all parameters, in the order of `model.names`."""

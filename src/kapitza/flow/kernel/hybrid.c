@@ -66,19 +66,19 @@ typedef struct {
 /* A tape of one regime. Nodes 0..constants-1 do not move; the states follow; reset nodes are evaluated at impacts. */
 typedef struct kz_tape {
     int64_t number; /* of all tapes ever made: memory of one that was freed may hold another */
-    int32_t nodes, all_nodes, constants, states, runtime, switches, walls, observed, edges, balances;
+    int32_t nodes, all_nodes, constants, states, runtime, switches, walls, observed, edges, balances, limits;
     int32_t first_mode, trace, terms, literals;
     kz_node *code;
     int32_t *term_nodes, *term_scales; /* of a term: its node, and a node that does not move to multiply it with, or -1 */
     double *term_factors, *literal;
-    int32_t *rate, *function, *surface, *observe, *edge, *balance, *balance_kind, *balance_index, *reset, *flags;
+    int32_t *rate, *function, *surface, *observe, *edge, *balance, *limit, *balance_kind, *balance_index, *reset, *flags;
     int32_t *held; /* per switch: 1 while stuck, per wall (after the switches): 1 while in contact */
 } kz_tape;
 
 /* Sizes, in the order of the integers that Python passes. */
 enum {
     S_NODES, S_ALL, S_CONSTANTS, S_STATES, S_RUNTIME, S_SWITCHES, S_WALLS, S_OBSERVED, S_EDGES, S_BALANCES,
-    S_FIRST_MODE, S_TRACE, S_TERMS, S_LITERALS, S_COUNT
+    S_LIMITS, S_FIRST_MODE, S_TRACE, S_TERMS, S_LITERALS, S_COUNT
 };
 
 static void *copied(const void *from, int64_t count, size_t size) {
@@ -90,7 +90,7 @@ static void *copied(const void *from, int64_t count, size_t size) {
 KZ_API void kz_tape_free(kz_tape *tape) {
     if (!tape) return;
     free(tape->code); free(tape->term_nodes); free(tape->term_scales); free(tape->term_factors); free(tape->literal); free(tape->rate);
-    free(tape->function); free(tape->surface); free(tape->observe); free(tape->edge); free(tape->balance);
+    free(tape->function); free(tape->surface); free(tape->observe); free(tape->edge); free(tape->balance); free(tape->limit);
     free(tape->balance_kind); free(tape->balance_index); free(tape->reset); free(tape->flags); free(tape->held);
     free(tape);
 }
@@ -164,13 +164,13 @@ KZ_API int kz_tape_new(const int32_t *sizes, const int32_t *code, const int32_t 
         if (sizes[i] < (i == S_TRACE ? -1 : 0)) return BAD_CALL;
     if (sizes[S_ALL] > MOST_NODES || sizes[S_NODES] > sizes[S_ALL] || sizes[S_STATES] < 1 || sizes[S_STATES] > MOST_STATES ||
         sizes[S_SWITCHES] > MOST_SURFACES || sizes[S_WALLS] > MOST_SURFACES || sizes[S_OBSERVED] > MOST_SURFACES ||
-        sizes[S_EDGES] > MOST_SURFACES || sizes[S_BALANCES] > MOST_SURFACES || sizes[S_TERMS] > MOST_TERMS ||
+        sizes[S_EDGES] > MOST_SURFACES || sizes[S_BALANCES] > MOST_SURFACES || sizes[S_LIMITS] > MOST_TERMS || sizes[S_TERMS] > MOST_TERMS ||
         sizes[S_LITERALS] > MOST_TERMS || sizes[S_RUNTIME] > MOST_TERMS ||
         sizes[S_CONSTANTS] > sizes[S_NODES] - sizes[S_STATES] ||
         sizes[S_FIRST_MODE] > sizes[S_RUNTIME] - sizes[S_SWITCHES] || sizes[S_TRACE] >= sizes[S_NODES])
         return BAD_CALL;
     int32_t n = sizes[S_STATES], ns = sizes[S_SWITCHES], nw = sizes[S_WALLS];
-    int64_t expected = (int64_t)n + ns + nw + sizes[S_OBSERVED] + sizes[S_EDGES] + 3 * (int64_t)sizes[S_BALANCES] +
+    int64_t expected = (int64_t)n + ns + nw + sizes[S_OBSERVED] + sizes[S_EDGES] + 3 * (int64_t)sizes[S_BALANCES] + sizes[S_LIMITS] +
                        (int64_t)nw * n + ns + ns + nw;
     /* lengths: of the arrays as they are: nodes, terms, scales, factors, literals, outputs. */
     if (lengths[0] != sizes[S_ALL] || lengths[1] != sizes[S_TERMS] || lengths[2] != sizes[S_TERMS] ||
@@ -183,6 +183,7 @@ KZ_API int kz_tape_new(const int32_t *sizes, const int32_t *code, const int32_t 
     tape->nodes = sizes[S_NODES]; tape->all_nodes = sizes[S_ALL]; tape->constants = sizes[S_CONSTANTS];
     tape->states = n; tape->runtime = sizes[S_RUNTIME]; tape->switches = ns; tape->walls = nw;
     tape->observed = sizes[S_OBSERVED]; tape->edges = sizes[S_EDGES]; tape->balances = sizes[S_BALANCES];
+    tape->limits = sizes[S_LIMITS];
     tape->first_mode = sizes[S_FIRST_MODE]; tape->trace = sizes[S_TRACE];
     tape->terms = sizes[S_TERMS]; tape->literals = sizes[S_LITERALS];
     tape->code = copied(code, tape->all_nodes, sizeof *tape->code);
@@ -193,11 +194,11 @@ KZ_API int kz_tape_new(const int32_t *sizes, const int32_t *code, const int32_t 
     const int32_t *next = outputs;
 #define TAKE(field, count) do { tape->field = copied(next, (count), sizeof(int32_t)); next += (count); } while (0)
     TAKE(rate, n); TAKE(function, ns); TAKE(surface, nw); TAKE(observe, tape->observed); TAKE(edge, tape->edges);
-    TAKE(balance, tape->balances); TAKE(balance_kind, tape->balances); TAKE(balance_index, tape->balances);
+    TAKE(balance, tape->balances); TAKE(limit, tape->limits); TAKE(balance_kind, tape->balances); TAKE(balance_index, tape->balances);
     TAKE(reset, (int64_t)nw * n); TAKE(flags, ns); TAKE(held, ns + nw);
 #undef TAKE
     int right = tape->code && tape->term_nodes && tape->term_scales && tape->term_factors && tape->literal && tape->rate && tape->function &&
-                tape->surface && tape->observe && tape->edge && tape->balance && tape->balance_kind &&
+                tape->surface && tape->observe && tape->edge && tape->balance && tape->limit && tape->balance_kind &&
                 tape->balance_index && tape->reset && tape->flags && tape->held;
     int status = right ? DONE : MEMORY;
     for (int32_t at = 0; right && at < tape->all_nodes; at++) right = is_valid(tape, at);
@@ -205,6 +206,7 @@ KZ_API int kz_tape_new(const int32_t *sizes, const int32_t *code, const int32_t 
     right = right && all_within(tape->rate, n, 0, tape->nodes) && all_within(tape->function, ns, 0, tape->nodes) &&
             all_within(tape->surface, nw, 0, tape->nodes) && all_within(tape->observe, tape->observed, 0, tape->nodes) &&
             all_within(tape->edge, tape->edges, 0, tape->nodes) && all_within(tape->balance, tape->balances, 0, tape->nodes) &&
+            all_within(tape->limit, tape->limits, 0, tape->nodes) &&
             all_within(tape->reset, (int64_t)nw * n, 0, tape->all_nodes) && all_within(tape->balance_kind, tape->balances, 0, 2) &&
             all_within(tape->flags, ns, 0, 16) && all_within(tape->held, ns + nw, 0, 2);
     for (int32_t i = 0; right && i < tape->balances; i++)
@@ -969,6 +971,21 @@ static void add_tail(kz_tail *tail, const kz_work *w, const double *rows, int64_
  * grows with the order itself (measured: 10 % less time for a pendulum, none for other models; 5 is slower again). */
 #define EXTRA_ORDER 3
 
+/* Shorten a step that would pass over what comes after the tail of a term, where the coefficients vanish. The argument of
+ * the term changes by a quarter of itself, or 1/4, at most: its terms of order k fall as the power k of the step. */
+static double limited(const kz_work *w, double h) {
+    for (int32_t i = 0; i < w->tape->limits; i++) {
+        const double *c = series(w, w->tape->limit[i]);
+        double change = INFINITY, most = fmax(0.25, 0.25 * fabs(c[0]));
+        for (int tries = 0; change == INFINITY && tries < 40; tries++) {
+            change = 0.0;
+            for (int k = w->order; k >= 1; k--) change = (change + fabs(c[k])) * h;
+            if (change > most) h *= change < INFINITY ? most / change : 1e-2;
+        }
+    }
+    return h;
+}
+
 /* Step size from the last two coefficients (Jorba and Zou, 2005) of states, tangents and watched functions. */
 static double step_size(const kz_work *w) {
     const kz_tape *tape = w->tape;
@@ -1596,6 +1613,7 @@ static int step(kz_trip *trip) {
     evaluate(w, run->runtime, run->wrt, run->t + run->t_low, run->x, run->V, 0, w->order);
     double h = step_size(w), left = (run->t1 - run->t) - run->t_low;
     if (!(h > 0.0) || !has_finite_states(w)) return NOT_FINITE;
+    h = limited(w, h < left ? h : left);
     int ends_run = h >= left;
     if (ends_run) h = left;
     if (run->t + h == run->t && !ends_run) return NOT_FINITE;

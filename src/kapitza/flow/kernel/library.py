@@ -20,7 +20,7 @@ from kapitza.flow.kernel.tape import Tape
 
 DONE, GIVEN_BACK, NEED_REGIME, FULL, STEPS, NOT_FINITE, STALLED, MEMORY, MANY_EVENTS, BAD_CALL, UNSETTLED = range(11)
 
-SIZES = 14
+SIZES = 15
 """Numbers that describe a tape."""
 
 STRICT, FINE, SHIFTED = range(3)

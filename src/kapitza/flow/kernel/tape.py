@@ -21,6 +21,7 @@ from kapitza.errors import ModelError
 from kapitza.flow.engine import Regime, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.regimes import hidden_gains, regime_balance
+from kapitza.flow.tails import tail_arguments, watched_functions
 from kapitza.model import Expression, derivative, time
 
 MOST_NODES = 200_000
@@ -444,19 +445,25 @@ def write_tape(geometry: Geometry, regime: Regime, observe: tuple[sp.Expr, ...],
     # Gains that vanish together with their load are watched like ends of terms: the event logic decides there.
     edges += [writer(gain) for _, gain in hidden_gains(geometry, regime)]
     balances = [writer(z) for z in balance]
+    limits = [
+        node
+        for node in map(writer, tail_arguments(flow, (*watched_functions(system), *observe, *balance)))
+        if node.moves
+    ]
     trace = _divergence(writer, flow) if tangents and not regime.collapses else None
     resets = [writer(r) for w in system.walls for r in w.reset]
     kinds = [(0, i) for i in regime.stuck] + [(1, j) for j in regime.contact]
     held = [int(i in regime.stuck) for i in range(geometry.switches)]
     held += [int(j in regime.contact) for j in range(geometry.walls)]
-    ordinary = [*rates, *functions, *surfaces, *observed, *edges, *balances]
+    ordinary = [*rates, *functions, *surfaces, *observed, *edges, *balances, *limits]
     numbering = _Numbering(writer, [*ordinary, *([] if trace is None else [trace])], resets, states)
     outputs: list[int] = [numbering.place[id(n)] for n in ordinary]
     outputs += [k for k, _ in kinds] + [i for _, i in kinds]
     outputs += [numbering.place[id(n)] for n in resets] + switch_flags(geometry) + held
     sizes = [numbering.ordinary, numbering.count, numbering.constants, len(states)]
     sizes += [len(system.parameters) + geometry.switches, geometry.switches, geometry.walls, len(observe), len(edges)]
-    sizes += [len(balances), len(system.parameters), -1 if trace is None else numbering.place[id(trace)]]
+    sizes += [len(balances), len(limits), len(system.parameters)]
+    sizes += [-1 if trace is None else numbering.place[id(trace)]]
     return numbering.tape(sizes, outputs)
 
 
