@@ -68,6 +68,7 @@ def test_tangents_see_the_term():
     model = kz.Model.from_equations(CASES["hill ahead"][0], parameters={"b": 0.4})
     flow, step = kz.Flow(model, wrt=("b",)), 1e-5
     run = flow.propagate(np.array([0.0, 1.0]), 0.0, 60.0, model.vector, tangents=True)
+    assert run.jacobian is not None
     ends = [small_steps(CASES["hill ahead"][3], [0.0, 1.0 + d])[-1] for d in (-step, step)]
     np.testing.assert_allclose(run.jacobian[:, 1], (ends[1] - ends[0]) / (2 * step), rtol=1e-5)
 

@@ -22,9 +22,13 @@ TAILED = (sp.exp, sp.tanh, sp.sinh, sp.cosh, sp.erf)
 HIGHEST = 12
 """Integer power above which a term is flat near zero: it has no coefficients of the orders that decide a step."""
 
-OF_TAIL, OF_POWER = sp.Rational(1, 8), sp.Rational(1, 2)
-"""Sizes of the arguments of tails and of high powers: steps then change an exponent by about 1, as its series allows,
-and the base of a power by 0.3."""
+OF_TAIL, OF_POWER = sp.Rational(1, 8), sp.Integer(1)
+"""Sizes of the arguments of tails and of high powers: near zero a step changes an exponent by 2 and a base by 1/4, at
+most."""
+
+FAINT = 1e-6
+"""Size of the limiting function: its root of order 20 doubles the step, to a quarter of the way to the term. A tail
+that would be missed then, exp(-3/4 g) behind exp(-g), is below rounding or seen in the coefficients."""
 
 
 def watched_functions(system: System) -> tuple[sp.Expr, ...]:
@@ -67,7 +71,7 @@ def limit(system: System, observe: tuple[sp.Expr, ...] = ()) -> list[hy.expressi
     table = full_table(system)
     arguments = tail_arguments(system, (*watched_functions(system), *observe))
     logarithms = [hy.log(1.0 + g * g) for g in (to_heyoka(g, table) for g in arguments)]
-    return [1.0 + hy.sum(logarithms)] if logarithms else []
+    return [1.0 + FAINT * hy.sum(logarithms)] if logarithms else []
 
 
 def watched_limit(system: System, observe: tuple[sp.Expr, ...] = ()) -> list[hy.nt_event_dbl]:
