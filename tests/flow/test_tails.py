@@ -1,8 +1,8 @@
-"""Terms that are flat over a long way and act beyond it: no step passes over them."""
+"""Steps that the last coefficients of a series do not limit: tails of terms, and series with gaps."""
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
+from scipy.integrate import quad, solve_ivp
 from scipy.special import erf
 
 import kapitza as kz
@@ -108,3 +108,34 @@ def test_only_arguments_that_move_limit_steps():
     assert limit(system)
     plain = system_of(kz.Model.from_equations("x'' + c*x' + sin(x) = cos(t)", parameters={"c": 0.1}))
     assert not limit(plain)
+
+
+@pytest.mark.parametrize("power", [3, 5, 7, 9, 11, 13])
+@pytest.mark.parametrize("tolerance", [1e-9, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15])
+def test_series_with_gaps_from_a_start_at_zero(power, tolerance):
+    model = kz.Model.from_equations(f"x'' = -k*x**{power}", parameters={"k": 1e6})
+    flow, start = kz.Flow(model, tolerance=tolerance), np.array([0.0, 1e-2])
+    ends = [flow.propagate(start, 0.0, 20.0, model.vector).state]
+    ends += [flow.trajectory(start, np.linspace(0, 20.0, 3000), model.vector)[-1]]
+    ends += list(flow.propagate_many(np.array([start] * 3), np.zeros(3), np.full(3, 20.0), model.vector).state)
+    carried = flow.propagate(start, 0.0, 20.0, model.vector, tangents=True)
+    assert carried.jacobian is not None
+    assert np.linalg.det(carried.jacobian) == pytest.approx(1.0, abs=1e3 * tolerance)
+    for x, v in [*ends, carried.state]:
+        assert v**2 / 2 + 1e6 * x ** (power + 1) / (power + 1) == pytest.approx(5e-5, abs=100 * tolerance)
+
+
+@pytest.mark.parametrize("stop", ["", " - 2*max(x - 1e3, 0)"])
+def test_sweeps_from_time_zero(stop):
+    model = kz.Model.from_equations(f"x'' = cos(a*t**4) + sin(b*t**3){stop}", parameters={"a": 1.0, "b": 2.0})
+    run = kz.Flow(model).propagate(np.array([0.3, 0.1]), 0.0, 3.0, model.vector)
+    speed = quad(lambda t: np.cos(t**4) + np.sin(2 * t**3), 0.0, 3.0, epsabs=1e-12, limit=500)[0]
+    assert run.state[1] == pytest.approx(0.1 + speed, abs=1e-9)
+
+
+def test_a_series_with_gaps_beside_a_wall():
+    model = kz.Model.from_equations(
+        "x'' = -x**7", impacts=[{"surface": "2 - x", "reset": {"x'": "-x'"}}], start={"x": 0.0, "x'": 1.0}
+    )
+    x, v = kz.Flow(model).propagate(np.array([0.0, 1.0]), 0.0, 20.0, model.vector).state
+    assert v**2 / 2 + x**8 / 8 == pytest.approx(0.5, abs=1e-9)

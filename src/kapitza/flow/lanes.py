@@ -34,7 +34,7 @@ from kapitza.flow.core import Core
 from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.flow.events import EventEngine
 from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
-from kapitza.flow.tails import watched_limit_of_lanes
+from kapitza.flow.tails import needs_care, watched_limit_of_lanes
 
 MOST_AT_ONCE = 20_000
 """Equations of tangents up to which short runs have them all in one program: the states are then integrated once."""
@@ -155,6 +155,8 @@ def _run(
 
         Returns which members arrived.
         """
+        if engine.may_have_gaps and needs_care(start[:n], instants[0]):
+            return np.zeros(LANES, bool)  # alone, members begin in short steps
         state[:] = start
         integrator.set_time(instants[0])
         if ends:

@@ -32,7 +32,7 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.domains import Domain, LastFinite
 from kapitza.flow.engine import Edge, Event, Memory, Run, Stretches, System, described
-from kapitza.flow.tails import watched_limit, watched_limit_of_lanes
+from kapitza.flow.tails import first_ends, may_have_gaps, needs_care, watched_limit, watched_limit_of_lanes
 from kapitza.model import to_heyoka
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class SmoothEngine:
         self.unit = np.eye(self.size, self.columns)
         self._unit = self.unit.ravel()
         self._domain = Domain(system)
+        self.may_have_gaps = may_have_gaps(system)
         self.by_columns = None
         """Tangents of a system that is too large to have them all in one program."""
         if self.size * self.columns > MOST_TANGENTS and self.is_plain:
@@ -132,9 +133,12 @@ class SmoothEngine:
         integrator = self._integrator(tangents is not None)
         self._start(integrator, state, t0, parameters)
         samples = None
+        careful = self.may_have_gaps and needs_care(state, t0)
         if grid is not None and len(grid):
-            samples, outcome = self._sample(integrator, t0, state, grid)
+            samples, outcome = (self._sample_with_care if careful else self._sample)(integrator, t0, state, grid)
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
+        elif careful:
+            self._begin_with_care(integrator, t1)
         if integrator.time != t1:
             outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
@@ -190,6 +194,8 @@ class SmoothEngine:
         now[:] = state
         integrator.time = t0
         runtime[:] = parameters[: runtime.size]
+        if self.may_have_gaps and needs_care(state, t0):
+            self._begin_with_care(integrator, t1)
         # Without a limit of steps a diverging guess of a solver would run for minutes.
         outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
         if outcome != _finished:
@@ -206,6 +212,8 @@ class SmoothEngine:
         now[n:] = self._unit
         integrator.time = t0
         runtime[:] = parameters[: runtime.size]
+        if self.may_have_gaps and needs_care(state, t0):
+            self._begin_with_care(integrator, t1)
         outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
         if outcome != _finished:
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
@@ -317,13 +325,18 @@ class SmoothEngine:
         alike = bool((parameters == parameters[0]).all())
         values = by_batch(parameters[members[:LANES] if alike else members, :used])
         runtime[:used] = values[0]
-        ends, arrived = np.empty_like(starts), np.empty(begin.shape, bool)
+        ends, arrived = np.empty_like(starts), np.zeros(begin.shape, bool)
+        careful = np.zeros(len(starts), bool)
+        if self.may_have_gaps:
+            careful = np.array([needs_care(s[:n], t) for s, t in zip(starts, begin, strict=True)])
         go, limit = integrator.propagate_until, self.max_steps
         for batch in range(len(starts)):
             now[:] = starts[batch]
             if not alike:
                 runtime[:used] = values[batch]
             integrator.set_time(begin[batch])
+            if careful[batch]:
+                continue
             go(end[batch], max_steps=limit)
             ends[batch] = now
             arrived[batch] = clock == end[batch]
@@ -409,6 +422,30 @@ class SmoothEngine:
         samples[0, self.size :] = self._unit[: samples.shape[1] - self.size]
         return samples, result[0]
 
+    def _begin_with_care(self, integrator: hy.taylor_adaptive_dbl, t1: float) -> None:
+        """Make the first steps of a run from zero."""
+        for end in first_ends(integrator.time, t1):
+            if integrator.propagate_until(float(end), max_steps=self.max_steps)[0] != _finished:
+                return
+
+    def _sample_with_care(
+        self, integrator: hy.taylor_adaptive_dbl, t0: float, state: Array, grid: Array
+    ) -> tuple[Array, hy.taylor_outcome]:
+        """Do as `_sample` from a start at zero, in short first steps."""
+        sign = 1.0 if grid[-1] >= t0 else -1.0
+        inner = first_ends(t0, float(grid[-1]))
+        parts = np.split(grid, np.searchsorted(sign * grid, sign * inner, side="right"))
+        samples, outcome = [], _finished
+        for part, end in zip(parts, [*inner, grid[-1]], strict=True):
+            if len(part):
+                found, outcome = self._sample(integrator, t0, state, part)
+                samples.append(found)
+            if outcome == _finished:
+                outcome = integrator.propagate_until(float(end), max_steps=self.max_steps)[0]
+            if outcome != _finished:
+                break
+        return np.concatenate(samples or [np.empty((0, integrator.state.size))]), outcome
+
     def _run_lanes(
         self, integrator: hy.taylor_adaptive_batch_dbl, states: Array, t0: Array, t1: Array, parameters: Array
     ) -> Array | None:
@@ -426,6 +463,8 @@ class SmoothEngine:
             integrator.reset_cooldowns()
         used = min(runtime.shape[0], self.parameters)
         runtime[:used] = parameters[:, :used].T
+        if self.may_have_gaps and needs_care(states, t0):
+            return None
         integrator.propagate_until(t1, max_steps=self.max_steps)
         if any(result[0] != _finished for result in integrator.propagate_res):
             return None

@@ -1,4 +1,6 @@
-"""Limits of steps for terms that are flat over a long way and act beyond it, as exp(-(x - 30)²) and tanh(t - 300).
+"""Limits of steps that the last coefficients of a Taylor series do not show.
+
+Terms may be flat over a long way and act beyond it, as exp(-(x - 30)²) and tanh(t - 300).
 
 A Taylor step is as long as its last coefficients allow. On the tail of such a term they vanish, and one step would pass
 over all that follows. The arguments g limit the steps: the series of log(1 + g²) converges as far as |g|, or 1 near
@@ -10,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import heyoka as hy
+import numpy as np
 import sympy as sp
 
+from kapitza.base.arrays import Array
 from kapitza.flow.compiled import full_table
 from kapitza.flow.engine import System
 from kapitza.model import time, to_heyoka
@@ -90,3 +94,33 @@ def _ignore(integrator: hy.taylor_adaptive_dbl, time: float, sign: int) -> None:
 
 def _ignore_lane(integrator: hy.taylor_adaptive_batch_dbl, time: float, sign: int, lane: int) -> None:
     """Do nothing."""
+
+
+LARGEST_FACTOR, FIRST_PART = 4.0, 1e-12
+"""Growth of the first steps of a run, and the share of the run that the first one makes."""
+
+
+def may_have_gaps(system: System) -> bool:
+    """Return whether the series of a start at zero may lack orders: the rates hold high powers, or powers of time."""
+    moving = {*system.states, *(name for name, _ in system.smooth_steps)}
+    for power in {p for e in system.smooth_expressions for p in e.atoms(sp.Pow)}:
+        high = power.exp.is_Integer and power.exp > 2
+        if time in power.free_symbols or (high and not moving.isdisjoint(power.base.free_symbols)):
+            return True
+    return False
+
+
+def needs_care(states: Array, begin: float | Array) -> bool:
+    """Return whether a state or the time is zero, where series may have gaps."""
+    return not (np.all(states) and np.all(begin))
+
+
+def first_ends(begin: float, end: float) -> Array:
+    """Return where the first steps of a run from zero end, each a few times later.
+
+    The series of such a start may have gaps (see `may_have_gaps`): that of x'' = -x⁷ from x = 0 has the orders 0, 1,
+    8, 9, 16 and 17. The last two coefficients, which decide the step, then vanish, and nothing limits it. A little
+    later they do not vanish.
+    """
+    parts = FIRST_PART * LARGEST_FACTOR ** np.arange(np.ceil(np.log(1.0 / FIRST_PART) / np.log(LARGEST_FACTOR)))
+    return begin + parts * (end - begin)

@@ -986,6 +986,21 @@ static double limited(const kz_work *w, double h) {
     return h;
 }
 
+/* Step size where both of them vanish: a series may have gaps, as that of x'' = -x^7 from x = 0, which has the orders 0, 1, 8, 9,
+ * 16 and 17. The last coefficient there is decides; one of half the order or less belongs to a polynomial, as of free flight. */
+static double size_beside_gap(const kz_work *w) {
+    for (int k = w->order - 2; k > w->order / 2; k--) {
+        double most = 0.0, scale = 1.0;
+        for (int32_t i = 0; i < w->tape->states; i++) {
+            const double *c = series(w, w->tape->constants + i);
+            scale = fmax(scale, fabs(c[0]));
+            most = fmax(most, fabs(c[k]));
+        }
+        if (most > 0.0) return exp(-2.0) * pow(scale / most, 1.0 / k);
+    }
+    return INFINITY;
+}
+
 /* Step size from the last two coefficients (Jorba and Zou, 2005) of states, tangents and watched functions. */
 static double step_size(const kz_work *w) {
     const kz_tape *tape = w->tape;
@@ -1005,6 +1020,7 @@ static double step_size(const kz_work *w) {
         tail.before = fmax(tail.before, fabs(c[w->order - 1]) / c[0]);
     }
     if (isnan(tail.last) || isnan(tail.before)) return NAN;
+    if (tail.last == 0.0 && tail.before == 0.0) return size_beside_gap(w);
     double least = w->order - EXTRA_ORDER, reach = fmax(log(tail.last) / w->order, log(tail.before) / (w->order - 1));
     return exp(-reach - (2.0 + 0.7 / (least - 1.0)) * least / w->order);
 }
