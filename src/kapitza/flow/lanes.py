@@ -34,7 +34,7 @@ from kapitza.flow.core import Core
 from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.flow.events import EventEngine
 from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
-from kapitza.flow.tails import needs_care, watched_limit_of_lanes
+from kapitza.flow.tails import watched_limit_of_lanes
 
 MOST_AT_ONCE = 20_000
 """Equations of tangents up to which short runs have them all in one program: the states are then integrated once."""
@@ -155,8 +155,6 @@ def _run(
 
         Returns which members arrived.
         """
-        if engine.may_have_gaps and needs_care(start[:n], instants[0]):
-            return np.zeros(LANES, bool)  # alone, members begin in short steps
         state[:] = start
         integrator.set_time(instants[0])
         if ends:
@@ -173,8 +171,10 @@ def _run(
     for batch, (start, instants) in enumerate(zip(starts, grid, strict=True)):
         if not alike:
             values[:] = runtime[batch]
-        arrived[batch] = go(start, instants, result[batch])
-        if not refuse:
+        careful = engine.gaps.at(start[:n], instants[0])
+        if not careful:
+            arrived[batch] = go(start, instants, result[batch])
+        if not refuse and not careful:
             # A member that leaves the finite numbers stops the others as well: run each in a batch of copies.
             for lane in np.flatnonzero(~(np.isfinite(result[batch, -1]).all(axis=0) & arrived[batch])):
                 alone, copies = np.empty_like(result[batch]), np.full(LANES, lane)
@@ -182,8 +182,8 @@ def _run(
                     values[:] = runtime[batch][:, copies]
                 arrived[batch, lane] = np.all(go(start[:, copies], instants[:, copies], alone))
                 result[batch, :, :, lane] = alone[:, :, 0]
-        if ends and not (arrived[batch].all() and np.isfinite(result[batch, -1]).all()):
-            # A member at the end of a root stops the others as well: each on its own.
+        if careful or (ends and not (arrived[batch].all() and np.isfinite(result[batch, -1]).all())):
+            # A member at the end of a root stops the others as well, and short first steps are made alone.
             chosen = members[batch * LANES : (batch + 1) * LANES]
             result[batch], arrived[batch] = _one_by_one(engine, columns, states, times, vectors, chosen, refuse)
         if refuse and batch % BATCHES_PER_CHECK == 0:

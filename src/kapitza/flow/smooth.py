@@ -32,7 +32,7 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.domains import Domain, LastFinite
 from kapitza.flow.engine import Edge, Event, Memory, Run, Stretches, System, described
-from kapitza.flow.tails import first_ends, may_have_gaps, needs_care, watched_limit, watched_limit_of_lanes
+from kapitza.flow.tails import Gaps, first_ends, watched_limit, watched_limit_of_lanes
 from kapitza.model import to_heyoka
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class SmoothEngine:
         self.unit = np.eye(self.size, self.columns)
         self._unit = self.unit.ravel()
         self._domain = Domain(system)
-        self.may_have_gaps = may_have_gaps(system)
+        self.gaps = Gaps.of(system)
         self.by_columns = None
         """Tangents of a system that is too large to have them all in one program."""
         if self.size * self.columns > MOST_TANGENTS and self.is_plain:
@@ -133,7 +133,7 @@ class SmoothEngine:
         integrator = self._integrator(tangents is not None)
         self._start(integrator, state, t0, parameters)
         samples = None
-        careful = self.may_have_gaps and needs_care(state, t0)
+        careful = self.gaps.at(state, t0)
         if grid is not None and len(grid):
             samples, outcome = (self._sample_with_care if careful else self._sample)(integrator, t0, state, grid)
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
@@ -194,7 +194,7 @@ class SmoothEngine:
         now[:] = state
         integrator.time = t0
         runtime[:] = parameters[: runtime.size]
-        if self.may_have_gaps and needs_care(state, t0):
+        if self.gaps.at(state, t0):
             self._begin_with_care(integrator, t1)
         # Without a limit of steps a diverging guess of a solver would run for minutes.
         outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
@@ -212,7 +212,7 @@ class SmoothEngine:
         now[n:] = self._unit
         integrator.time = t0
         runtime[:] = parameters[: runtime.size]
-        if self.may_have_gaps and needs_care(state, t0):
+        if self.gaps.at(state, t0):
             self._begin_with_care(integrator, t1)
         outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
         if outcome != _finished:
@@ -326,9 +326,7 @@ class SmoothEngine:
         values = by_batch(parameters[members[:LANES] if alike else members, :used])
         runtime[:used] = values[0]
         ends, arrived = np.empty_like(starts), np.zeros(begin.shape, bool)
-        careful = np.zeros(len(starts), bool)
-        if self.may_have_gaps:
-            careful = np.array([needs_care(s[:n], t) for s, t in zip(starts, begin, strict=True)])
+        careful = [self.gaps.at(start[:n], time) for start, time in zip(starts, begin, strict=True)]
         go, limit = integrator.propagate_until, self.max_steps
         for batch in range(len(starts)):
             now[:] = starts[batch]
@@ -463,7 +461,7 @@ class SmoothEngine:
             integrator.reset_cooldowns()
         used = min(runtime.shape[0], self.parameters)
         runtime[:used] = parameters[:, :used].T
-        if self.may_have_gaps and needs_care(states, t0):
+        if self.gaps.at(states, t0):
             return None
         integrator.propagate_until(t1, max_steps=self.max_steps)
         if any(result[0] != _finished for result in integrator.propagate_res):

@@ -10,6 +10,7 @@ g = 0. So steps approach the place where the term acts in proportion to the dist
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import heyoka as hy
 import numpy as np
@@ -100,25 +101,33 @@ LARGEST_FACTOR, FIRST_PART = 4.0, 1e-12
 """Growth of the first steps of a run, and the share of the run that the first one makes."""
 
 
-def may_have_gaps(system: System) -> bool:
-    """Return whether the series of a start at zero may lack orders: the rates hold high powers, or powers of time."""
-    moving = {*system.states, *(name for name, _ in system.smooth_steps)}
-    for power in {p for e in system.smooth_expressions for p in e.atoms(sp.Pow)}:
-        high = power.exp.is_Integer and power.exp > 2
-        if time in power.free_symbols or (high and not moving.isdisjoint(power.base.free_symbols)):
-            return True
-    return False
+@dataclass(frozen=True)
+class Gaps:
+    """Whether the series of a start may lack orders, where a state is zero and where the time is."""
 
+    of_states: bool
+    of_time: bool
 
-def needs_care(states: Array, begin: float | Array) -> bool:
-    """Return whether a state or the time is zero, where series may have gaps."""
-    return not (np.all(states) and np.all(begin))
+    @classmethod
+    def of(cls, system: System) -> Gaps:
+        """Return the gaps of a system: those of powers of states above the second, and of powers of the time."""
+        moving = {*system.states, *(name for name, _ in system.smooth_steps)}
+        powers = {p for e in system.smooth_expressions for p in e.atoms(sp.Pow)}
+        high = (p.base.free_symbols for p in powers if p.exp.is_Integer and p.exp > 2)
+        return cls(
+            any(not moving.isdisjoint(names) for names in high),
+            any(time in p.free_symbols for p in powers),
+        )
+
+    def at(self, states: Array, begin: float | Array) -> bool:
+        """Return whether a run from there needs short first steps, see `first_ends`."""
+        return (self.of_states and not np.all(states)) or (self.of_time and not np.all(begin))
 
 
 def first_ends(begin: float, end: float) -> Array:
     """Return where the first steps of a run from zero end, each a few times later.
 
-    The series of such a start may have gaps (see `may_have_gaps`): that of x'' = -x⁷ from x = 0 has the orders 0, 1,
+    The series of such a start may have gaps (see `Gaps`): that of x'' = -x⁷ from x = 0 has the orders 0, 1,
     8, 9, 16 and 17. The last two coefficients, which decide the step, then vanish, and nothing limits it. A little
     later they do not vanish.
     """
