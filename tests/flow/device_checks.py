@@ -114,6 +114,33 @@ def divergence():
     assert np.isnan(found.state).all()
 
 
+def rest_at_zero():
+    """A start at rest at the origin stays there; its neighbours move."""
+    states = np.array([[0.0, 0.0], [1e-100, 0.0], [1e-8, 0.0], [1.0, 0.0]])
+    ends = kz.Flow(wells(F=0.0)).propagate_many(states, 0.0, 6.0, tangents=True, device="cuda")
+    assert ends.followed == 0
+    assert (ends.state[0] == 0.0).all()
+    assert np.allclose(ends.state[3], states[3], atol=1e-13)
+    # Near the origin the motion is that of x'' + c x' - x = 0.
+    first, second = np.roots([1.0, 0.3, -1.0])
+    grown = (first * np.exp(second * 6.0) - second * np.exp(first * 6.0)) / (first - second)
+    assert np.allclose(ends.state[1:3, 0], grown * states[1:3, 0], rtol=1e-10)
+    assert np.allclose(ends.jacobian[:3, 0, 0], grown, rtol=1e-10)
+
+
+def bursts_after_rest():
+    """What acts after long rest is met: the velocity is the integral of the force."""
+    force = "exp(-((t - a)/b)**2)"
+    model = kz.Model.from_equations(f"x'' = F*{force}", parameters={"F": 3.0, "a": 50.0, "b": 0.1})
+    widths = np.array([1e-3, 0.01, 0.1, 1.0])
+    rows = np.tile(model.vector, (4, 1))
+    rows[:, [p.name for p in model.parameters].index("b")] = widths
+    ends = kz.Flow(model).propagate_many(np.zeros((4, 2)), 0.0, 60.0, rows, device="cuda")
+    assert ends.followed == 0
+    assert np.allclose(ends.state[:, 1], 3.0 * np.sqrt(np.pi) * widths, rtol=1e-10)
+    assert np.allclose(ends.state[:, 0], 30.0 * np.sqrt(np.pi) * widths, rtol=1e-10)
+
+
 def strobing():
     flow, states = kz.Flow(pendulum(), tolerance=1e-13), random_states(30, 2, 2.0)
     here, there = (flow.strobe_many(states, 4, phase=0.5, device=d) for d in (None, "cuda"))
@@ -175,5 +202,6 @@ def exponents_with_impacts():
 
 CHECKS = {f.__name__: f for f in (
     smooth_ends, each_with_its_own_times_and_parameters, angles_turn, free_motion, many_states, impacts, jumping_forces,
-    sticking_is_handed_back, divergence, strobing, labels_of_basins, exponents_of_planes, exponents_with_impacts,
+    sticking_is_handed_back, divergence, rest_at_zero, bursts_after_rest, strobing, labels_of_basins,
+    exponents_of_planes, exponents_with_impacts,
 )}  # fmt: skip

@@ -1,8 +1,8 @@
 /* One thread follows one trajectory: DOP853 with located events. Plain C below this shim, so that a C compiler checks it.
 
    Written before this text, from the model: N states, K tangent columns, VOLUME (1: the integral of the divergence),
-   P parameters, C constants, WALLS, SWITCHES, JOB, ANGLES, and the functions kz_parameters, kz_constants, kz_rates,
-   kz_surfaces, kz_surface_slopes, kz_reset. M = N + N K + VOLUME equations. */
+   P parameters, C constants, TAILS, WALLS, SWITCHES, JOB, ANGLES, and the functions kz_parameters, kz_constants,
+   kz_rates, kz_tails, kz_surfaces, kz_surface_slopes, kz_reset. M = N + N K + VOLUME equations. */
 
 #define SURFACES (WALLS + SWITCHES)
 #define DONE 0
@@ -14,6 +14,9 @@
 #define GRAZE 1e-7
 #define REBOUND 1e-5
 #define MOST_TRIALS 80
+/* Part of its size, or of 1, by which a step may change an argument of a tail (see tails.py): at rest far from the
+   place where exp(-g) acts, all stages see nothing and the error is zero. */
+#define LEAP 0.5
 #define TURN 6.283185307179586
 
 KZ_INLINE double kz_max(double a, double b) { return a > b ? a : b; }
@@ -237,7 +240,8 @@ KZ_KERNEL void kz_follow(
 #endif
         double z[M], k[STAGES][M];
         KZ_STAGES
-        double size = 1e-300, wide = 1e-300, e5 = 0.0, e3 = 0.0;
+        /* The squares of scales must be finite: at rest at zero the error is zero, no number is lost. */
+        double size = 1e-140, wide = 1e-140, e5 = 0.0, e3 = 0.0;
         for (int i = 0; i < N; i++) size = kz_max(size, kz_max(fabs(y[i]), fabs(z[i])));
         for (int i = N; i < N + N * K; i++) wide = kz_max(wide, kz_max(fabs(y[i]), fabs(z[i])));
         for (int i = 0; i < N + N * K; i++) {
@@ -261,7 +265,16 @@ KZ_KERNEL void kz_follow(
                 h = now * (error == error ? kz_max(0.2, 0.9 * KZ_ROOT8(error)) : 0.1);
                 continue;
             }
-            const double grown = error > 1e-9 ? fmin(5.0, 0.9 * KZ_ROOT8(error)) : 5.0;
+            double grown = error > 1e-9 ? fmin(5.0, 0.9 * KZ_ROOT8(error)) : 5.0;
+#if TAILS
+            double before[TAILS], after[TAILS], leap = 0.0;
+            kz_tails(y, t, p, m, before);
+            kz_tails(z, t + now, p, m, after);
+            for (int i = 0; i < TAILS; i++)
+                leap = kz_max(leap, fabs(after[i] - before[i]) / (LEAP * kz_max(1.0, fabs(before[i]))));
+            if (leap > 1.0 && now > 1e-13 * (end - begin)) { h = now * kz_max(0.1, 0.8 / leap); continue; }
+            grown = fmin(grown, 0.8 / (leap + 0.1));
+#endif
             if (!last || grown < 1.0) h = now * grown; else h = kz_max(h, now * fmin(grown, 1.0));
         }
         double f1[M];

@@ -20,6 +20,7 @@ from sympy.printing.c import C99CodePrinter
 from kapitza.base.cures import Give
 from kapitza.errors import ModelError
 from kapitza.flow.engine import System
+from kapitza.flow.tails import tail_arguments, watched_functions
 from kapitza.model import time as time_symbol
 
 MOST_EQUATIONS = 24
@@ -152,16 +153,19 @@ def kernel_source(program: Program) -> str:
     table |= {s: sp.Symbol(f"p[{i}]", real=True) for i, s in enumerate(system.parameters)}
     table |= {s.mode: sp.Symbol(f"m[{i}]", real=True) for i, s in enumerate(system.switches)}
     table[time_symbol] = sp.Symbol("t", real=True)
+    tails = () if program.is_map else tail_arguments(system, watched_functions(system))
     sizes = {
         "N": n, "K": program.columns, "VOLUME": int(program.volume), "P": base, "C": len(system.constants),
         "M": n + n * program.columns + int(program.volume), "WALLS": len(system.walls),
-        "SWITCHES": len(system.switches), "STAGES": STAGES, "MAP": int(program.is_map),
+        "SWITCHES": len(system.switches), "STAGES": STAGES, "MAP": int(program.is_map), "TAILS": len(tails),
         "ANGLES": sum(1 << i for i, angle in enumerate(system.angles) if angle),
     }  # fmt: skip
     defined = [f"#define {name} {value}" for name, value in sizes.items()]
     defined += [f"#define JOB_{name} {i}" for i, name in enumerate(JOBS)] + [f"#define JOB JOB_{program.job}"]
     parts = [SHIM, "\n".join(defined), _parameters(base, program.own), _constants(system, base, table)]
     parts.append(_rates(program, table))
+    if tails:
+        parts.append(_tails(system, tails, table))
     if system.walls or system.switches:
         parts += _surfaces(system, table)
     parts += [_tableau(), (Path(__file__).with_name("loop.c")).read_text(encoding="utf-8")]
@@ -277,6 +281,17 @@ def _rotated(expression: sp.Basic, lines: list[str], rotations: dict[sp.Basic, i
         number = rotations[term.args[0]]
         found[term] = sp.Symbol(f"r{number}{'s' if isinstance(term, sp.sin) else 'c'}", real=True)
     return expression.xreplace(found)
+
+
+def _tails(system: System, tails: Sequence[sp.Expr], table: Mapping[sp.Basic, sp.Basic]) -> str:
+    """Write the function of the arguments that limit steps."""
+    named = {name: sp.Symbol(f"s{i}", real=True) for i, (name, _) in enumerate(system.smooth_steps)}
+    lines = [f"    const double {named[name]} = {_code(e.xreplace(table).xreplace(named))};"
+             for name, e in system.smooth_steps]  # fmt: skip
+    lines += [f"    (void){name};" for name in named.values()]
+    lines += [f"    w[{i}] = {_code(e.xreplace(table).xreplace(named))};" for i, e in enumerate(tails)]
+    head = "void kz_tails(const double *y, double t, const double *p, const double *m, double *w)"
+    return _function(head, ["    (void)y; (void)t; (void)p; (void)m;", *lines])
 
 
 def _surfaces(system: System, table: Mapping[sp.Basic, sp.Basic]) -> list[str]:
