@@ -141,6 +141,15 @@ def bursts_after_rest():
     assert np.allclose(ends.state[:, 0], 30.0 * np.sqrt(np.pi) * widths, rtol=1e-10)
 
 
+def windows_within_a_step():
+    """A switch that is passed and passed back within a long step, over a parabola of time: both crossings are found."""
+    model = kz.Model.from_equations("x'' = max(1 - (t - a)**2, 0)", parameters={"a": 41.3})
+    ends = kz.Flow(model).propagate_many(np.array([[0.0, 0.0], [0.0, 1.0]]), 0.0, 60.0, device="cuda")
+    assert ends.followed == 0
+    assert np.allclose(ends.state[:, 1], [4 / 3, 7 / 3], rtol=1e-8)
+    assert np.allclose(ends.state[:, 0], [4 / 3 * 18.7, 60 + 4 / 3 * 18.7], rtol=1e-8)
+
+
 def strobing():
     flow, states = kz.Flow(pendulum(), tolerance=1e-13), random_states(30, 2, 2.0)
     here, there = (flow.strobe_many(states, 4, phase=0.5, device=d) for d in (None, "cuda"))
@@ -202,6 +211,6 @@ def exponents_with_impacts():
 
 CHECKS = {f.__name__: f for f in (
     smooth_ends, each_with_its_own_times_and_parameters, angles_turn, free_motion, many_states, impacts, jumping_forces,
-    sticking_is_handed_back, divergence, rest_at_zero, bursts_after_rest, strobing, labels_of_basins,
-    exponents_of_planes, exponents_with_impacts,
+    sticking_is_handed_back, divergence, rest_at_zero, bursts_after_rest, windows_within_a_step,
+    strobing, labels_of_basins, exponents_of_planes, exponents_with_impacts,
 )}  # fmt: skip

@@ -44,9 +44,10 @@ KZ_INLINE double kz_lowest(double a, double da, double b, double db, double h, i
     }
     const double d = c2 * c2 - 3.0 * c3 * da;
     if (d <= 0.0) return fmin(a, b);
-    const double root = sqrt(d);
-    for (int s = -1; s <= 1; s += 2) {
-        const double at = c3 != 0.0 ? (-c2 + s * root) / (3.0 * c3) : (c2 != 0.0 ? -da / (2.0 * c2) : -1.0);
+    /* Both roots without cancellation: the cubic of a parabola has c3 of the size of rounding. */
+    const double q = -(c2 + (c2 < 0.0 ? -sqrt(d) : sqrt(d)));
+    for (int s = 0; s < 2; s++) {
+        const double over = s ? q : 3.0 * c3, at = over != 0.0 ? (s ? da : q) / over : -1.0;
         if (at > 0.0 && at < h) lowest = fmin(lowest, a + at * (da + at * (c2 + at * c3)));
     }
     return fmin(lowest, a);
