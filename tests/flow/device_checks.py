@@ -143,7 +143,7 @@ def bursts_after_rest():
 
 def windows_within_a_step():
     """A switch that is passed and passed back within a long step, over a parabola of time: both crossings are found."""
-    model = kz.Model.from_equations("x'' = max(1 - (t - a)**2, 0)", parameters={"a": 41.3})
+    model = kz.Model.from_equations("x'' = max(1 - (t - 41.3)**2, 0)")
     ends = kz.Flow(model).propagate_many(np.array([[0.0, 0.0], [0.0, 1.0]]), 0.0, 60.0, device="cuda")
     assert ends.followed == 0
     assert np.allclose(ends.state[:, 1], [4 / 3, 7 / 3], rtol=1e-8)
