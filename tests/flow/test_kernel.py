@@ -193,6 +193,20 @@ def test_batches_equal_single_runs():
         assert [e.kind for e in together.events[i]] == [e.kind for e in alone.events]
 
 
+def test_rows_may_lie_in_any_order_in_memory():
+    model = Model.from_equations("x'' + c*x' + x + f*sign(x') = 0", parameters={"c": 0.1, "f": 0.05})
+    core = Flow(model).core
+    engine = core.engine(model.vector)
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (20, 2))
+    rows = core.runtime(engine, model.vector * np.linspace(0.5, 1.5, 20)[:, None], None)
+    begin, end = np.zeros(20), np.full(20, 3.0)
+    first = engine.run_many(states, None, begin, end, rows)
+    for order in (np.asfortranarray, lambda a: np.repeat(a, 2, axis=1)[:, ::2]):
+        assert np.array_equal(engine.run_many(order(states), None, begin, end, order(rows)).state, first.state)
+    with pytest.raises(ValueError, match="do not follow each other"):
+        shared.address(np.asfortranarray(states))
+
+
 def test_a_motion_beyond_the_limit_of_steps_is_refused():
     model = hybrid(0).model()
     with pytest.raises(FlowError, match="more than 1 steps"):

@@ -29,7 +29,8 @@ def test_one_per_cent_off_is_named_with_the_value_that_fits(case):
         said = drive_warning(model.with_values(omega=factor), record, ("c",))
         assert "driven at" in said
         period = float(said.split("A period of ")[1].split(" s")[0])
-        assert period == pytest.approx(2 * np.pi, rel=1e-3)
+        # a fifth of the resolution of 100 periods, 3 standard deviations over chaotic motions
+        assert period == pytest.approx(2 * np.pi, rel=2e-3)
     # a frequency that is to be found needs no warning
     assert drive_warning(model.with_values(omega=1.01), record, ("c", "omega")) == ""
 

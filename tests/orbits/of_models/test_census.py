@@ -7,6 +7,7 @@ import kapitza as kz
 from kapitza.errors import DataError, KapitzaError
 from kapitza.orbits import distance
 from kapitza.orbits.of_models.catalogue import Catalogue
+from kapitza.orbits.of_models.returns import return_map
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,18 @@ def test_pendulum_census_is_closed_under_the_symmetry(pendulum_orbits):
 def test_every_orbit_passes_the_determinant_check(pendulum_orbits):
     assert max(o.certificate.determinant for o in pendulum_orbits) < 1e-10
     assert max(o.closure for o in pendulum_orbits) < 1e-10
+
+
+@pytest.mark.parametrize("values", [{}, {"k1": 0.002}], ids=["without jumps", "dry friction"])
+def test_returns_of_many_states_are_those_of_single_runs(values):
+    """The constants of the pendulum stand in columns of the run-time parameters, not in rows."""
+    model = kz.library.parametric_pendulum().with_values(**values)
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (20, 2))
+    after, slopes = return_map(model)(states, True)
+    flow = kz.Flow(model, tolerance=1e-10)
+    singles = [flow.propagate(state, 0.0, model.period) for state in states]
+    assert np.allclose(after, [one.state for one in singles], rtol=0, atol=1e-8)
+    assert np.allclose(slopes, [one.jacobian for one in singles], rtol=1e-6, atol=1e-6)
 
 
 def test_duffing_has_five_coexisting_attractors():

@@ -514,7 +514,8 @@ def run_many(
     stretches: those of each row. grids: (B, m) times of samples.
     """
     (count, n), switches, columns = states.shape, kernel.geometry.switches, kernel.columns
-    x, runtime = np.array(states, float), np.hstack((parameters, np.zeros((count, switches))))
+    x, runtime = np.array(states, float, order="C"), np.zeros((count, parameters.shape[1] + switches))
+    runtime[:, : parameters.shape[1]] = parameters
     tangents = np.tile(np.eye(n, columns), (count, 1, 1)) if columns else None
     end_rates = np.empty((count, n))
     times, marks = np.empty((count, ROOM)), np.empty((count, ROOM, 3), np.int32)
@@ -530,8 +531,9 @@ def run_many(
         named |= {"grid": samples.grid, "grid_x": samples.states}
         named |= {"grid_V": samples.tangents, "grid_rates": samples.rates} if columns else {}
     for name, array in named.items():
-        if array is not None:
-            runs[name] = array.ctypes.data + array.strides[0] * np.arange(count)
+        first = address(array)
+        if array is not None and first is not None:
+            runs[name] = first + array.strides[0] * np.arange(count)
     if isinstance(stretches, ManyStretches):
         kept = [_follow_many(runs, stretches)]
     else:

@@ -120,9 +120,13 @@ def library() -> ctypes.CDLL:
 def address(array: NDArray[np.generic] | None) -> int | None:
     """Return the address of an array's numbers.
 
-    It is None for no array.
+    It is None for no array. The library reads rows one after another: any other order would give other numbers.
     """
-    return None if array is None else array.ctypes.data
+    if array is None:
+        return None
+    if not array.flags.c_contiguous:
+        raise ValueError("the rows of an array do not follow each other in memory")
+    return array.ctypes.data
 
 
 class Space:
