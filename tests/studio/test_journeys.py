@@ -161,10 +161,15 @@ def test_scripts_in_names_stay_text_on_every_tab(windows, serve, tmp_path):
         page.wait_for_selector(".kz-pane:visible")
         if name == "fit":
             page.locator(".kz-verdict").wait_for()
-            for part in page.locator(".kz-part").all():
-                if part.locator(".q-expansion-item__content").is_hidden():
-                    part.locator(".q-item").first.click()
-                    part.locator(".q-expansion-item__content").wait_for()
+            # Parts arrive one after another: the list is read anew after each click.
+            closed = page.locator(".kz-part", has=page.locator(".q-expansion-item__content:not(:visible)"))
+            for _ in range(60):
+                if closed.count() == 0:
+                    break
+                closed.first.locator(".q-item").first.click()
+                page.wait_for_timeout(500)
+            assert page.locator(".kz-part").count() > 5
+            assert closed.count() == 0
         # Text may hold the name; an element of that name may not exist.
         page.wait_for_timeout(300)
         assert page.evaluate("document.querySelectorAll('img').length") == 0, name
