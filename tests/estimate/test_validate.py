@@ -59,6 +59,34 @@ def test_right_model_has_the_section_and_the_frequency_of_the_record(duffing):
     assert sum(agree) >= 3
 
 
+def decay(c):
+    return kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": c, "k": 4.0}, start={"x": 1.0, "x'": 0.0})
+
+
+def test_samples_that_were_fitted_are_counted():
+    model = decay(0.1)
+    clean = kz.simulate(model, t=np.arange(600) * 0.05).select(["x"])
+    first, other = (kz.measure(clean, noise=0.02, seed=seed) for seed in (1, 2))
+    fit = kz.identify(model, first.between(stop=20.0), free=["c", "k"])
+    fitted = [len(first.between(stop=20.0).time), len(first.between(start=5.0, stop=20.0).time), 0]
+    for record, known in zip((first, first.between(start=5.0), other), fitted, strict=True):
+        said = [n for n in kz.validate(fit, record, parts=["prediction"]).notes if "samples were fitted" in n]
+        assert [int(n.split(" of ")[0]) for n in said] == ([known] if known else [])
+
+
+def test_another_run_with_few_levels_was_not_fitted():
+    """Rounded to 0.2, most samples of two runs are equal, and the last third of each rests."""
+    model = decay(0.3)
+    time, rounded = np.arange(600) * 0.05, []
+    for seed in (1, 2):
+        noisy = kz.measure(kz.simulate(model, t=time).select(["x"]), noise=0.05, seed=seed)["x"]
+        rounded.append(kz.Record.from_arrays(time, {"x": np.round(noisy / 0.2) * 0.2}))
+    assert (rounded[0]["x"] == rounded[1]["x"]).mean() > 0.6
+    fit = kz.identify(model, rounded[0], free=["c", "k"], method=kz.ShootingFit())
+    notes = kz.validate(fit, rounded[1], parts=["prediction"]).notes
+    assert not [n for n in notes if "samples were fitted" in n]
+
+
 def test_wrong_model_neither_follows_nor_predicts_nor_has_the_section(right, wrong):
     misfit = np.sqrt((wrong.prediction.fit_misfit**2).mean()) if len(wrong.prediction.starts) else np.inf
     assert misfit > 3

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import difference
@@ -66,6 +67,9 @@ of them from its own first state."""
 
 FEWEST_OSCILLATIONS = 5
 """Fewest oscillations for which the mean interval between maxima has a usable standard error."""
+
+ALIKE, RESTS = 16, np.uint64(0)
+"""Samples in a row by which those that were fitted are known again, and the key of a row that rests."""
 
 CORRELATED = 4.0
 """Successive oscillations that count as one independent sample."""
@@ -149,6 +153,12 @@ def validate(
         raise KapitzaError(f"{model.name} is a map: validate follows flows.")
     seen = observe(model, [data], outputs, ())
     work = _Work(fit, model, data, seen, outputs, _noise_of(data, seen, part.noise), count, warm_up, max_period, wanted)
+    repeated = _fitted_before(fit, data, seen.channels)
+    if repeated > 0:
+        work.notes.append(
+            f"{repeated} of the {data.size} samples were fitted: on them the test tells how well the fit follows, not "
+            "what it predicts. Validate on a record that was not fitted."
+        )
     work.notes += bad_sample_warnings(data.select(list(seen.channels)))
     with watch(monitor, f"validating {model.name}", len(wanted)) as task:
         work.run(task.advance)
@@ -169,6 +179,34 @@ def _model_of(fit: Any, outputs: Mapping[str, Output] | None) -> tuple[Model, di
     if isinstance(fit, Model):
         return fit, dict(outputs or {})
     raise KapitzaError(f"validate tests an Estimate or a Model, not {type(fit).__name__}.")
+
+
+def _fitted_before(fit: Estimate | Model, record: Record, channels: Sequence[str]) -> int:
+    """Return how many samples of the record are, in all channels, those that the parameters were fitted to.
+
+    Samples of two runs may be equal by chance where a channel has few levels or rests: stretches of `ALIKE` samples
+    that move are compared.
+    """
+    motion = fit.motion if isinstance(fit, Estimate) else None
+    if motion is None or not channels or motion.measured.shape[1] != len(channels):
+        return 0
+    values = np.column_stack([record[channel] for channel in channels])
+    again = np.isin(_keys(values), np.setdiff1d(_keys(motion.measured), [RESTS]))
+    return int((np.convolve(again, np.ones(ALIKE)) > 0.5).sum())
+
+
+def _keys(values: Array) -> NDArray[np.uint64]:
+    """Return a number for each stretch of `ALIKE` samples (N, c); it is `RESTS` where half of them or more repeat."""
+    if len(values) < ALIKE:
+        return np.zeros(0, np.uint64)
+    weights = np.random.default_rng(0).integers(1, 2**63, (ALIKE, values.shape[1]), dtype=np.uint64) | np.uint64(1)
+    words, count = np.ascontiguousarray(values).view(np.uint64), len(values) - ALIKE + 1
+    keys = np.zeros(count, np.uint64)
+    for lag, row in enumerate(weights):
+        keys += (words[lag : lag + count] * row).sum(axis=1, dtype=np.uint64)
+    moves = np.convolve((values[1:] != values[:-1]).any(axis=1), np.ones(ALIKE - 1), mode="valid")
+    keys[moves < ALIKE / 2] = RESTS
+    return keys
 
 
 def _noise_of(record: Record, seen: Observation, given: Mapping[str, float]) -> dict[str, float]:
