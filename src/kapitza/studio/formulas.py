@@ -15,7 +15,8 @@ from kapitza.model import Model
 PLAIN = re.compile(r"[A-Za-z_]\w*'*")
 """Names that a formula may hold; anything else is shown as text."""
 
-DOTS = {1: "˙", 2: "¨"}
+DOTS = {1: "·", 2: "··"}
+"""Not the accents ˙ and ¨: fonts without tables for mathematics would draw them through the letter."""
 
 LONGEST_FORMULA = 4000
 
@@ -64,7 +65,7 @@ def _name(name: str) -> str:
     made = sp.mathml(sp.Symbol(base), printer="presentation")
     primes = len(name) - len(plain)
     if primes in DOTS:
-        made = f'<mover accent="true">{made}<mo>{DOTS[primes]}</mo></mover>'
+        made = f'<mover>{made}<mo>{DOTS[primes]}</mo></mover>'
     index = html.escape(index.strip("_").replace("_", ",") + "′" * (primes if primes not in DOTS else 0))
     return f"<msub>{made}<mtext>{index}</mtext></msub>" if index else made
 
