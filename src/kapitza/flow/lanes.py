@@ -33,7 +33,7 @@ from kapitza.flow.compiled import (
 from kapitza.flow.core import Core
 from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.flow.events import EventEngine
-from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
+from kapitza.flow.smooth import LANES, SmoothEngine, by_batch, long_steps
 from kapitza.flow.tails import watched_limit_of_lanes
 
 MOST_AT_ONCE = 20_000
@@ -143,6 +143,7 @@ def _run(
     starts[:, n:] = np.eye(n, columns).ravel()[:, None]
     grid = by_batch(times[members])
     alike = bool((vectors == vectors[0]).all())
+    rates, doubtful = engine.filling_rates(vectors, members), np.zeros((len(starts), LANES), bool)
     runtime = by_batch(vectors[members[:LANES] if alike else members, : values.shape[0]])
     values[:] = runtime[0]
     result, arrived = (
@@ -171,25 +172,35 @@ def _run(
     for batch, (start, instants) in enumerate(zip(starts, grid, strict=True)):
         if not alike:
             values[:] = runtime[batch]
-        careful = engine.gaps.at(start[:n], instants[0])
-        if not careful:
-            arrived[batch] = go(start, instants, result[batch])
-        if not refuse and not careful:
+        arrived[batch] = go(start, instants, result[batch])
+        if rates is not None:
+            doubtful[batch] = long_steps(integrator, rates[batch], instants[-1] - instants[0])
+            if not ends and not (np.isfinite(result[batch, -1]).all() and np.all(arrived[batch])):
+                doubtful[batch] |= rates[batch] == 0.0  # a step that was too long may have stopped the batch
+        if not refuse:
             # A member that leaves the finite numbers stops the others as well: run each in a batch of copies.
-            for lane in np.flatnonzero(~(np.isfinite(result[batch, -1]).all(axis=0) & arrived[batch])):
+            for lane in np.flatnonzero(
+                ~(np.isfinite(result[batch, -1]).all(axis=0) & arrived[batch] | doubtful[batch])
+            ):
                 alone, copies = np.empty_like(result[batch]), np.full(LANES, lane)
                 if not alike:
                     values[:] = runtime[batch][:, copies]
                 arrived[batch, lane] = np.all(go(start[:, copies], instants[:, copies], alone))
                 result[batch, :, :, lane] = alone[:, :, 0]
-        if careful or (ends and not (arrived[batch].all() and np.isfinite(result[batch, -1]).all())):
-            # A member at the end of a root stops the others as well, and short first steps are made alone.
+                if rates is not None:
+                    lengths = (instants[-1] - instants[0])[copies]
+                    doubtful[batch, lane] = long_steps(integrator, rates[batch, copies], lengths)[0]
+        if ends and not (arrived[batch].all() and np.isfinite(result[batch, -1]).all()):
+            # A member at the end of a root stops the others as well: each on its own.
             chosen = members[batch * LANES : (batch + 1) * LANES]
             result[batch], arrived[batch] = _one_by_one(engine, columns, states, times, vectors, chosen, refuse)
         if refuse and batch % BATCHES_PER_CHECK == 0:
             recent = slice(max(0, batch - BATCHES_PER_CHECK), batch + 1)
-            if not (arrived[recent].all() and np.isfinite(result[recent, -1]).all()):
+            if not (arrived[recent] & np.isfinite(result[recent, -1]).all(axis=1) | doubtful[recent]).all():
                 break
+    if doubtful.any():
+        arrived |= doubtful
+        _sample_with_care(engine, states, times, vectors, np.flatnonzero(doubtful.ravel()[:count]), result)
     result[:, 0] = starts
     rows = np.ascontiguousarray(result.transpose(0, 3, 1, 2)).reshape(members.size, samples, -1)[:count]
     good = np.isfinite(rows[:, -1]).all(axis=1) & arrived.ravel()[:count]
@@ -197,6 +208,24 @@ def _run(
     if refuse:
         _require(good, states, limit)
     return rows[..., :n], rows[..., n:].reshape(count, samples, n, columns)
+
+
+def _sample_with_care(
+    engine: SmoothEngine, states: Array, times: Array, vectors: Array, members: NDArray[np.intp], result: Array
+) -> None:
+    """Sample members whose series may have gaps by the stepper.
+
+    result: (batches, samples, q, lanes), changed in place.
+    """
+    n = engine.size
+    assert engine.careful is not None
+    tangents = result.shape[2] > n
+    run = engine.careful.sample_many(states[members], times[members], vectors[members], None, tangents)
+    assert run.grid_states is not None
+    batches, lanes = np.divmod(members, LANES)
+    result[batches, :, :n, lanes] = run.grid_states
+    if run.grid_tangents is not None:
+        result[batches, :, n:, lanes] = run.grid_tangents.reshape(members.size, times.shape[1], -1)
 
 
 def _require(good: NDArray[np.bool_], states: Array, limit: int) -> None:

@@ -32,7 +32,8 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.domains import Domain, LastFinite
 from kapitza.flow.engine import Edge, Event, Memory, Run, Stretches, System, described
-from kapitza.flow.tails import Gaps, first_ends, watched_limit, watched_limit_of_lanes
+from kapitza.flow.gaps import Gaps, has_long_step
+from kapitza.flow.tails import watched_limit, watched_limit_of_lanes
 from kapitza.model import to_heyoka
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class SmoothEngine:
         self.unit = np.eye(self.size, self.columns)
         self._unit = self.unit.ravel()
         self._domain = Domain(system)
-        self.gaps = Gaps.of(system)
+        self._gaps = Gaps(system)
         self.by_columns = None
         """Tangents of a system that is too large to have them all in one program."""
         if self.size * self.columns > MOST_TANGENTS and self.is_plain:
@@ -132,16 +133,16 @@ class SmoothEngine:
             _crossings.events = []
         integrator = self._integrator(tangents is not None)
         self._start(integrator, state, t0, parameters)
-        samples = None
-        careful = self.gaps.at(state, t0)
+        samples, outcome, longest, steps = None, _finished, 0.0, 0
         if grid is not None and len(grid):
-            samples, outcome = (self._sample_with_care if careful else self._sample)(integrator, t0, state, grid)
-            self._require_finish(integrator, outcome, state, t0, t1, parameters)
-        elif careful:
-            self._begin_with_care(integrator, t1)
-        if integrator.time != t1:
-            outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
-            self._require_finish(integrator, outcome, state, t0, t1, parameters)
+            samples, outcome, longest, steps = self._sample(integrator, t0, state, grid)
+        if outcome == _finished and integrator.time != t1:
+            outcome, _, last, more = integrator.propagate_until(t1, max_steps=self.max_steps)[:4]
+            longest, steps = max(longest, last), steps + more
+        if self._may_have_gaps(t1 - t0, longest, steps, outcome, parameters):
+            assert self.careful is not None
+            return replace(self.careful.run(state, tangents, t0, t1, parameters, grid), memory=None)
+        self._require_finish(integrator, outcome, state, t0, t1, parameters)
         end = integrator.state.copy()
         events = tuple(_crossings.events) if self.observe else ()
         grid_states = None if samples is None else samples[:, :n]
@@ -194,10 +195,11 @@ class SmoothEngine:
         now[:] = state
         integrator.time = t0
         runtime[:] = parameters[: runtime.size]
-        if self.gaps.at(state, t0):
-            self._begin_with_care(integrator, t1)
         # Without a limit of steps a diverging guess of a solver would run for minutes.
-        outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
+        outcome, _, longest, steps = integrator.propagate_until(t1, max_steps=self.max_steps)[:4]
+        if self._may_have_gaps(t1 - t0, longest, steps, outcome, parameters):
+            assert self.careful is not None
+            return self.careful.run(state, None, t0, t1, parameters).state
         if outcome != _finished:
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
         return now.copy()
@@ -212,13 +214,43 @@ class SmoothEngine:
         now[n:] = self._unit
         integrator.time = t0
         runtime[:] = parameters[: runtime.size]
-        if self.gaps.at(state, t0):
-            self._begin_with_care(integrator, t1)
-        outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
+        outcome, _, longest, steps = integrator.propagate_until(t1, max_steps=self.max_steps)[:4]
+        if self._may_have_gaps(t1 - t0, longest, steps, outcome, parameters):
+            assert self.careful is not None
+            run = self.careful.run(state, self.unit, t0, t1, parameters)
+            assert run.tangents is not None
+            return run.state, run.tangents
         if outcome != _finished:
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
         end = now.copy()
         return end[:n], end[n:].reshape(n, self.columns)
+
+    def _may_have_gaps(
+        self, length: float, longest: float, steps: int, outcome: hy.taylor_outcome, parameters: Array
+    ) -> bool:
+        """Return whether a run has to be made again by the stepper, as one of its steps may have been too long.
+
+        A run that failed may have failed by such a step.
+        """
+        rate = self._gaps.filling_rate(parameters)
+        if rate == math.inf or length == 0.0 or self.careful is None:
+            return False
+        if outcome != _finished:
+            return rate == 0.0 and not self.system.edges
+        return has_long_step(rate, length, longest, steps)
+
+    @cached_property
+    def careful(self) -> EventEngine | None:
+        """Engine of runs whose series may have gaps, see `kapitza.flow.gaps`.
+
+        None where the stepper is not built, and for tangents of systems that need parts of columns.
+        """
+        from kapitza.flow.events import EventEngine
+
+        if self.by_columns is not None:
+            return None
+        engine = EventEngine(self.system, self.wrt, self.tolerance, self.observe, self.max_steps)
+        return engine if engine.has_kernel(False) and engine.has_kernel(True) else None
 
     def _memory(self, tangents: bool) -> tuple[hy.taylor_adaptive_dbl, Array, Array]:
         """Return this thread's integrator with views of its memory.
@@ -325,26 +357,48 @@ class SmoothEngine:
         alike = bool((parameters == parameters[0]).all())
         values = by_batch(parameters[members[:LANES] if alike else members, :used])
         runtime[:used] = values[0]
-        ends, arrived = np.empty_like(starts), np.zeros(begin.shape, bool)
-        careful = [self.gaps.at(start[:n], time) for start, time in zip(starts, begin, strict=True)]
+        ends, arrived, doubtful = np.empty_like(starts), np.zeros(begin.shape, bool), np.zeros(begin.shape, bool)
+        rates = self.filling_rates(parameters, members)
         go, limit = integrator.propagate_until, self.max_steps
         for batch in range(len(starts)):
             now[:] = starts[batch]
             if not alike:
                 runtime[:used] = values[batch]
             integrator.set_time(begin[batch])
-            if careful[batch]:
-                continue
             go(end[batch], max_steps=limit)
             ends[batch] = now
             arrived[batch] = clock == end[batch]
+            if rates is not None:
+                doubtful[batch] = long_steps(integrator, rates[batch], end[batch] - begin[batch])
         good = arrived & np.isfinite(ends).all(axis=1)
         rows = np.ascontiguousarray(ends.transpose(0, 2, 1)).reshape(members.size, -1)[:count]
         for batch in np.flatnonzero(~good.all(axis=1)):
             # A member that stops early stops the others as well.
             chosen = np.arange(batch * LANES, min((batch + 1) * LANES, count))
             rows[chosen] = self._one_by_one(states, tangents, t0, t1, parameters, chosen)
+        again = np.flatnonzero((doubtful & good.all(axis=1, keepdims=True)).ravel()[:count])
+        if again.size:
+            rows[again] = self._run_with_care(states, tangents, t0, t1, parameters, again)
         return rows
+
+    def _run_with_care(
+        self, states: Array, tangents: bool, t0: Array, t1: Array, parameters: Array, members: NDArray[np.intp]
+    ) -> Array:
+        """Run members whose series may have gaps by the stepper."""
+        assert self.careful is not None
+        unit = np.broadcast_to(self.unit, (members.size, *self.unit.shape)) if tangents else None
+        run = self.careful.run_many(states[members], unit, t0[members], t1[members], parameters[members])
+        if run.tangents is None:
+            return run.state
+        return np.concatenate((run.state, run.tangents.reshape(members.size, -1)), axis=1)
+
+    def filling_rates(self, parameters: Array, members: NDArray[np.intp]) -> Array | None:
+        """Return the rates (B / lanes, lanes) that fill gaps of members, see `kapitza.flow.gaps`.
+
+        None where no series has them, and where no stepper would make the runs again.
+        """
+        rates = self._gaps.filling_rates(parameters) if len(parameters) else None
+        return None if rates is None or self.careful is None else rates[members].reshape(-1, LANES)
 
     def _run_many_by_columns(
         self, by_columns: Columns, states: Array, tangents: Array, t0: Array, t1: Array, parameters: Array
@@ -404,45 +458,22 @@ class SmoothEngine:
 
     def _sample(
         self, integrator: hy.taylor_adaptive_dbl, t0: float, state: Array, grid: Array
-    ) -> tuple[Array, hy.taylor_outcome]:
+    ) -> tuple[Array, hy.taylor_outcome, float, int]:
         """Return states at the times of the grid.
 
-        They include tangents; those at t0 are the start itself. Also returned is the outcome of the run.
+        They include tangents; those at t0 are the start itself. Also returned are the outcome of the run, its longest
+        step and the number of steps.
         """
         given = int(grid[0] == t0)
         times = np.concatenate(([integrator.time], grid[given:]))
         result = integrator.propagate_grid(times, max_steps=self.max_steps)
-        samples = result[5]
+        outcome, _, longest, steps, _, samples = result
         # A run that ends at its first step gives no samples at all; the caller tests its outcome.
         if not given or not len(samples):
-            return samples[1:], result[0]
+            return samples[1:], outcome, longest, steps
         samples[0, : self.size] = state
         samples[0, self.size :] = self._unit[: samples.shape[1] - self.size]
-        return samples, result[0]
-
-    def _begin_with_care(self, integrator: hy.taylor_adaptive_dbl, t1: float) -> None:
-        """Make the first steps of a run from zero."""
-        for end in first_ends(integrator.time, t1):
-            if integrator.propagate_until(float(end), max_steps=self.max_steps)[0] != _finished:
-                return
-
-    def _sample_with_care(
-        self, integrator: hy.taylor_adaptive_dbl, t0: float, state: Array, grid: Array
-    ) -> tuple[Array, hy.taylor_outcome]:
-        """Do as `_sample` from a start at zero, in short first steps."""
-        sign = 1.0 if grid[-1] >= t0 else -1.0
-        inner = first_ends(t0, float(grid[-1]))
-        parts = np.split(grid, np.searchsorted(sign * grid, sign * inner, side="right"))
-        samples, outcome = [], _finished
-        for part, end in zip(parts, [*inner, grid[-1]], strict=True):
-            if len(part):
-                found, outcome = self._sample(integrator, t0, state, part)
-                samples.append(found)
-            if outcome == _finished:
-                outcome = integrator.propagate_until(float(end), max_steps=self.max_steps)[0]
-            if outcome != _finished:
-                break
-        return np.concatenate(samples or [np.empty((0, integrator.state.size))]), outcome
+        return samples, outcome, longest, steps
 
     def _run_lanes(
         self, integrator: hy.taylor_adaptive_batch_dbl, states: Array, t0: Array, t1: Array, parameters: Array
@@ -461,10 +492,11 @@ class SmoothEngine:
             integrator.reset_cooldowns()
         used = min(runtime.shape[0], self.parameters)
         runtime[:used] = parameters[:, :used].T
-        if self.gaps.at(states, t0):
-            return None
         integrator.propagate_until(t1, max_steps=self.max_steps)
         if any(result[0] != _finished for result in integrator.propagate_res):
+            return None
+        rates = self.filling_rates(parameters, np.arange(LANES))
+        if rates is not None and any(long_steps(integrator, rates[0], t1 - t0)):
             return None
         return now.T.copy()
 
@@ -583,6 +615,13 @@ def by_batch(rows: Array) -> Array:
     The rows are (B, q) with B a multiple of the lanes; the result is (B / lanes, q, lanes).
     """
     return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
+
+
+def long_steps(integrator: hy.taylor_adaptive_batch_dbl, rates: Array, lengths: Array) -> list[bool]:
+    """Return which members of a batch may have passed a gap in their series."""
+    # Numbers: for so few of them array operations take longer.
+    members = zip(rates.tolist(), lengths.tolist(), integrator.propagate_res, strict=True)
+    return [has_long_step(rate, length, done[2], done[3]) for rate, length, done in members]
 
 
 def log_determinant(matrix: Array) -> float:

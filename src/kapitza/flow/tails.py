@@ -1,6 +1,7 @@
 """Limits of steps that the last coefficients of a Taylor series do not show.
 
-Terms may be flat over a long way and act beyond it, as exp(-(x - 30)²) and tanh(t - 300).
+Terms may be flat over a long way and act beyond it, as exp(-(x - 30)²) and tanh(t - 300), or be polynomials to rounding
+and others beyond, as v sqrt(v² + 1e-8), which is v² and then -v².
 
 A Taylor step is as long as its last coefficients allow. On the tail of such a term they vanish, and one step would pass
 over all that follows. The arguments g limit the steps: the series of log(1 + g²) converges as far as |g|, or 1 near
@@ -10,13 +11,10 @@ g = 0. So steps approach the place where the term acts in proportion to the dist
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import heyoka as hy
-import numpy as np
 import sympy as sp
 
-from kapitza.base.arrays import Array
 from kapitza.flow.compiled import full_table
 from kapitza.flow.engine import System
 from kapitza.model import time, to_heyoka
@@ -30,6 +28,9 @@ HIGHEST = 12
 OF_TAIL, OF_POWER = sp.Rational(1, 8), sp.Integer(1)
 """Sizes of the arguments of tails and of high powers: near zero a step changes an exponent by 2 and a base by 1/4, at
 most."""
+
+OF_ROOT = sp.Integer(10) ** 100
+"""Size of the arguments of roots that never end: they have no size near zero, and a step changes them by a quarter."""
 
 FAINT = 1e-6
 """Size of the limiting function: its root of order 20 doubles the step, to a quarter of the way to the term. A tail
@@ -49,8 +50,11 @@ def tail_arguments(system: System, watched: Sequence[sp.Expr]) -> tuple[sp.Expr,
     """
     moving = {time, *system.states, *(name for name, _ in system.smooth_steps)}
     found: set[sp.Expr] = set()
+    ends = {p.base for e in system.edges for part in (e.term, e.watched) if part for p in part.atoms(sp.Pow)}
     for expression in (*system.smooth_expressions, *watched):
         for term in expression.atoms(*TAILED, sp.Pow):
+            if _is_root(term) and term.args[0] in ends and not _is_raised_square(term.args[0], moving):
+                continue  # the end of the root is watched for itself
             argument = _argument(term)
             if argument is not None and not moving.isdisjoint(argument.free_symbols):
                 # exp(-g) and exp(g) have one limit.
@@ -65,7 +69,17 @@ def _argument(term: sp.Expr) -> sp.Expr | None:
         return OF_TAIL * term.exp * sp.log(term.base)
     if isinstance(term, sp.Pow) and term.exp.is_Integer and abs(int(term.exp)) > HIGHEST:
         return OF_POWER * term.base
-    return None
+    return OF_ROOT * term.args[0] if _is_root(term) else None
+
+
+def _is_root(term: sp.Expr) -> bool:
+    return isinstance(term, sp.Pow) and bool(term.exp.is_number) and not term.exp.is_integer
+
+
+def _is_raised_square(base: sp.Expr, moving: set[sp.Symbol]) -> bool:
+    """Return whether a base is a square and a constant, such as v² + e, which ends at negative constants only."""
+    constant, rest = base.as_independent(*moving, as_Add=True)
+    return constant != 0 and bool(rest.is_nonnegative)
 
 
 def limit(system: System, observe: tuple[sp.Expr, ...] = ()) -> list[hy.expression]:
@@ -95,41 +109,3 @@ def _ignore(integrator: hy.taylor_adaptive_dbl, time: float, sign: int) -> None:
 
 def _ignore_lane(integrator: hy.taylor_adaptive_batch_dbl, time: float, sign: int, lane: int) -> None:
     """Do nothing."""
-
-
-LARGEST_FACTOR, FIRST_PART = 4.0, 1e-12
-"""Growth of the first steps of a run, and the share of the run that the first one makes."""
-
-
-@dataclass(frozen=True)
-class Gaps:
-    """Whether the series of a start may lack orders, where a state is zero and where the time is."""
-
-    of_states: bool
-    of_time: bool
-
-    @classmethod
-    def of(cls, system: System) -> Gaps:
-        """Return the gaps of a system: those of powers of states above the second, and of powers of the time."""
-        moving = {*system.states, *(name for name, _ in system.smooth_steps)}
-        powers = {p for e in system.smooth_expressions for p in e.atoms(sp.Pow)}
-        high = (p.base.free_symbols for p in powers if p.exp.is_Integer and p.exp > 2)
-        return cls(
-            any(not moving.isdisjoint(names) for names in high),
-            any(time in p.free_symbols for p in powers),
-        )
-
-    def at(self, states: Array, begin: float | Array) -> bool:
-        """Return whether a run from there needs short first steps, see `first_ends`."""
-        return (self.of_states and not np.all(states)) or (self.of_time and not np.all(begin))
-
-
-def first_ends(begin: float, end: float) -> Array:
-    """Return where the first steps of a run from zero end, each a few times later.
-
-    The series of such a start may have gaps (see `Gaps`): that of x'' = -x⁷ from x = 0 has the orders 0, 1,
-    8, 9, 16 and 17. The last two coefficients, which decide the step, then vanish, and nothing limits it. A little
-    later they do not vanish.
-    """
-    parts = FIRST_PART * LARGEST_FACTOR ** np.arange(np.ceil(np.log(1.0 / FIRST_PART) / np.log(LARGEST_FACTOR)))
-    return begin + parts * (end - begin)

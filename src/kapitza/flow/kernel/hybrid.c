@@ -976,29 +976,40 @@ static void add_tail(kz_tail *tail, const kz_work *w, const double *rows, int64_
 static double limited(const kz_work *w, double h) {
     for (int32_t i = 0; i < w->tape->limits; i++) {
         const double *c = series(w, w->tape->limit[i]);
-        double change = INFINITY, most = fmax(0.25, 0.25 * fabs(c[0]));
-        for (int tries = 0; change == INFINITY && tries < 40; tries++) {
-            change = 0.0;
-            for (int k = w->order; k >= 1; k--) change = (change + fabs(c[k])) * h;
-            if (change > most) h *= change < INFINITY ? most / change : 1e-2;
+        double most = fmax(0.25, 0.25 * fabs(c[0]));
+        for (int tries = 0; tries < 100; tries++) {
+            double change = 0.0, slope = 0.0;
+            for (int k = w->order; k >= 1; k--) {
+                change = (change + fabs(c[k])) * h;
+                slope = (slope + k * fabs(c[k])) * h;
+            }
+            if (change <= 1.1 * most) break;
+            /* Newton's method for log(change) by log(h), which is convex: it comes from above. A change that is not finite gives
+             * no direction. */
+            h *= slope < INFINITY ? pow(most / change, change / slope) : 0.1;
         }
     }
     return h;
 }
 
-/* Step size where both of them vanish: a series may have gaps, as that of x'' = -x^7 from x = 0, which has the orders 0, 1, 8, 9,
- * 16 and 17. The last coefficient there is decides; one of half the order or less belongs to a polynomial, as of free flight. */
-static double size_beside_gap(const kz_work *w) {
-    for (int k = w->order - 2; k > w->order / 2; k--) {
-        double most = 0.0, scale = 1.0;
-        for (int32_t i = 0; i < w->tape->states; i++) {
-            const double *c = series(w, w->tape->constants + i);
-            scale = fmax(scale, fabs(c[0]));
-            most = fmax(most, fabs(c[k]));
+/* Shorten a step to what coefficients of lower orders allow. A series may have gaps: that of x'' = -x^7 from x = 0 has the orders
+ * 0, 1, 8, 9, 16 and 17, and near x = 0 the others are small; the last two then allow steps far too long. In a step exp(2) / 1.5
+ * times as long no term may exceed the states; those of half the order or less belong to polynomials, as of free flight. */
+static double within_lower_orders(const kz_work *w, double h) {
+    const double *first = series(w, w->tape->constants);
+    const int32_t lowest = w->order / 2 + 1;
+    double scale = 1.0, longer = h * exp(2.0) / 1.5, power = pow(longer, lowest);
+    for (int32_t i = 0; i < w->tape->states; i++) scale = fmax(scale, fabs(first[(int64_t)i * w->span]));
+    for (int32_t k = lowest; k < w->order - 1; k++, power *= longer) {
+        double most = 0.0;
+        for (int32_t i = 0; i < w->tape->states; i++) most = fmax(most, fabs(first[(int64_t)i * w->span + k]));
+        if (most > 0.0 && !(most * power <= scale)) {
+            longer = pow(scale / most, 1.0 / k);
+            h = longer * 1.5 * exp(-2.0);
+            power = pow(longer, k);
         }
-        if (most > 0.0) return exp(-2.0) * pow(scale / most, 1.0 / k);
     }
-    return INFINITY;
+    return h;
 }
 
 /* Step size from the last two coefficients (Jorba and Zou, 2005) of states, tangents and watched functions. */
@@ -1020,9 +1031,8 @@ static double step_size(const kz_work *w) {
         tail.before = fmax(tail.before, fabs(c[w->order - 1]) / c[0]);
     }
     if (isnan(tail.last) || isnan(tail.before)) return NAN;
-    if (tail.last == 0.0 && tail.before == 0.0) return size_beside_gap(w);
     double least = w->order - EXTRA_ORDER, reach = fmax(log(tail.last) / w->order, log(tail.before) / (w->order - 1));
-    return exp(-reach - (2.0 + 0.7 / (least - 1.0)) * least / w->order);
+    return within_lower_orders(w, exp(-reach - (2.0 + 0.7 / (least - 1.0)) * least / w->order));
 }
 
 /* A watched function of the present regime: what its fall through zero means, and its coefficients on the step. */

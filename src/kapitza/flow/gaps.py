@@ -1,0 +1,142 @@
+"""Steps that are too long because a Taylor series has gaps.
+
+A Taylor step is as long as its last two coefficients allow. The series of x'' = -x⁷ from x = 0 has the orders 0, 1, 8,
+9, 16 and 17: the orders 18 and 19 vanish, and near x = 0 they are small. So it is wherever the equations are unchanged
+when time and states turn by parts of a circle in the complex plane: for powers and products near zero, and for a
+pendulum that is released at 90°.
+
+Damping and linear stiffness fill the gaps. Where they are weak, the steps of a finished run are compared: the radius of
+convergence changes by at most one step within a step, so steps of one run are similar, and one that is much longer
+passed a gap. Such a run is made again by the stepper in C, which sees more coefficients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import sympy as sp
+
+from kapitza.base.arrays import Array
+from kapitza.flow.engine import System
+from kapitza.model import derivative, time
+
+WEAK = 0.01
+"""Rate that fills gaps, times the mean step, from which on no series has them. At 0.01 a coefficient that is filled by
+one use of a linear term is 1 % of its neighbour: the step grows by 27 %."""
+
+LONG, FEW = 2.0, 5
+"""Longest step over the mean one that no gap explains, and number of steps from which on they are compared. A step of
+twice the length leaves an error of 1e-11."""
+
+MOST_STATES = 40
+"""States up to which the filling terms are looked for: for more their search would take seconds."""
+
+REMEMBERED = 256
+"""Vectors of parameters whose rates are kept."""
+
+SURE = 1e100
+"""Squared rate of a drive of amplitude 1."""
+
+WAVES = (sp.sin, sp.cos, sp.tan, sp.exp, sp.tanh, sp.sinh, sp.cosh, sp.erf, sp.atan)
+"""Functions of a drive that have all orders, even and odd ones, at nearly all times."""
+
+
+class Gaps:
+    """Rates of the terms that fill gaps in the series of a system."""
+
+    def __init__(self, system: System):
+        self.system = system
+        self.moving = frozenset((time, *system.states))
+        self._known: dict[bytes, float] = {}
+
+    def filling_rate(self, parameters: Array) -> float:
+        """Return the smallest rate, over the states, of the terms that fill their gaps.
+
+        It is infinite where no series of the system has gaps, and 0 where nothing fills them.
+        """
+        if self._rates is None:
+            return math.inf
+        key = parameters.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            found = self._known[key] = float(self._rates(parameters[None])[0])
+        return found
+
+    def filling_rates(self, parameters: Array) -> Array | None:
+        """Return `filling_rate` (B,) of rows of parameters; None where all are infinite."""
+        if self._rates is None:
+            return None
+        if (parameters == parameters[0]).all():
+            return np.full(len(parameters), self.filling_rate(parameters[0]))
+        return self._rates(parameters)
+
+    @cached_property
+    def _rates(self) -> Callable[[Array], Array] | None:
+        """Function of the rates by the parameters (B, npar); None where no series has gaps."""
+        system = self.system
+        if system.smooth_steps or len(system.states) > MOST_STATES:
+            return None
+        before = [self._before(i) for i in range(len(system.states))]
+        bent = [not self._is_linear(f) for f in system.smooth_rates]
+        groups = [sorted(b) for b in before if any(bent[j] for j in b)]
+        if not groups:
+            return None
+        squares = [self._own(i) for i in range(len(system.states))]
+        evaluate = sp.lambdify(system.parameters, squares, "numpy")
+
+        def rates(parameters: Array) -> Array:
+            columns = [np.broadcast_to(s, len(parameters)) for s in evaluate(*parameters.T[: len(system.parameters)])]
+            own = np.sqrt(np.stack(columns).astype(float))
+            return np.min([own[group].max(axis=0) for group in groups], axis=0)
+
+        return rates
+
+    def _before(self, state: int) -> set[int]:
+        """Return the states on which a state depends, with itself."""
+        rates, states = self.system.smooth_rates, self.system.states
+        found, new = {state}, [state]
+        while new:
+            symbols = rates[new.pop()].free_symbols
+            new += [j for j, s in enumerate(states) if s in symbols and j not in found]
+            found.update(new)
+        return found
+
+    def _is_linear(self, rate: sp.Expr) -> bool:
+        return all(derivative(rate, s).free_symbols.isdisjoint(self.moving) for s in rate.free_symbols & self.moving)
+
+    def _own(self, state: int) -> sp.Expr:
+        """Return the squared rate at which a state fills its gaps.
+
+        It is that of x' = c x, or of x' = a y with y' = b x, with constant factors; practically infinite for a drive.
+        """
+        system = self.system
+        rate = system.smooth_rates[state]
+        found: list[sp.Expr] = [self._factor(state, state) ** 2]
+        for wave in rate.atoms(*WAVES):
+            if wave.has(time) and derivative(wave.args[0], time).free_symbols.isdisjoint(self.moving):
+                amplitude = sp.expand(rate).coeff(wave).as_independent(*self.moving, as_Add=True)[0]
+                found.append(SURE * sp.Abs(amplitude))
+        for other in range(len(system.states)):
+            if other != state and system.states[other] in rate.free_symbols:
+                found.append(sp.Abs(self._factor(state, other) * self._factor(other, state)))
+        return sp.Add(*found)
+
+    def _factor(self, row: int, column: int) -> sp.Expr:
+        """Return the constant part of the derivative of a rate by a state."""
+        # Powers are not expanded: that of (x - 1)³ has no constant part, as it vanishes at x = 1.
+        slope = sp.expand(derivative(self.system.smooth_rates[row], self.system.states[column]), multinomial=False)
+        return slope.as_independent(*self.moving, as_Add=True)[0]
+
+
+def has_long_step(rate: float, length: float, longest: float, steps: int) -> bool:
+    """Return whether a run may have passed a gap.
+
+    rate: of `Gaps`; length: of the run; longest: its longest step; steps: their number.
+    """
+    mean = abs(length) / max(steps, 1)
+    return rate * mean < WEAK and (steps < FEW or longest > LONG * mean)

@@ -1,0 +1,123 @@
+"""Steps of series that lack the orders which decide a step."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import ellipj, ellipk
+
+import kapitza as kz
+from kapitza.flow.gaps import Gaps, has_long_step
+from kapitza.flow.system import system_of
+
+
+@pytest.mark.parametrize("power", [3, 5, 7, 9, 11, 13])
+@pytest.mark.parametrize("tolerance", [1e-9, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15])
+def test_series_with_gaps_from_a_start_at_zero(power, tolerance):
+    model = kz.Model.from_equations(f"x'' = -k*x**{power}", parameters={"k": 1e6})
+    flow, start = kz.Flow(model, tolerance=tolerance), np.array([0.0, 1e-2])
+    ends = [flow.propagate(start, 0.0, 20.0, model.vector).state]
+    ends += [flow.trajectory(start, np.linspace(0, 20.0, 3000), model.vector)[-1]]
+    ends += list(flow.propagate_many(np.array([start] * 3), np.zeros(3), np.full(3, 20.0), model.vector).state)
+    carried = flow.propagate(start, 0.0, 20.0, model.vector, tangents=True)
+    assert carried.jacobian is not None
+    assert np.linalg.det(carried.jacobian) == pytest.approx(1.0, abs=1e3 * tolerance)
+    for x, v in [*ends, carried.state]:
+        assert v**2 / 2 + 1e6 * x ** (power + 1) / (power + 1) == pytest.approx(5e-5, abs=100 * tolerance)
+
+
+@pytest.mark.parametrize("stop", ["", " - 2*max(x - 1e3, 0)"])
+def test_sweeps_from_time_zero(stop):
+    model = kz.Model.from_equations(f"x'' = cos(a*t**4) + sin(b*t**3){stop}", parameters={"a": 1.0, "b": 2.0})
+    run = kz.Flow(model).propagate(np.array([0.3, 0.1]), 0.0, 3.0, model.vector)
+    speed = quad(lambda t: np.cos(t**4) + np.sin(2 * t**3), 0.0, 3.0, epsabs=1e-12, limit=500)[0]
+    assert run.state[1] == pytest.approx(0.1 + speed, abs=1e-9)
+
+
+def test_a_series_with_gaps_beside_a_wall():
+    model = kz.Model.from_equations(
+        "x'' = -x**7", impacts=[{"surface": "2 - x", "reset": {"x'": "-x'"}}], start={"x": 0.0, "x'": 1.0}
+    )
+    x, v = kz.Flow(model).propagate(np.array([0.0, 1.0]), 0.0, 20.0, model.vector).state
+    assert v**2 / 2 + x**8 / 8 == pytest.approx(0.5, abs=1e-9)
+
+
+@pytest.mark.parametrize("power", [3, 5, 6, 7, 9, 11])
+@pytest.mark.parametrize("offset", [0.0, 1e-16, 1e-6, 1e-3, 0.5])
+@pytest.mark.parametrize("at", [0.0, 1.0])
+def test_energy_near_an_inflection_of_the_potential(power, offset, at):
+    # The offset leaves small coefficients in the gaps, and x = 0.5 leads through them again and again.
+    even = power % 2 == 0
+    rate = f"-(x - a)**{power}" if not even else f"-(x - a)**{power - 1}*sqrt((x - a)**2 + 1)"
+    flow = kz.Flow(kz.Model.from_equations(f"x'' = {rate}", parameters={"a": at}))
+    start, end = np.array([at + offset, 1.0]), 40.0
+
+    def energy(x, v):
+        if not even:
+            return v**2 / 2 + (x - at) ** (power + 1) / (power + 1)
+        return v**2 / 2 + quad(lambda u: u ** (power - 1) * np.sqrt(u**2 + 1), 0.0, x - at, epsabs=1e-13)[0]
+
+    times = np.linspace(0.0, end, 6)
+    found = [flow.propagate(start, 0.0, end).state, flow.propagate(start, 0.0, end, tangents=True).state]
+    found += list(flow.trajectory(start, times))
+    found += list(flow.propagate_many(np.array([start] * 11), np.zeros(11), np.full(11, end)).state)
+    found += list(flow.paths(np.array([start] * 3), np.array([times] * 3))[:, -1])
+    found += list(flow.trajectories(np.array([start] * 3), np.array([times] * 3))[0][:, -1])
+    for x, v in found:
+        assert energy(x, v) == pytest.approx(energy(*start), abs=1e-12)
+
+
+@pytest.mark.parametrize("tolerance", [1e-9, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15])
+def test_pendulum_released_at_a_right_angle(tolerance):
+    # Its series has every fourth order only: with 12 or 16 orders the last two vanish.
+    flow = kz.Flow(kz.Model.from_equations("phi'' = -sin(phi)"), tolerance=tolerance)
+    times = np.linspace(0.0, 30.0, 61)
+    sine = ellipj(times + ellipk(0.5), 0.5)[0] * np.sqrt(0.5)
+    found = flow.trajectory(np.array([np.pi / 2, 0.0]), times)
+    np.testing.assert_allclose(np.sin(found[:, 0] / 2), sine, rtol=0, atol=1e3 * tolerance)
+    end = flow.propagate(np.array([np.pi / 2, 0.0]), 0.0, 30.0, tangents=False).state
+    assert np.sin(end[0] / 2) == pytest.approx(sine[-1], abs=1e3 * tolerance)
+
+
+def test_integrals_along_a_line():
+    flow = kz.Flow(kz.Model.from_equations(["k' = 1", "a' = k", "x' = cos(a)", "y' = cos(k**2)", "z' = sin(k*k*k)"]))
+    assert flow.model.states == ("k", "a", "x", "y", "z")
+    many = flow.propagate_many(np.zeros((9, 5)), np.zeros(9), np.full(9, 4.0)).state
+    ends = [flow.propagate(np.zeros(5), 0.0, 4.0).state, *many]
+    ends += [flow.trajectory(np.zeros(5), np.linspace(0.0, 4.0, 3))[-1]]
+    for end in ends:
+        for value, drive in zip(end[2:], [lambda k: np.cos(k**2 / 2), lambda k: np.cos(k**2), lambda k: np.sin(k**3)],
+                                strict=True):  # fmt: skip
+            assert value == pytest.approx(quad(drive, 0.0, 4.0, epsabs=1e-12, limit=500)[0], abs=1e-11)
+
+
+@pytest.mark.parametrize("stop", ["", " - 2*max(x - 1e3, 0)"])
+def test_a_weak_spring_fills_no_gap(stop):
+    flow = kz.Flow(kz.Model.from_equations(f"x'' = -1e-9*x - x**7{stop}"))
+    x, v = flow.propagate(np.array([0.0, 1.0]), 0.0, 20.0).state
+    assert v**2 / 2 + 5e-10 * x**2 + x**8 / 8 == pytest.approx(0.5, abs=1e-12)
+
+
+def test_rates_that_fill_gaps():
+    def rate(equations, values=None):
+        model = kz.Model.from_equations(equations, parameters=values or {})
+        return Gaps(system_of(model)).filling_rate(model.vector)
+
+    assert rate("x'' = -x**3") == 0.0
+    assert rate("x'' = -c*x' - x**3", {"c": 0.5}) == pytest.approx(0.5)
+    assert rate("x'' = -c*x' - k*x - x**3", {"c": 0.0, "k": 9.0}) == pytest.approx(3.0)
+    assert rate("x'' = -k*x - x'**3", {"k": 9.0}) == pytest.approx(3.0)
+    assert rate("x'' = -x**3 + f*cos(t)", {"f": 0.0}) == 0.0
+    assert rate("x'' = -x**3 + f*cos(t)", {"f": 0.1}) > 1e40
+    assert rate(["x' = y", "y' = -2*x"]) == np.inf
+    # The slowest part of a model counts.
+    assert rate(["x' = -x**3 - 4*x", "y'' = -y**5"]) == 0.0
+    system = system_of(kz.Model.from_equations("x'' = -c*x' - x**3", parameters={"c": 0.5}))
+    rows = Gaps(system).filling_rates(np.array([[0.5], [0.0], [2.0]]))
+    np.testing.assert_allclose(rows, [0.5, 0.0, 2.0])
+
+
+def test_long_steps():
+    assert has_long_step(0.0, 1.0, 1.0, 1)
+    assert has_long_step(0.0, -10.0, 3.0, 10)
+    assert not has_long_step(0.0, 10.0, 1.5, 10)
+    assert not has_long_step(1.0, 10.0, 3.0, 10)
