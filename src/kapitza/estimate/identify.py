@@ -28,7 +28,7 @@ from kapitza.estimate.sensor_delay import long_delays
 from kapitza.estimate.sensors import with_sensors, without_zeros
 from kapitza.estimate.stored_fit import identify_parts
 from kapitza.model import Model
-from kapitza.signal import bad_sample_warnings, without_bad_samples
+from kapitza.signal import bad_sample_warnings, possible_step_notes, without_bad_samples
 
 
 def identify(
@@ -106,7 +106,9 @@ def identify(
     found = without_common(found, several) if several else found
     if asked.late and found.status.ok:
         found = found.with_(warnings=(*found.warnings, *long_delays(found, asked.late)))
-    found = found.with_(warnings=(*_bad_samples(parts), *_still_true(found), *energy_warnings(found)))
+    found = found.with_(
+        warnings=(*_bad_samples(parts), *_still_true(found), *_steps_left(found, parts), *energy_warnings(found))
+    )
     # Last, because all warnings above refer to the parameters that were fitted.
     return found if combined is None else in_combinations(found, combined)
 
@@ -167,6 +169,17 @@ def _bad_samples(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(
         head + marked(text) for head, one in zip(heads, records, strict=True) for text in bad_sample_warnings(one)
     )
+
+
+def _steps_left(found: Estimate, parts: Sequence[Part]) -> Iterator[str]:
+    """Yield notes on steps of sensors that a fit which misses the data has not taken off."""
+    misses = found.misfit is not None and not found.misfit.to_the_noise
+    if not misses or found.model is None or found.model.impacts or any(" jumps by " in text for text in found.warnings):
+        return
+    records = [part.source for part in parts if isinstance(part.source, Record)]
+    for number, one in enumerate(records):
+        head = f"record {number}: " if len(records) > 1 else ""
+        yield from (head + marked(text) for text in possible_step_notes(one))
 
 
 def _stopped(request: Request, method: str, partial: Mapping[str, float] | Estimate | None) -> Estimate:

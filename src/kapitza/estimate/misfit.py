@@ -104,7 +104,8 @@ class Misfit:
                 + ("" if self.fault is None else f" Most of it would go with {self.fault}.")
             )
             return
-        place = f", most {self.where if self.where.startswith('at ') else f'in {self.where}'}" if self.where else ""
+        where = self.where if self.where.startswith(("at ", "in ")) else f"in {self.where}"
+        place = f", most {where}" if self.where else ""
         known = "" if self.noise == "the noise stated" else f" (by {self.noise})"
         yield (
             f"{self.what} {'miss' if self.what.endswith('s') else 'misses'} the data by {self.size:.2g} times the "

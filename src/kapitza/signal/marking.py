@@ -107,7 +107,7 @@ def record_steps(record: Record) -> Iterator[tuple[str, list[tuple[slice, Indice
 def possible_step_notes(record: Record) -> Iterator[str]:
     """Yield a sentence on each channel's possible steps.
 
-    record: with bad samples bridged. Fits find steps by their residuals, also smaller ones, and take them off.
+    record: with bad samples bridged. `ShootingFit` finds steps by its residuals, also smaller ones, and takes them off.
     """
     for channel, pieces in record_steps(record):
         found: list[str] = []
@@ -116,7 +116,7 @@ def possible_step_notes(record: Record) -> Iterator[str]:
         if 0 < len(found) <= NAMED:
             yield (
                 f'"{channel}" may have a step: it jumps by {", ".join(found)} and goes on from there. Either the '
-                "offset of the sensor changes, which a fit of a model tests and takes off, or the motion has an impact."
+                "offset of the sensor changes, which ShootingFit tests and takes off, or the motion has an impact."
             )
 
 

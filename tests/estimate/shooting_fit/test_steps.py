@@ -56,6 +56,14 @@ def test_a_step_larger_than_the_motion_does_not_stop_the_fit():
     assert fit.deviations["k"] < 1.0
 
 
+def test_a_method_that_takes_no_steps_off_names_them():
+    """A tenth of a spread and three; a clean record has none."""
+    for size in (0.0, 25.0, 750.0):
+        fit = kz.identify(MODEL, record_of(1, {400: size}), FREE, kz.HarmonicFit())
+        named = [text for text in fit.warnings if "jumps by" in text]
+        assert [f"at {0.04 * 400:.6g} s" in text for text in named] == ([True] if size else [])
+
+
 def test_the_size_of_a_step_is_known_as_well_as_its_error_says():
     """Fitted together with the parameters the step and they are unbiased: squares of z have the mean 1."""
     squares = []
