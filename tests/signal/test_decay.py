@@ -79,3 +79,12 @@ def test_the_top_of_a_half_cycle_is_the_first_of_equal_samples():
     assert decay is not None
     assert np.array_equal(decay.amplitude, 2.0 * np.arange(11, 1, -1))
     assert np.array_equal(decay.time, 4.0 * np.arange(1, 11) + 1)
+
+
+def test_noise_alone_has_no_half_cycles():
+    import kapitza as kz
+
+    rng = np.random.default_rng(0)
+    time, values = np.linspace(0, 60, 300), rng.standard_normal(300)
+    assert half_cycles(time, values, noise=1.0) is None
+    assert "Free decay" not in str(kz.inspect(kz.Record.from_arrays(time, {"x": values})))

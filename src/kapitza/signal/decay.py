@@ -93,6 +93,8 @@ def half_cycles(time: Array, values: Array, rest: float | None = None, noise: fl
     # noise crossings are joined to the half cycle before them: a half cycle begins where a real one of other sign does
     sign = np.sign(np.add.reduceat(x, edges[:-1]))
     starts = np.flatnonzero(real)
+    if not starts.size:
+        return None
     starts = starts[np.concatenate([[True], np.diff(sign[starts]) != 0])]
     bounds = np.append(edges[starts], x.size)
     if bounds.size < FEWEST + 2:

@@ -153,6 +153,15 @@ def test_a_blow_shows_in_the_time_of_the_record_alone():
         kz.identify(model, before, method=kz.ShootingFit())
 
 
+@pytest.mark.parametrize("late", [9.0, 20.0, 60.0, 150.0])
+def test_a_late_blow_is_seen_by_motions(late):
+    # Motions of a few seconds from 0, 3 and 30 s on end before it, or begin after it.
+    model = oscillator("x'' + c*x' + k*x = F*exp(-(t - t0)**2/2)", c=0.2, k=1.0, F=1.0, t0=late)
+    assert kz.identifiability(model, ["x"]).complete
+    double = oscillator("x'' + c*x' + k*x = F*h*exp(-(t - t0)**2/2)", c=0.2, k=1.0, F=1.0, h=2.0, t0=late)
+    assert set(kz.identifiability(double, ["x"]).determined) == {"c", "k", "t0", "F*h"}
+
+
 def test_resets_of_impacts_count():
     model = kz.Model.from_equations(
         "x'' + c*x' + g = 0",

@@ -25,6 +25,10 @@ OTHER_SIZES = (-2, -1, 1, 2)
 """Powers of ten of the sizes of states and begins at which motions are tried too where those of size 1 show less than
 the equations: they may not reach a stop, or end before a drive begins."""
 
+LONGER = (10.0, 100.0)
+"""Factors of the duration of further motions of size 1 from time 0: a drive may act for a short time between the begins
+above."""
+
 
 def rank_by_motions(
     model: Model, seen: Observation, free: Sequence[str], settings: Sequence[Mapping[str, float]], rank: int
@@ -45,7 +49,15 @@ def rank_by_motions(
     found = _rank(rows)
     if found is not None and found >= rank:
         return found
-    return _rank(rows + _sensitivities(flow, seen, free, settings, np.repeat(10.0 ** np.array(OTHER_SIZES), 2)))
+    rows += _sensitivities(flow, seen, free, settings, np.repeat(10.0 ** np.array(OTHER_SIZES), 2))
+    found = _rank(rows)
+    if found is not None and found >= rank:
+        return found
+    for longer in LONGER:
+        more = _rank(rows + _sensitivities(flow, seen, free, settings, np.ones(2), longer))
+        # Long motions may amplify rounding: they can show more, and never less.
+        found = more if found is None or (more is not None and more > found) else found
+    return found
 
 
 def _rank(rows: list[Array]) -> int | None:
@@ -58,9 +70,17 @@ def _rank(rows: list[Array]) -> int | None:
 
 
 def _sensitivities(
-    flow: Flow, seen: Observation, free: Sequence[str], settings: Sequence[Mapping[str, float]], sizes: Array
+    flow: Flow,
+    seen: Observation,
+    free: Sequence[str],
+    settings: Sequence[Mapping[str, float]],
+    sizes: Array,
+    longer: float | None = None,
 ) -> list[Array]:
-    """Return the scaled sensitivities along a motion of each size, without what initial states explain."""
+    """Return the scaled sensitivities along a motion of each size, without what initial states explain.
+
+    longer: factor of the duration of motions that begin at time 0.
+    """
     model, rng, rows = flow.model, np.random.default_rng(0), []
     scale = np.array([model.values[n] or 1.0 for n in free])
     for run, size in enumerate(sizes):
@@ -68,12 +88,15 @@ def _sensitivities(
         vector = model.with_values(**settings[run % len(settings)]).vector
         start = rng.uniform(0.4, 1.4, len(model.states)) * (rng.choice([-1, 1], len(model.states)) if run % 2 else 1)
         start *= size
-        times = 0.3 * size + np.linspace(0.0, TIME * rng.uniform(0.5, 1.5), SAMPLES)
+        duration = TIME * rng.uniform(0.5, 1.5)
+        times = 0.3 * size + np.linspace(0.0, duration, SAMPLES)
+        if longer is not None:
+            times = np.linspace(0.0, longer * duration, SAMPLES * int(longer))
         try:
             states, by_state, by_theta = flow.trajectory_tangents(start, times, vector)
         except KapitzaError:
             continue
-        _, slopes = seen.along(states, times, np.broadcast_to(vector, (SAMPLES, vector.size)), (by_state, by_theta))
+        _, slopes = seen.along(states, times, np.broadcast_to(vector, (times.size, vector.size)), (by_state, by_theta))
         flat = slopes.reshape(-1, slopes.shape[-1])
         if not np.isfinite(flat).all():
             continue
