@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.special import ellipj, ellipk
 
 import kapitza as kz
-from kapitza.flow.gaps import Gaps, has_long_step
+from kapitza.flow.gaps import Gaps, has_long_step, longest_step, outruns_series
 from kapitza.flow.system import system_of
 
 
@@ -121,3 +121,37 @@ def test_long_steps():
     assert has_long_step(0.0, -10.0, 3.0, 10)
     assert not has_long_step(0.0, 10.0, 1.5, 10)
     assert not has_long_step(1.0, 10.0, 3.0, 10)
+    # The end of the run cuts the last step, which is not counted.
+    assert longest_step(-10.0, 0.0, 1, 0.0) == 10.0
+    assert longest_step(10.0, 1.0, 5, 0.0) == 6.0
+    assert longest_step(10.0, 1.0, 10, -2.5) == 2.5
+
+
+def test_a_step_that_outruns_its_series():
+    # 1/(1 + s⁸) has the radius 1, and no terms of the orders 18 and 19.
+    series = np.zeros((1, 20))
+    series[0, ::8] = [1.0, -1.0, 1.0]
+    assert not outruns_series(series, np.array(0.2))
+    assert outruns_series(series, np.array(0.5))
+    assert outruns_series(np.array([[1.0, 2.0, -3.0] + [0.0] * 17]), np.array(0.1))
+
+
+@pytest.mark.parametrize("members", [1, 8, 20])
+@pytest.mark.parametrize("length", [0.3, 1.0, 2.5, 7.0])
+def test_short_runs_beside_a_gap(members, length):
+    # Of one to a few steps: each in lanes, with and without tangents, and from sample to sample.
+    flow = kz.Flow(kz.Model.from_equations("x'' = -x**7"))
+    starts = np.column_stack((np.linspace(0.0, 1e-3, members), np.linspace(1.0, 1.2, members)))
+    times = np.tile(np.linspace(0.0, length, 3), (members, 1))
+
+    def energy(states):
+        return states[:, 1] ** 2 / 2 + states[:, 0] ** 8 / 8
+
+    wanted = energy(starts)
+    for tangents in (False, True):
+        run = flow.propagate_many(starts, np.zeros(members), np.full(members, length), tangents=tangents)
+        np.testing.assert_allclose(energy(run.state), wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(energy(flow.trajectories(starts, times)[0][:, -1]), wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(energy(flow.paths(starts, times[:, ::2])[:, -1]), wanted, rtol=0, atol=1e-12)
+    alone = [flow.propagate(s, 0.0, length, tangents=False).state for s in starts]
+    np.testing.assert_allclose(energy(np.array(alone)), wanted, rtol=0, atol=1e-12)

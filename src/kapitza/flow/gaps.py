@@ -7,7 +7,8 @@ pendulum that is released at 90°.
 
 Damping and linear stiffness fill the gaps. Where they are weak, the steps of a finished run are compared: the radius of
 convergence changes by at most one step within a step, so steps of one run are similar, and one that is much longer
-passed a gap. Such a run is made again by the stepper in C, which sees more coefficients.
+passed a gap. Of few steps the coefficients of lower orders are looked at. A run that fails is made again by the
+stepper in C, which looks at them in every step.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from functools import cached_property
 import numpy as np
 import sympy as sp
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Flags
 from kapitza.flow.engine import System
 from kapitza.model import derivative, time
 
@@ -133,10 +134,41 @@ class Gaps:
         return slope.as_independent(*self.moving, as_Add=True)[0]
 
 
+def may_take_few(rate: float, length: float) -> bool:
+    """Return whether a run of this length may need the coefficients of its last step: of few steps, and weak terms."""
+    return rate * abs(length) < WEAK * FEW
+
+
+def longest_step(length: float, longest: float, steps: int, last: float) -> float:
+    """Return the longest step of a run.
+
+    longest: of the steps that were not cut by the end of the run, as heyoka counts them. last: the step that was cut,
+    or 0 where it is not known; then it has at least the length that the others leave.
+    """
+    return max(longest, abs(last), abs(length) - longest * (steps - 1))
+
+
 def has_long_step(rate: float, length: float, longest: float, steps: int) -> bool:
     """Return whether a run may have passed a gap.
 
-    rate: of `Gaps`; length: of the run; longest: its longest step; steps: their number.
+    rate: of `Gaps`; length: of the run; longest: its longest step; steps: their number. Of few steps the coefficients
+    of the last one decide, see `outruns_series`.
     """
     mean = abs(length) / max(steps, 1)
     return rate * mean < WEAK and (steps < FEW or longest > LONG * mean)
+
+
+def outruns_series(coefficients: Array, longest: Array) -> Flags:
+    """Return whether the longest of a few steps is too long for the series of the last one.
+
+    coefficients: (n, order + 1, ...) of the last step; longest: (...). The radius of convergence changes by less than
+    its half in so few steps. In half a step times exp(2), which is about the radius, no term may exceed the states;
+    those of half the order or less belong to polynomials. A series without others says nothing: that of x'' = -x¹³
+    from x = 0 begins to bend with the order 14.
+    """
+    sizes = np.abs(coefficients).max(axis=0)
+    count = len(sizes)
+    orders = np.arange(count // 2 + 1, count).reshape(-1, *[1] * longest.ndim)
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = sizes[count // 2 + 1 :] * (np.exp(2.0) / LONG * longest) ** orders
+    return ~(terms <= np.maximum(1.0, sizes[0])).all(axis=0) | ~sizes[count // 2 + 1 :].any(axis=0)

@@ -33,7 +33,7 @@ from kapitza.flow.compiled import (
 from kapitza.flow.core import Core
 from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.flow.events import EventEngine
-from kapitza.flow.smooth import LANES, SmoothEngine, by_batch, long_steps
+from kapitza.flow.smooth import LANES, SmoothEngine, by_batch, keeps, long_steps
 from kapitza.flow.tails import watched_limit_of_lanes
 
 MOST_AT_ONCE = 20_000
@@ -151,6 +151,9 @@ def _run(
         np.zeros((len(starts), LANES), bool),
     )
 
+    spans = by_batch(times[members][:, -1:] - times[members][:, :1])[:, 0]
+    keep = rates is not None and any(itertools.starmap(keeps, zip(rates, spans, strict=True)))
+
     def go(start: Array, instants: Array, out: Array) -> bool | NDArray[np.bool_]:
         """Write the samples (m, q, lanes) of one batch.
 
@@ -165,7 +168,7 @@ def _run(
             out[:] = integrator.propagate_grid(instants, max_steps=limit)[1]
             return True
         # Without inner samples the dense output, three times the work of the step, is not needed.
-        integrator.propagate_until(instants[1], max_steps=limit)
+        integrator.propagate_until(instants[1], max_steps=limit, write_tc=keep)
         out[1] = state
         return clock == instants[1]
 
@@ -174,7 +177,7 @@ def _run(
             values[:] = runtime[batch]
         arrived[batch] = go(start, instants, result[batch])
         if rates is not None:
-            doubtful[batch] = long_steps(integrator, rates[batch], instants[-1] - instants[0])
+            doubtful[batch] = long_steps(integrator, n, rates[batch], instants[-1] - instants[0])
             if not ends and not (np.isfinite(result[batch, -1]).all() and np.all(arrived[batch])):
                 doubtful[batch] |= rates[batch] == 0.0  # a step that was too long may have stopped the batch
         if not refuse:
@@ -189,7 +192,7 @@ def _run(
                 result[batch, :, :, lane] = alone[:, :, 0]
                 if rates is not None:
                     lengths = (instants[-1] - instants[0])[copies]
-                    doubtful[batch, lane] = long_steps(integrator, rates[batch, copies], lengths)[0]
+                    doubtful[batch, lane] = long_steps(integrator, n, rates[batch, copies], lengths)[0]
         if ends and not (arrived[batch].all() and np.isfinite(result[batch, -1]).all()):
             # A member at the end of a root stops the others as well: each on its own.
             chosen = members[batch * LANES : (batch + 1) * LANES]

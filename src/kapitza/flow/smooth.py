@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ import sympy as sp
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Flags
 from kapitza.errors import FlowError
 from kapitza.flow.columns import MOST_TANGENTS, Columns
 from kapitza.flow.compiled import (
@@ -32,7 +33,7 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.domains import Domain, LastFinite
 from kapitza.flow.engine import Edge, Event, Memory, Run, Stretches, System, described
-from kapitza.flow.gaps import Gaps, has_long_step
+from kapitza.flow.gaps import FEW, WEAK, Gaps, has_long_step, longest_step, may_take_few, outruns_series
 from kapitza.flow.tails import watched_limit, watched_limit_of_lanes
 from kapitza.model import to_heyoka
 
@@ -137,9 +138,10 @@ class SmoothEngine:
         if grid is not None and len(grid):
             samples, outcome, longest, steps = self._sample(integrator, t0, state, grid)
         if outcome == _finished and integrator.time != t1:
-            outcome, _, last, more = integrator.propagate_until(t1, max_steps=self.max_steps)[:4]
+            keep = self._keeps(t1 - t0, parameters)
+            outcome, _, last, more = integrator.propagate_until(t1, max_steps=self.max_steps, write_tc=keep)[:4]
             longest, steps = max(longest, last), steps + more
-        if self._may_have_gaps(t1 - t0, longest, steps, outcome, parameters):
+        if self._may_have_gaps(integrator, t1 - t0, (outcome, longest, steps), parameters):
             assert self.careful is not None
             return replace(self.careful.run(state, tangents, t0, t1, parameters, grid), memory=None)
         self._require_finish(integrator, outcome, state, t0, t1, parameters)
@@ -196,8 +198,9 @@ class SmoothEngine:
         integrator.time = t0
         runtime[:] = parameters[: runtime.size]
         # Without a limit of steps a diverging guess of a solver would run for minutes.
-        outcome, _, longest, steps = integrator.propagate_until(t1, max_steps=self.max_steps)[:4]
-        if self._may_have_gaps(t1 - t0, longest, steps, outcome, parameters):
+        keep = self._keeps(t1 - t0, parameters)
+        outcome, _, longest, steps = integrator.propagate_until(t1, max_steps=self.max_steps, write_tc=keep)[:4]
+        if self._may_have_gaps(integrator, t1 - t0, (outcome, longest, steps), parameters):
             assert self.careful is not None
             return self.careful.run(state, None, t0, t1, parameters).state
         if outcome != _finished:
@@ -214,8 +217,9 @@ class SmoothEngine:
         now[n:] = self._unit
         integrator.time = t0
         runtime[:] = parameters[: runtime.size]
-        outcome, _, longest, steps = integrator.propagate_until(t1, max_steps=self.max_steps)[:4]
-        if self._may_have_gaps(t1 - t0, longest, steps, outcome, parameters):
+        keep = self._keeps(t1 - t0, parameters)
+        outcome, _, longest, steps = integrator.propagate_until(t1, max_steps=self.max_steps, write_tc=keep)[:4]
+        if self._may_have_gaps(integrator, t1 - t0, (outcome, longest, steps), parameters):
             assert self.careful is not None
             run = self.careful.run(state, self.unit, t0, t1, parameters)
             assert run.tangents is not None
@@ -225,19 +229,31 @@ class SmoothEngine:
         end = now.copy()
         return end[:n], end[n:].reshape(n, self.columns)
 
+    def _keeps(self, length: float, parameters: Array) -> bool:
+        """Return whether the coefficients of the last step of a run may be needed."""
+        return may_take_few(self._gaps.filling_rate(parameters), length)
+
     def _may_have_gaps(
-        self, length: float, longest: float, steps: int, outcome: hy.taylor_outcome, parameters: Array
+        self,
+        integrator: hy.taylor_adaptive_dbl,
+        length: float,
+        done: tuple[hy.taylor_outcome, float, int],
+        parameters: Array,
     ) -> bool:
         """Return whether a run has to be made again by the stepper, as one of its steps may have been too long.
 
-        A run that failed may have failed by such a step.
+        A run that failed may have failed by such a step. done: its outcome, longest step and number of steps.
         """
+        outcome, longest, steps = done
         rate = self._gaps.filling_rate(parameters)
         if rate == math.inf or length == 0.0 or self.careful is None:
             return False
         if outcome != _finished:
             return rate == 0.0 and not self.system.edges
-        return has_long_step(rate, length, longest, steps)
+        longest = longest_step(length, longest, steps, integrator.last_h)
+        if not has_long_step(rate, length, longest, steps):
+            return False
+        return steps >= FEW or bool(outruns_series(integrator.tc[: self.size], np.array(longest)))
 
     @cached_property
     def careful(self) -> EventEngine | None:
@@ -365,11 +381,14 @@ class SmoothEngine:
             if not alike:
                 runtime[:used] = values[batch]
             integrator.set_time(begin[batch])
-            go(end[batch], max_steps=limit)
+            if rates is None:
+                go(end[batch], max_steps=limit)
+            else:
+                lengths = end[batch] - begin[batch]
+                go(end[batch], max_steps=limit, write_tc=keeps(rates[batch], lengths))
+                doubtful[batch] = long_steps(integrator, n, rates[batch], lengths)
             ends[batch] = now
             arrived[batch] = clock == end[batch]
-            if rates is not None:
-                doubtful[batch] = long_steps(integrator, rates[batch], end[batch] - begin[batch])
         good = arrived & np.isfinite(ends).all(axis=1)
         rows = np.ascontiguousarray(ends.transpose(0, 2, 1)).reshape(members.size, -1)[:count]
         for batch in np.flatnonzero(~good.all(axis=1)):
@@ -492,11 +511,12 @@ class SmoothEngine:
             integrator.reset_cooldowns()
         used = min(runtime.shape[0], self.parameters)
         runtime[:used] = parameters[:, :used].T
-        integrator.propagate_until(t1, max_steps=self.max_steps)
+        rates = self.filling_rates(parameters, np.arange(LANES))
+        keep = rates is not None and keeps(rates[0], t1 - t0)
+        integrator.propagate_until(t1, max_steps=self.max_steps, write_tc=keep)
         if any(result[0] != _finished for result in integrator.propagate_res):
             return None
-        rates = self.filling_rates(parameters, np.arange(LANES))
-        if rates is not None and any(long_steps(integrator, rates[0], t1 - t0)):
+        if rates is not None and any(long_steps(integrator, n, rates[0], t1 - t0)):
             return None
         return now.T.copy()
 
@@ -617,11 +637,32 @@ def by_batch(rows: Array) -> Array:
     return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
 
 
-def long_steps(integrator: hy.taylor_adaptive_batch_dbl, rates: Array, lengths: Array) -> list[bool]:
-    """Return which members of a batch may have passed a gap in their series."""
+def keeps(rates: Array, lengths: Array) -> bool:
+    """Return whether the coefficients of the last step of a batch may be needed."""
+    return any(itertools.starmap(may_take_few, zip(rates.tolist(), lengths.tolist(), strict=True)))
+
+
+def long_steps(integrator: hy.taylor_adaptive_batch_dbl, size: int, rates: Array, lengths: Array) -> list[bool] | Flags:
+    """Return which members of a batch may have passed a gap in their series.
+
+    size: number of states.
+    """
     # Numbers: for so few of them array operations take longer.
-    members = zip(rates.tolist(), lengths.tolist(), integrator.propagate_res, strict=True)
-    return [has_long_step(rate, length, done[2], done[3]) for rate, length, done in members]
+    members = integrator.propagate_res
+    counts = [done[3] for done in members]
+    if max(counts) == 1:
+        lengths = np.abs(lengths)
+        return outruns_series(integrator.tc[:size], lengths) & (rates * lengths < WEAK)
+    # A member that ended before others made steps of no length since then.
+    lasts, spans = integrator.last_h.tolist(), lengths.tolist()
+    longest = [
+        longest_step(length, done[2], done[3], last) for length, done, last in zip(spans, members, lasts, strict=True)
+    ]
+    found = [has_long_step(*one) for one in zip(rates.tolist(), spans, longest, counts, strict=True)]
+    if not any(long and count < FEW for long, count in zip(found, counts, strict=True)):
+        return found
+    outrun = outruns_series(integrator.tc[:size], np.array(longest))
+    return np.array(found) & (outrun | (np.array(counts) >= FEW))
 
 
 def log_determinant(matrix: Array) -> float:
