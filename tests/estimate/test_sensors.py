@@ -114,6 +114,30 @@ def test_accelerometer_in_plain_notation(clean):
     assert_right(fit, TRUE)
 
 
+@pytest.mark.parametrize("method", ["shooting", "auto"])
+def test_accelerometer_of_a_body_with_dry_friction(method):
+    """A force drives a body that slips and sticks; only x'' is measured, and no rate of sign(x') is a pulse."""
+    times = np.arange(1500) * 2e-3
+    force = 3 * np.sin(2 * np.pi * (4 * times + 3 * times**2))
+    true = {"m": 0.6, "c": 2.0, "k": 3000.0, "mu": 1.0}
+    model = kz.Model.from_equations(
+        "m*x'' + c*x' + k*x + mu*sign(x') = F", parameters=true, signals=[kz.Signal("F", times, force, degree=3)]
+    )
+    motion = kz.simulate(model, [0.0, 0.0], t=times)
+    x, v = motion["x"], motion["x'"]
+    assert (v == 0).sum() > 20
+    exact = np.where(v == 0, 0.0, (force - 2.0 * v - 3000.0 * x - np.sign(v)) / 0.6)
+    noisy = exact + 0.05 * np.random.default_rng(3).normal(size=times.size)
+    record = kz.Record.from_arrays(times, {"acc": noisy}, phase=0.0)
+    off = model.with_values(m=0.7, c=3.0, k=2500.0, mu=0.6)
+    shooting = kz.ShootingFit(outputs={"acc": "x''"})
+    chosen = shooting if method == "shooting" else kz.Automatic(shooting=shooting)
+    fit = kz.identify(off, record, list(true), chosen)
+    for name, value in true.items():
+        assert fit.interval(0.95)["low"][name] < value < fit.interval(0.95)["high"][name], name
+        assert fit.deviations[name] < 0.1 * value, name
+
+
 def test_unknowns_of_sensors_before_the_experiment():
     linear = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 1.0})
     found = kz.identifiability(linear, outputs={"volt": kz.Sensor("x", "gain")})

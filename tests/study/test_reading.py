@@ -267,3 +267,10 @@ def test_orbits_are_left_out_by_period_and_letter(folder):
     assert without_excluded(orbits, study.exclude)[0] is orbits[1]
     with pytest.raises(DataError, match="1a, 1b, 2a, 3a, 3b"):
         without_excluded(orbits, ["4a"])
+
+
+def test_an_accelerometer_is_measured_by_the_name_of_the_acceleration(folder):
+    text = GOOD.replace('["x"]', '{x = "acc"}').replace("[fit]", "measures = {acc = \"x''\"}\n\n[fit]")
+    assert read_study(write(folder, text)).recordings[0].outputs == {"acc": "x''"}
+    third = problems(folder, text.replace("x''\"}", "x'''\"}"))
+    assert "x'''" in third[0].message

@@ -20,6 +20,7 @@ from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.missing import Suggestion, suggest
 from kapitza.estimate.observation import DifferenceQuotient, Observation, observe_channels
 from kapitza.estimate.orbit_fit import OrbitFit, advise, missing_orbits
+from kapitza.estimate.outputs import read_output
 from kapitza.estimate.parts import FittedMotion, LevelSets, Likelihood, OrbitMatches, Prediction, WeakRows
 from kapitza.estimate.posterior import posterior
 from kapitza.estimate.priors import bounds_of, priors_of

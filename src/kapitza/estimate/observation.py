@@ -15,8 +15,9 @@ from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.base.cures import By, Give
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
+from kapitza.estimate.outputs import read_output
 from kapitza.estimate.sensors import Sensor
-from kapitza.model import Model, Signal, compile_derivatives, derived_in_base, parse_expression, symbol, time
+from kapitza.model import Model, Signal, compile_derivatives, derived_in_base, symbol, time
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,6 @@ def observe_channels(
     """
     if not available:
         raise DataError(f'No measured channel is named: give one at least, such as "{model.states[0]}".')
-    names = {*model.states, *(p.name for p in model.parameters), "t", *(s.name for s in model.signals)}
     expressions, channels = [], []
     for channel in available:
         # Outputs of the settings override those of the model, which override states of the same name.
@@ -170,7 +170,7 @@ def observe_channels(
                 f'"2.0*{model.states[0]} + 0.1".'
             )
         if isinstance(expression, str):
-            expression = parse_expression(expression, names)
+            expression = read_output(expression, model)
         if expression is not None and not (isinstance(expression, sp.Expr) and expression.free_symbols):
             raise DataError(
                 f'The output "{channel}" = {expression} depends on nothing: say which states it measures, e.g. '

@@ -19,8 +19,9 @@ from kapitza.base.cures import Do, Fit
 from kapitza.data import BY_NAME, FITTED, Part, Record, SensorError, is_number, marks_of
 from kapitza.errors import DataError, refuse_unknown
 from kapitza.estimate.method import Estimator
+from kapitza.estimate.outputs import output_names, read_output
 from kapitza.estimate.sensor_delay import delayed
-from kapitza.model import Expression, Model, Parameter, Prior, compile_expressions, parse_expression, rate, symbol, time
+from kapitza.model import Expression, Model, Parameter, Prior, compile_expressions, symbol, time
 
 ERRORS = tuple(error.name for error in FITTED)
 """Names of the sensor errors that may be unknown; see `kapitza.data.sensor_errors`."""
@@ -234,39 +235,20 @@ def _refuse_unsupported(sensor: Sensor, channel: str, method: Estimator, parts: 
         )
 
 
-def _own_names(model: Model) -> set[str]:
-    signals = model.signals
-    return {*model.states, *_tops(model), *(p.name for p in model.parameters), *(s.name for s in signals), "t"}
-
-
 def _needs_writing(output: str, model: Model, channels: Sequence[str]) -> bool:
     """Return whether an output must be rewritten.
 
     True if it names a channel that the model does not know, or a highest derivative.
     """
-    own, tops = _own_names(model), set(_tops(model))
+    own, tops = output_names(model), {s.name for s in model.structure.accelerations}
     named = [c for c in (*channels, *tops) if re.search(rf"(?<![\w']){re.escape(c)}(?![\w'])", output)]
     return any(c not in own or c in tops for c in named)
 
 
-def _tops(model: Model) -> list[str]:
-    return [] if model.is_map else [rate(c.name, c.order).name for c in model.coordinates]
-
-
 def _parsed(output: str, model: Model, channels: Sequence[str], channel: str) -> Expression:
-    known = _own_names(model)
-    expression = parse_expression(output, {*known, *(c for c in channels if c not in known)})
-    if not model.is_map:
-        tops = {rate(c.name, c.order): None for c in model.coordinates} if model.structure.steps else {}
-        if expression.free_symbols & tops.keys():
-            raise DataError(
-                f'"{channel}": accelerations of large linkages are read as outputs of the model; put it there.'
-            )
-        rates = dict(zip(model.states, model.structure.rates, strict=True))
-        highest = {
-            rate(c.name, c.order): rates[c.name if c.order == 1 else rate(c.name).name] for c in model.coordinates
-        }
-        expression = expression.xreplace(highest)
+    expression = read_output(output, model, channels)
+    if expression.free_symbols & {name for name, _ in model.structure.steps}:
+        raise DataError(f'"{channel}": accelerations of large linkages are read as outputs of the model; put it there.')
     return expression
 
 
@@ -277,7 +259,7 @@ def _apart(
 
     The second part is what other channels of the record add to it.
     """
-    others = {symbol(c) for c in channels if c not in _own_names(model)}
+    others = {symbol(c) for c in channels if c not in output_names(model)}
     terms: tuple[Expression, ...] = sp.Add.make_args(sp.expand(expression))
     taken = [term for term in terms if term.free_symbols & others]
     # Combinations may be free: "c/m" frees c and m.

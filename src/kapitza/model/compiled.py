@@ -285,12 +285,20 @@ def _compile_derivatives(
         # SymPy differentiates inside the branches of a Piecewise, which heyoka would weight by zero.
         present = [(i, e, e.free_symbols) for i, e in enumerate(expressions)]
         written = {
-            i * len(by) + k: derivative(e, s) for i, e, symbols in present for k, s in enumerate(by) if s in symbols
+            i * len(by) + k: _away_from_switches(derivative(e, s))
+            for i, e, symbols in present
+            for k, s in enumerate(by)
+            if s in symbols
         }
         slopes = {place: translate(slope) for place, slope in written.items() if slope != 0}
     rows = np.concatenate([np.arange(len(values)), len(values) + np.array(list(slopes), int)])
     total = len(values) * (1 + len(by))
     return _ArrayFunction(_built([*values, *slopes.values()], handles), total, nvars, len(inputs), rows)
+
+
+def _away_from_switches(slope: Expression) -> Expression:
+    """Return a derivative without the pulses of sign() at single instants."""
+    return slope.replace(sp.DiracDelta, lambda *_: sp.Integer(0)) if slope.has(sp.DiracDelta) else slope
 
 
 def _translation(

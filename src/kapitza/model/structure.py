@@ -19,6 +19,7 @@ import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.errors import ModelError
+from kapitza.model.accelerations import highest_derivatives, read_derivatives
 from kapitza.model.delays import is_delayed
 from kapitza.model.elimination import Block, Elimination, Step, blocks_of, eliminate
 from kapitza.model.harmonics import gathered
@@ -113,6 +114,20 @@ class Structure:
         The modes of the switches replace sign, Abs, Heaviside, Max, Min and Piecewise.
         """
         return self._split[2]
+
+    @cached_property
+    def accelerations(self) -> Mapping[sp.Symbol, Expression]:
+        """Return the highest derivatives as sensors read them, in states and steps.
+
+        They are x'' of the equations, also where friction holds. Empty for maps.
+        """
+        if not self.mass_matrix.rows:
+            return {}
+        if self.steps:
+            return highest_derivatives(self.states, self.rates)
+        past = {s for e in self.rates for s in e.free_symbols if is_delayed(s)}
+        signals = {*past, *map(symbol, self.signals)}
+        return read_derivatives(self.states, self.rates, self.switches, self.smooth_rates, signals)
 
     @cached_property
     def is_autonomous(self) -> bool:
@@ -359,7 +374,7 @@ def _analyse(
             tops = _written_out(symbols, matter)
         rates = tuple(rate(c.name) if c.order == 2 else tops[rate(c.name)] for c in described)
         rates += tuple(tops[rate(c.name, 2)] for c in described if c.order == 2)
-    return Structure(
+    structure = Structure(
         states=states,
         parameters=parameters,
         signals=signals,
@@ -369,7 +384,7 @@ def _analyse(
         mass_matrix=mass,
         rest=rest,
         impacts=tuple(Impact(surface, dict(reset), name) for name, surface, reset in impacts),
-        outputs={name: e.xreplace(tops) for name, e in outputs},
+        outputs=dict(outputs),
         invariants=dict(invariants),
         source=(
             coordinates,
@@ -383,6 +398,9 @@ def _analyse(
             *((long,) if long else ()),
         ),
     )
+    if tops.keys().isdisjoint(s for _, e in outputs for s in e.free_symbols):
+        return structure
+    return replace(structure, outputs={name: e.xreplace(dict(structure.accelerations)) for name, e in outputs})
 
 
 def states_of(coordinates: tuple[Coordinate, ...]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from kapitza.base import checks
 from kapitza.base.cures import marked
 from kapitza.data import Record, read
 from kapitza.errors import DataError, KapitzaError, nearest_name, no_such
-from kapitza.estimate import record_in_model_units
+from kapitza.estimate import read_output, record_in_model_units
 from kapitza.model import Model
 from kapitza.public import RENAMED_ARGUMENTS
 from kapitza.study.candidates import Candidate, check_candidates
@@ -341,10 +341,8 @@ def _ask_units(recording: Recording, model: Model, used: Sequence[str], notes: N
 
 
 def _measure_problem(model: Model, text: str, channels: Sequence[str]) -> str:
-    from kapitza.model import parse_expression
-
     try:
-        parse_expression(text, {*model.states, *model.names, *channels, "t"})
+        read_output(text, model, channels)
     except KapitzaError as error:
         return marked(error)
     return ""
