@@ -50,6 +50,20 @@ def two_drives() -> kz.Model:
     )
 
 
+def lasting_drive(degree: int = 3) -> kz.Model:
+    """A bistable beam under a measured base acceleration that does not repeat: 601 samples of noise, 3 s."""
+    time = np.arange(601) * 0.005
+    shaken = np.convolve(np.random.default_rng(5).normal(size=640), np.hanning(9), "valid")[: time.size]
+    return kz.Model.from_equations(
+        "x'' + d*x' - k*x + b*x**3 = -(a - a0)",
+        parameters={"d": 7.0, "k": 40.0, "b": 30.0, "a0": 0.02},
+        signals=[kz.Signal("a", time, 8.0 * shaken, degree=degree, unit="m/s^2")],
+        start={"x": 0.3, "x'": 0.0},
+        outputs={"force": "-a"},
+        name="lasting drive",
+    )
+
+
 def delayed() -> kz.Model:
     """A model with a past value, which no export can hold."""
     return kz.Model.from_equations(
@@ -96,6 +110,7 @@ CASES: dict[str, tuple[Callable[[], kz.Model], float]] = {
     "two frictions": (two_frictions, 27.0),
     "measured drive": (kz.library.oleo, 1.5),
     "two drives": (two_drives, 3.2),
+    "lasting drive": (lasting_drive, 3.0),
     "6 links": (lambda: links(6), 3.0),
     "3 links, dry friction": (lambda: links(3, 0.05), 3.0),
 }

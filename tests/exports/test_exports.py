@@ -6,12 +6,13 @@ import itertools
 import json
 import shutil
 import subprocess
+import sys
 import zipfile
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from harness.export_models import CASES, belt, delayed, difference, two_drives
+from harness.export_models import CASES, belt, delayed, difference, lasting_drive, two_drives
 
 import kapitza as kz
 from kapitza.exports import ExportError
@@ -43,7 +44,9 @@ def rows(program, *arguments):
     return np.array([[float(v) for v in line.split(",")] for line in printed.splitlines()])
 
 
-@pytest.mark.parametrize("case", ["smooth", "impacts", "buffers", "stick-slip", "two frictions", "two drives"])
+@pytest.mark.parametrize(
+    "case", ["smooth", "impacts", "buffers", "stick-slip", "two frictions", "two drives", "lasting drive"]
+)
 def test_python_moves_as_simulate(case, tmp_path):
     make, span = CASES[case]
     model, times = make(), np.linspace(0.0, span, SAMPLES)
@@ -124,6 +127,136 @@ def test_drives_of_several_periods_and_degrees(tmp_path):
         values, rates = rig.drives(t, t)
         assert values == pytest.approx([float(s(t)) for s in model.signals], abs=1e-12)
         assert rates == pytest.approx([float(s(t, derivative=1)) for s in model.signals], abs=1e-10)
+
+
+ENDS = "the drive a was measured from 0 to 3 s and does not repeat: give your own beyond"
+
+
+@pytest.mark.parametrize("degree", [0, 1, 3])
+def test_python_follows_a_drive_that_does_not_repeat_from_the_first_step_on(degree, tmp_path):
+    """Five samples in each of the first intervals: a spline closed to a period differs there most."""
+    model = lasting_drive(degree)
+    kz.export(model, tmp_path / "rig.py")
+    rig = loaded(tmp_path / "rig.py")
+    times = np.arange(501) * 0.001
+    assert difference(model, times, rig.simulate(times)) < AGREED
+    drive = np.array([rig.drives(t, t)[0][0] for t in times])
+    # Knots of the drive are jumps of degree 0: times there are compared off the knots.
+    off = np.abs(times / 0.005 - np.round(times / 0.005)) > 1e-6
+    assert np.abs(drive - model.signals[0](times))[off].max() < 1e-12 * np.abs(drive).max()
+
+
+def test_python_refuses_times_beyond_a_drive_that_does_not_repeat(tmp_path):
+    kz.export(lasting_drive(), tmp_path / "rig.py")
+    rig = loaded(tmp_path / "rig.py")
+    assert rig.simulate([0.0, 3.0]).shape == (2, 2)
+    with pytest.raises(ValueError, match=f"t = 3.01 s: {ENDS}"):
+        rig.simulate([0.0, 3.01])
+    with pytest.raises(ValueError, match=f"t = -0.01 s: {ENDS}"):
+        rig.simulate([-0.01, 1.0])
+    with pytest.raises(ValueError, match=ENDS):
+        rig.drives(3.5, 3.5)
+
+
+@needs_compiler
+def test_c_follows_a_drive_that_does_not_repeat_and_stops_at_its_end(tmp_path):
+    model = lasting_drive()
+    kz.export(model, tmp_path / "rig.c")
+    program = compiled(tmp_path / "rig.c", "-DRIG_MAIN")
+    found = rows(program, 0.0, 0.5, 501)
+    assert difference(model, found[:, 0], found[:, 1:3]) < AGREED
+    assert rows(program)[-1, 0] == 3.0
+    stopped = subprocess.run([program, "0", "3.2", "9"], capture_output=True, text=True, check=False)
+    assert stopped.returncode == 4
+    assert ENDS in stopped.stderr
+    assert float(stopped.stdout.splitlines()[-1].split(",")[0]) <= 3.0
+    begun = subprocess.run([program, "-1", "1", "9"], capture_output=True, text=True, check=False)
+    assert begun.returncode == 4
+    assert not begun.stdout
+
+
+@needs_compiler
+def test_rates_in_c_are_nan_where_a_drive_is_not_known(tmp_path):
+    kz.export(lasting_drive(), tmp_path / "rig.c")
+    (tmp_path / "user.c").write_text(
+        '#include "rig.c"\n#include <stdio.h>\nint main(void) { rig_motion q; double d[RIG_STATES]; '
+        "rig_init(&q, 0.0, NULL, NULL); for (int i = 0; i < 2; i++) { rig_field(&q, 4.0 * i, q.x, d); "
+        'printf("%g\\n", d[1]); } return 0; }\n'
+    )
+    inside, beyond = rows(compiled(tmp_path / "user.c")).ravel()
+    assert np.isfinite(inside)
+    assert np.isnan(beyond)
+
+
+@needs_compiler
+def test_a_unit_stops_where_its_drive_ends(tmp_path):
+    kz.export(lasting_drive(), tmp_path / "rig.fmu")
+    with zipfile.ZipFile(tmp_path / "rig.fmu") as unit:
+        unit.extractall(tmp_path)
+    described = ElementTree.parse(tmp_path / "modelDescription.xml").getroot()
+    assert float(described.find("DefaultExperiment").get("stopTime")) == 3.0
+    code = ctypes.CDLL(str(next((tmp_path / "binaries").rglob("rig.*"))))
+    code.fmi2Instantiate.restype = ctypes.c_void_p
+    unit = ctypes.c_void_p(code.fmi2Instantiate(b"rig", 1, described.get("guid").encode(), b"", None, 0, 0))
+    assert code.fmi2ExitInitializationMode(unit) == 0
+    real, rate = ctypes.c_double, (ctypes.c_double * 2)()
+    assert code.fmi2DoStep(unit, real(0.0), real(3.0), 1) == 0
+    assert code.fmi2DoStep(unit, real(3.0), real(0.01), 1) == 3
+    # Model exchange: a completed step beyond the end is refused, and so are rates as variables.
+    flags, reference = [ctypes.byref(ctypes.c_int()) for _ in range(2)], (ctypes.c_uint32 * 1)(4)
+    for instant, status in ((3.0, 0), (3.01, 3)):
+        code.fmi2SetTime(unit, real(instant))
+        assert code.fmi2CompletedIntegratorStep(unit, 1, *flags) == status
+        assert code.fmi2GetReal(unit, reference, ctypes.c_size_t(1), rate) == status
+
+
+@pytest.mark.parametrize(
+    ("suffix", "lines"),
+    [
+        (".m", ["kept.reach = [0.0, 3.0];", f"kept.limit = '{ENDS} (kapitza.with_drives, then export)';"]),
+        (".jl", ["const REACH = (0.0, 3.0)", f'const LIMIT = "{ENDS} (kapitza.with_drives, then export)"']),
+        (".mo", ["assert(time <= 3.000000003, ", "annotation(experiment(StartTime = 0.0, StopTime = 3.0));"]),
+    ],
+)
+def test_other_languages_refuse_times_beyond_the_drive(suffix, lines, tmp_path):
+    kz.export(lasting_drive(), tmp_path / f"rig{suffix}")
+    text = (tmp_path / f"rig{suffix}").read_text()
+    for line in lines:
+        assert line in text
+    first = text.splitlines()[1 if suffix == ".m" else 0]
+    assert "The drive a was measured from 0 to 3 s and does not repeat." in first
+    assert ".." not in first
+
+
+def test_a_drive_may_begin_before_or_after_zero(tmp_path):
+    for first in (-1.0, 12.0):
+        model = lasting_drive()
+        own = model.signals[0]
+        moved = kz.Signal("a", own.times + first, own.values, degree=3)
+        model = kz.with_drives(model, {"a": moved})
+        kz.export(model, tmp_path / "rig.py")
+        times = np.linspace(first, first + 3.0, 31)
+        assert difference(model, times, loaded(tmp_path / "rig.py").simulate(times)) < AGREED
+
+
+def test_drives_with_and_without_a_period_are_refused(tmp_path):
+    t = np.arange(11) * 0.1
+    model = kz.Model.from_equations(
+        "x'' + x = u + w", signals=[kz.Signal("u", t, np.sin(t)), kz.Signal("w", t[:-1], np.cos(t[:-1]), period=1.0)]
+    )
+    with pytest.raises(ExportError, match="with and without a period"):
+        kz.export(model, tmp_path / "rig.py")
+
+
+def test_the_file_runs_by_itself_over_the_drive(tmp_path):
+    """The last lines print one length of the drive, time by time."""
+    kz.export(lasting_drive(), tmp_path / "rig.py")
+    printed = subprocess.run(
+        [sys.executable, str(tmp_path / "rig.py")], capture_output=True, text=True, check=True, timeout=120
+    ).stdout.splitlines()
+    assert len(printed) == 11
+    assert printed[0] == "t = 0 s: x = 0.3, x' = 0"
+    assert printed[-1].startswith("t = 3 s: x = ")
 
 
 @pytest.mark.parametrize("suffix", [".m", ".c", ".mo", ".jl", ".py", ".fmu"])

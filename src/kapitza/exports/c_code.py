@@ -11,7 +11,7 @@ from importlib.resources import files
 import numpy as np
 from scipy.integrate import DOP853
 
-from kapitza.exports.names import comment, identifiers
+from kapitza.exports.names import comment, headline, identifiers, quoted
 from kapitza.exports.printing import Language
 from kapitza.exports.program import Body, Program, Quantity
 from kapitza.exports.tables import merged_knots
@@ -49,12 +49,13 @@ def header(program: Program) -> str:
     }
     return "\n".join(
         [
-            f"/* {comment(program.name)}: {comment(program.description) or 'exported model'}. Written by kapitza. */",
+            f"/* {headline(program.name, program.description)} Written by kapitza. */",
             "#ifndef KZ_H",
             "#define KZ_H",
             *(f"#define KZ_{name} {count}" for name, count in counts.items()),
             "#define KZ_ROOM(n) ((n) > 0 ? (n) : 1)",
             f"#define KZ_PERIOD {program.period!r}",
+            *_reach(program),
             *_enumerated("STATE", program.states),
             *_enumerated("PARAMETER", program.parameters),
             *_enumerated("OUTPUT", program.outputs),
@@ -62,6 +63,18 @@ def header(program: Program) -> str:
             "#endif\n",
         ]
     )
+
+
+def _reach(program: Program) -> list[str]:
+    """Return where measured drives that do not repeat are known; nothing where they repeat."""
+    if program.reach is None:
+        return []
+    return [
+        "/* The measured drives do not repeat: times beyond are refused, and rates asked there are NaN. */",
+        f"#define KZ_FIRST_TIME {program.reach[0]!r}",
+        f"#define KZ_LAST_TIME {program.reach[1]!r}",
+        f"#define KZ_LIMIT {quoted(program.limit)}",
+    ]
 
 
 DECLARATIONS = """\
@@ -132,6 +145,8 @@ def source(program: Program, include: str) -> str:
             f"#define KZ_NEAR {NEAR}",
             f"#define KZ_LOST {LOST}",
             f"#define KZ_LONGEST_STEP {repr(longest) if longest else 'HUGE_VAL'}",
+            f"#define KZ_SPAN_FIRST {program.span[0]!r}",
+            f"#define KZ_SPAN_LAST {program.span[1]!r}",
             f"const double kz_start[KZ_STATES] = {_row([q.value for q in program.states])};",
             "const double kz_values[KZ_ROOM(KZ_PARAMETERS)] = "
             + _row([q.value for q in program.parameters] or [0.0])

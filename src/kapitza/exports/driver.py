@@ -41,6 +41,7 @@ class Functions(NamedTuple):
     can_vanish: tuple[bool, ...]
     walls: tuple[str, ...]
     knots: Any
+    repeats: bool
     longest_step: float
 
 
@@ -237,28 +238,33 @@ def run(functions: Functions, times: Any, x0: Any, parameters: Any, tolerance: f
     motion = Motion(functions, parameters, tolerance)
     states = np.empty((times.size, x.size))
     states[0], done, t = x, 1, float(times[0])
-    motion.at = just_after(functions.knots, t)
+    motion.at = just_after(functions, t)
     motion.begin(t, x)
     while done < times.size:
-        stop = min(next_knot(functions.knots, t), float(times[-1]))
+        stop = min(next_knot(functions, t), float(times[-1]))
         if stop - t > 0.0:
             motion.at = (t + stop) / 2
         t, x, done = _piece(motion, t, x, stop, (times, states, done))
         if t >= stop:
             motion.left.clear()
             if functions.can_stick:
-                motion.at = just_after(functions.knots, t)
+                motion.at = just_after(functions, t)
                 motion.settle(t, x)
     return states
 
 
-def next_knot(knots: Any, t: float) -> float:
+def next_knot(functions: Functions, t: float) -> float:
     """Return the first knot after t.
 
-    The knots (K+1,) are those of the measured drives, from 0 to their common period.
+    The knots (K+1,) are those of the measured drives, from 0 to their common period. Where they do not repeat there is
+    none after the last.
     """
+    knots = functions.knots
     if knots is None:
         return float(np.inf)
+    if not functions.repeats:
+        at = int(np.searchsorted(knots, t + 1e-12 * float(knots[-1] - knots[0]), side="right"))
+        return float(knots[at]) if at < len(knots) else float(np.inf)
     period = float(knots[-1])
     turns = np.floor(t / period)
     local, near = t - turns * period, 1e-12 * period
@@ -266,9 +272,9 @@ def next_knot(knots: Any, t: float) -> float:
     return float(knots[at] + turns * period) if at < len(knots) else float(knots[1] + (turns + 1) * period)
 
 
-def just_after(knots: Any, t: float) -> float:
+def just_after(functions: Functions, t: float) -> float:
     """A time shortly after t, before the next knot."""
-    knot = next_knot(knots, t)
+    knot = next_knot(functions, t)
     return t + 1e-3 * (knot - t) if np.isfinite(knot) else t
 
 

@@ -59,6 +59,16 @@ static Unit *created(const char *name, const char *token, Logger logger, void *e
     return c;
 }
 
+/* Where measured drives do not repeat, steps, rates and outputs beyond their ends are refused. */
+static int inside(Unit *c)
+{
+#ifdef KZ_LIMIT
+    if (!known(c->q.t)) return fail(c, KZ_LIMIT);
+#endif
+    (void)c;
+    return OK;
+}
+
 static int get(Unit *c, const Reference *vr, size_t n, double *values)
 {
     double d[KZ_STATES], y[KZ_ROOM(KZ_OUTPUTS)];
@@ -77,6 +87,8 @@ static int get(Unit *c, const Reference *vr, size_t n, double *values)
         else if (r < FIRST_INDICATOR) values[i] = y[r - FIRST_OUTPUT];
         else if (r < NO_REFERENCE) values[i] = watched[r - FIRST_INDICATOR];
         else return fail(c, "no variable has this value reference");
+        if ((r >= FIRST_RATE && r < FIRST_PARAMETER) || r >= FIRST_OUTPUT)
+            if (inside(c) != OK) return ERROR;
     }
     return OK;
 }
@@ -101,6 +113,8 @@ static int begun(Unit *c)
 static int events(Unit *c, Flag *jumped, double *next)
 {
     *jumped = 0;
+    *next = HUGE_VAL;
+    if (inside(c) != OK) return ERROR;
     just_after(&c->q, c->q.t);
     if (kz_settle(&c->q, c->q.t, c->q.x)) return fail(c, c->q.message);
 #if KZ_EVENTS
@@ -207,7 +221,7 @@ F(NewDiscreteStates)(void *c, EventInfo *info)
     return status;
 }
 F(EnterContinuousTimeMode)(void *c) { (void)c; return OK; }
-F(CompletedIntegratorStep)(void *c, Flag fixed, Flag *event, Flag *terminate) { stepped(c); (void)fixed; *event = *terminate = 0; return OK; }
+F(CompletedIntegratorStep)(void *c, Flag fixed, Flag *event, Flag *terminate) { stepped(c); (void)fixed; *event = *terminate = 0; return inside(c); }
 F(SetTime)(void *c, double t) { ((Unit *)c)->q.t = t; return OK; }
 F(SetContinuousStates)(void *c, const double *x, size_t n) { memcpy(((Unit *)c)->q.x, x, n * sizeof *x); return OK; }
 F(GetContinuousStates)(void *c, double *x, size_t n) { memcpy(x, ((Unit *)c)->q.x, n * sizeof *x); return OK; }
@@ -324,7 +338,7 @@ F(UpdateDiscreteStates)(void *c, bool *again, bool *terminate, bool *nominals, b
     return status;
 }
 F(EnterContinuousTimeMode)(void *c) { (void)c; return OK; }
-F(CompletedIntegratorStep)(void *c, bool fixed, bool *event, bool *terminate) { stepped(c); (void)fixed; *event = *terminate = false; return OK; }
+F(CompletedIntegratorStep)(void *c, bool fixed, bool *event, bool *terminate) { stepped(c); (void)fixed; *event = *terminate = false; return inside(c); }
 F(SetTime)(void *c, double t) { ((Unit *)c)->q.t = t; return OK; }
 F(SetContinuousStates)(void *c, const double *x, size_t n) { memcpy(((Unit *)c)->q.x, x, n * sizeof *x); return OK; }
 F(GetContinuousStates)(void *c, double *x, size_t n) { memcpy(x, ((Unit *)c)->q.x, n * sizeof *x); return OK; }

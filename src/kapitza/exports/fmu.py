@@ -140,8 +140,8 @@ def _description(program: Program, stem: str, version: str, token: str, inputs: 
             ET.SubElement(ET.SubElement(element, "SourceFiles"), "File", {"name": f"{stem}.c"})
     log = ET.SubElement(root, "LogCategories")
     ET.SubElement(log, "Category", {"name": "logStatusError"})
-    span = 10 * program.period or 10.0
-    ET.SubElement(root, "DefaultExperiment", {"startTime": "0.0", "stopTime": repr(span)})
+    start, stop = (repr(float(t)) for t in program.span)
+    ET.SubElement(root, "DefaultExperiment", {"startTime": start, "stopTime": stop})
     variables = ET.SubElement(root, "ModelVariables")
     structure = ET.SubElement(root, "ModelStructure")
     (_new_variables if new else _old_variables)(program, inputs, variables, structure)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.resources import files
 
-from kapitza.exports.names import comment, quoted
+from kapitza.exports.names import headline, quoted
 from kapitza.exports.printing import Language
 from kapitza.exports.program import Body, DriveTable, Program
 from kapitza.exports.tables import merged_knots
@@ -33,8 +33,8 @@ def julia_file(program: Program, stem: str) -> str:
     events = 2 * (len(program.switches) + len(program.walls))
     return "\n".join(
         [
-            f"# {comment(program.name)}: {comment(program.description) or 'exported model'}. Written by kapitza.",
-            f'# Use: include("{stem}.jl"); X = {name}.simulate(range(0, 10, 101)). Angles are not wrapped.',
+            f"# {headline(program.name, program.description)} Written by kapitza.",
+            f'# Use: include("{stem}.jl"); X = {name}.simulate(range({_times(program)}, 101)). Angles are not wrapped.',
             f"module {name}\n",
             "using DiffEqCallbacks, ModelingToolkit, OrdinaryDiffEq",
             "using SpecialFunctions: erf\n" if _uses_erf(program) else "",
@@ -44,6 +44,9 @@ def julia_file(program: Program, stem: str) -> str:
             f"const VALUES = {_vector(q.value for q in program.parameters)}",
             f"const OUTPUTS = String[{', '.join(quoted(q.name) for q in program.outputs)}]",
             f"const PERIOD = {program.period!r}",
+            "# Where measured drives that do not repeat are known (-Inf, Inf: everywhere).",
+            f"const REACH = {_reach(program)}",
+            f"const LIMIT = {quoted(program.limit)}",
             f"const CAN_STICK = Bool[{', '.join(str(s.can_stick).lower() for s in program.switches)}]",
             f"const CAN_VANISH = Bool[{', '.join(str(s.can_vanish).lower() for s in program.switches)}]",
             f"const WALLS = {len(program.walls)}",
@@ -59,9 +62,17 @@ def julia_file(program: Program, stem: str) -> str:
     )
 
 
+def _reach(program: Program) -> str:
+    return "(-Inf, Inf)" if program.reach is None else repr(program.reach)
+
+
 def _uses_erf(program: Program) -> bool:
     bodies = (program.rates, program.surfaces, program.output_values, *program.resets)
     return any("erf" in JULIA.text(e) for b in bodies for e in (*(s for _, s in b.steps), *b.results))
+
+
+def _times(program: Program) -> str:
+    return ", ".join(f"{t:.9g}" for t in program.span)
 
 
 def _vector(values: Iterable[float]) -> str:

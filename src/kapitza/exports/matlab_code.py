@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.resources import files
 
-from kapitza.exports.names import comment, identifiers
+from kapitza.exports.names import comment, headline, identifiers
 from kapitza.exports.printing import Language
 from kapitza.exports.program import Body, DriveTable, Program
 from kapitza.exports.tables import merged_knots
@@ -37,7 +37,7 @@ def matlab_file(program: Program, stem: str) -> str:
     return "\n".join(
         [
             f"function [X, Y] = {stem}(times, x0, changes)",
-            f"% {comment(program.name)}: {comment(program.description) or 'exported model'}. Written by kapitza.",
+            f"% {headline(program.name, program.description)} Written by kapitza.",
             f"%   X = {stem}(times) gives the states in the rows of X, by ode45 with events; x0: first state,",
             f"%   changes: a struct of parameters, {stem}(times, [], struct('{names[0] if names else 'k'}', 1)).",
             "%   Y: outputs.",
@@ -94,6 +94,9 @@ def _constants(program: Program, names: Iterable[str]) -> str:
         f"  kept.parameters = {{{', '.join(_text(n) for n in names)}}};",
         f"  kept.values = {_column([q.value for q in program.parameters])};",
         f"  kept.period = {program.period!r};",
+        "  % Where measured drives that do not repeat are known (empty: everywhere).",
+        f"  kept.reach = [{', '.join(repr(v) for v in program.reach or ())}];",
+        f"  kept.limit = {_text(program.limit)};",
         f"  kept.switches = {len(program.switches)};",
         f"  kept.walls = {len(program.walls)};",
         f"  kept.can_stick = {_column([float(s.can_stick) for s in program.switches])};",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import sympy as sp
 
 from kapitza.exports.names import comment, identifiers, quoted
@@ -33,6 +34,7 @@ def modelica_file(program: Program, stem: str) -> str:
             *writer.declarations(),
             "equation",
             *writer.equations(),
+            f"  annotation(experiment(StartTime = {program.span[0]!r}, StopTime = {program.span[1]!r}));",
             f"end {stem};\n",
         ]
     )
@@ -105,7 +107,7 @@ class _Writer:
         for i, table in enumerate(p.tables):
             lines += [
                 f"  Real {self.drives[i]} {quoted(f'{table.name} [{table.unit}]')};",
-                f"  discrete Integer {self.place[i]}(start = 1, fixed = true);",
+                f"  discrete Integer {self.place[i]}(start = {self._first_place(i)}, fixed = true);",
                 f"  discrete Real {self.origin[i]}(start = 0, fixed = true);",
                 f"  parameter Real {self.drives[i]}_knots[{table.knots.size}] = {{{_row(table.knots)}}};",
                 f"  parameter Real {self.drives[i]}_table[{len(table.coefficients)}, {table.coefficients.shape[1]}] = "
@@ -148,7 +150,16 @@ class _Writer:
                 lines.append(f"  {self.modes[i]} = if {self.switches[i]} > 0 then 1.0 else {other};")
         for i, table in enumerate(self.program.tables):
             lines += self._drive(i, table.coefficients.shape[1], table.period)
-        return lines + self._impacts()
+        return lines + self._limits() + self._impacts()
+
+    def _limits(self) -> list[str]:
+        """Return assertions that stop the model where its measured drives end."""
+        if self.program.reach is None:
+            return []
+        low, high = self.program.reach
+        near = 1e-9 * (high - low)
+        words = quoted(self.program.limit)
+        return [f"  assert(time >= {low - near!r}, {words});", f"  assert(time <= {high + near!r}, {words});"]
 
     def _sticking(self, i: int) -> list[str]:
         m, s, stuck, side = self.modes[i], self.switches[i], self.stuck[i], self.side[i]
@@ -171,6 +182,14 @@ class _Writer:
             "  end when;",
         ]
 
+    def _first_place(self, i: int) -> int:
+        """Return the interval of a drive in which the motion starts, counted from 1."""
+        table = self.program.tables[i]
+        if table.period:
+            return 1
+        passed = int(np.searchsorted(table.knots, self.program.span[0], side="right"))
+        return min(max(passed, 1), len(table.coefficients))
+
     def _drive(self, i: int, order: int, period: float) -> list[str]:
         name, place, origin = self.drives[i], self.place[i], self.origin[i]
         local = f"(time - {origin} - {name}_knots[{place}])"
@@ -178,6 +197,15 @@ class _Writer:
             f"{name}_table[{place}, {k + 1}]" + "".join(f" * {local}" for _ in range(k)) for k in range(order)
         )
         count = len(self.program.tables[i].coefficients)
+        if not period:
+            # The last interval stays: the drive ends with it.
+            return [
+                f"  {name} = {terms};",
+                f"  when pre({place}) < {count} and time >= {name}_knots[min(pre({place}) + 1, {count})] then",
+                f"    {place} = pre({place}) + 1;",
+                f"    {origin} = 0;",
+                "  end when;",
+            ]
         return [
             f"  {name} = {terms};",
             f"  when time >= pre({origin}) + {name}_knots[pre({place}) + 1] then",

@@ -65,6 +65,12 @@ def comment(text: str) -> str:
     return " ".join(re.sub(r"[\\*/%#?{}\"`$]{2,}|[\\\"`$]", " ", line).split())
 
 
+def headline(name: str, description: str) -> str:
+    """Return the first line of a file: name and description, which ends with one full stop."""
+    words = comment(description) or "exported model"
+    return f"{comment(name)}: {words.rstrip('. ')}."
+
+
 def quoted(text: str) -> str:
     """Return the text as a string literal.
 

@@ -25,7 +25,7 @@ import sympy as sp
 
 from kapitza.base.arrays import Array
 from kapitza.errors import KapitzaError
-from kapitza.model import Excitation, Expression, Model, Step, derivative, in_base, rate, symbol
+from kapitza.model import Expression, Model, Step, derivative, in_base, rate, symbol
 from kapitza.model import time as time_symbol
 
 Definition = tuple[sp.Symbol, Expression]
@@ -66,7 +66,8 @@ class Surface:
 class DriveTable:
     """Hold a measured drive as a spline.
 
-    The drive is Σ_k coefficients[i, k] (t - knots[i])^k on interval i, repeated after `period`.
+    The drive is Σ_k coefficients[i, k] (t - knots[i])^k on interval i, repeated after `period`. period: 0 of a drive
+    that does not repeat, which is known from its first knot to its last.
     """
 
     name: str
@@ -93,7 +94,8 @@ class Quantity:
 class Program:
     """A model, ready to be printed.
 
-    states: with their start; parameters: independent ones with their values; period: of the excitation, 0 for none.
+    states: with their start at the time `begin`; parameters: independent ones with their values; period: of the
+    excitation, 0 for none.
     """
 
     name: str
@@ -109,6 +111,39 @@ class Program:
     surfaces: Body
     resets: tuple[Body, ...]
     output_values: Body
+    begin: float = 0.0
+
+    @property
+    def reach(self) -> tuple[float, float] | None:
+        """Return the span [s] in which all measured drives are known.
+
+        None where they repeat, or where there are none.
+        """
+        if not self.tables or self.tables[0].period:
+            return None
+        return max(float(t.knots[0]) for t in self.tables), min(float(t.knots[-1]) for t in self.tables)
+
+    @property
+    def limit(self) -> str:
+        """Return why times outside `reach` are refused; "" where there is none."""
+        if self.reach is None:
+            return ""
+        names = ", ".join(t.name for t in self.tables)
+        many = len(self.tables) > 1
+        return (
+            f"the drive{'s' if many else ''} {names} {'were' if many else 'was'} measured from {self.reach[0]:.9g} to "
+            f"{self.reach[1]:.9g} s and {'do' if many else 'does'} not repeat: give your own beyond "
+            f"(kapitza.with_drives, then export)"
+        )
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Return the times [s] of a first run.
+
+        They are the drive that was measured, ten periods of the excitation, or ten seconds.
+        """
+        low, high = self.reach or (self.begin, self.begin + (10 * self.period or 10.0))
+        return min(max(low, self.begin), high), high
 
     @property
     def sticks(self) -> bool:
@@ -137,7 +172,7 @@ def program_of(model: Model) -> Program:
     _refuse(model)
     structure = model.structure
     named = _arguments(model)
-    model, said = _repeating(model)
+    said = _limited(model)
     signals = [s for s in model.signals if s.kind == "polynomial"]
     written = {symbol(s.name): s.expression for s in model.signals if s.kind == "fourier"}
 
@@ -157,7 +192,7 @@ def program_of(model: Model) -> Program:
     )
     resets = tuple(body((), [put(i.reset.get(name, symbol(name))) for name in model.states]) for i in structure.impacts)
     outputs = _outputs(model, put)
-    return Program(
+    program = Program(
         name=model.name,
         description=" ".join((model.description, *said)).strip(),
         states=_states(model),
@@ -173,35 +208,44 @@ def program_of(model: Model) -> Program:
         surfaces=body((), [*switches, *slopes[:count], *walls, *slopes[count:]]),
         resets=resets,
         output_values=body((), outputs.values()),
+        begin=_begin(model),
     )
+    return replace(program, description=" ".join((program.description, *_idle(program))).strip())
 
 
-def _repeating(model: Model) -> tuple[Model, list[str]]:
-    """Return the model with periods for its drives.
+def _limited(model: Model) -> list[str]:
+    """Return notes about drives that do not repeat.
 
-    Drives that have none get one a sample longer than them; notes about them are returned too.
-    The tables of exported programs repeat. A drive that was measured before t = 0 has no place in such a table.
+    Drives with and without a period in one model are refused: they have no common table.
     """
-    said, longest = [], 0.0
-    for signal in model.signals:
-        if signal.period is not None:
-            continue
-        low, high = signal.reach
-        if low < 0.0:
-            raise ExportError(
-                f'The drive "{signal.name}" of "{model.name}" begins at {low:.6g} s: tables of exported programs begin '
-                "at 0. Shift its times."
-            )
-        longest = max(longest, high + float(signal.times[-1] - signal.times[-2] or high / signal.times.size))
-        said.append(f'The drive "{signal.name}" was measured from {low:.6g} to {high:.6g} s; its table repeats after.')
-    if not said:
-        return model, said
-    if any(signal.period is not None for signal in model.signals):
+    lasting = [signal for signal in model.signals if signal.period is None]
+    if lasting and len(lasting) < len(model.signals):
         raise ExportError(
-            f'Model "{model.name}" has measured drives with and without a period: give all of them a period to export.'
+            f'Model "{model.name}" has measured drives with and without a period: give all of them a period to export, '
+            "or none."
         )
-    signals = [replace(signal, period=longest) for signal in model.signals]
-    return replace(model, excitation=Excitation.of_signals(signals)), said
+    if lasting and not max(s.reach[0] for s in lasting) < min(s.reach[1] for s in lasting):
+        raise ExportError(f'The measured drives of "{model.name}" have no time in common.')
+    return [
+        f'The drive "{s.name}" was measured from {s.reach[0]:.9g} to {s.reach[1]:.9g} s and does not repeat.'
+        for s in lasting
+    ]
+
+
+def _begin(model: Model) -> float:
+    """Return the time [s] at which the motion starts: 0, or where a measured drive begins later."""
+    return max([0.0, *(s.reach[0] for s in model.signals if s.period is None)])
+
+
+def _idle(program: Program) -> list[str]:
+    """Return a note that names parameters on which nothing depends."""
+    bodies = (program.rates, program.surfaces, program.output_values, *program.resets)
+    used: set[Any] = set()
+    for one in bodies:
+        for expression in (*(e for _, e in one.steps), *one.results):
+            used |= expression.free_symbols
+    idle = [q.name for i, q in enumerate(program.parameters) if argument("p", i) not in used]
+    return [f"Nothing in this file depends on: {', '.join(idle)}."] if idle else []
 
 
 def _refuse(model: Model) -> None:

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import sympy as sp
 
-from kapitza.exports.names import comment
+from kapitza.exports.names import comment, headline
 from kapitza.exports.printing import Language
 from kapitza.exports.program import Body, Program
 from kapitza.exports.tables import merged_knots
@@ -107,7 +107,7 @@ def casadi_file(program: Program) -> str:
 
 def _header(program: Program, needs: str) -> str:
     return (
-        f'"""{comment(program.name)}: {comment(program.description) or "exported model"}.\n\n'
+        f'"""{headline(program.name, program.description)}\n\n'
         f"Written by kapitza; needs {needs}. Angles are not wrapped.\n"
         '"""\n'
     )
@@ -122,10 +122,14 @@ def _constants(program: Program) -> str:
         f"VALUES = {[q.value for q in program.parameters]!r}",
         f"OUTPUTS = {tuple(q.name for q in program.outputs)!a}",
         f"PERIOD = {program.period!r}",
+        "# Span of a first run, and where measured drives that do not repeat are known (None: everywhere).",
+        f"SPAN = {program.span!r}",
+        f"REACH = {program.reach!r}",
+        f"LIMIT = {comment(program.limit)!a}",
         f"CAN_STICK = {tuple(s.can_stick for s in program.switches)!r}",
         f"CAN_VANISH = {tuple(s.can_vanish for s in program.switches)!r}",
         f"WALLS = {tuple(comment(w) for w in program.walls)!a}",
-        "# Measured drives: period, knots, coefficients of (t - knot)**k on each interval.",
+        "# Measured drives: period (0: none), knots, coefficients of (t - knot)**k on each interval.",
         f"TABLES = [{', '.join(_table(t.period, t.knots.tolist(), t.coefficients.tolist()) for t in program.tables)}]",
         f"KNOTS = {'None' if knots is None else f'np.array({knots.tolist()!r})'}\n",
     ]
@@ -154,11 +158,21 @@ def _resets(program: Program) -> str:
 
 
 DRIVES = '''
+def require_known(first, last):
+    """Refuse times at which the measured drives are not known."""
+    if REACH is not None:
+        near = 1e-9 * (REACH[1] - REACH[0])
+        for t in (first, last):
+            if not REACH[0] - near <= t <= REACH[1] + near:
+                raise ValueError(f"t = {t:.9g} s: {LIMIT}.")
+
+
 def drives(t, at):
     """Measured drives and their rates at t, by the polynomials that hold at the time `at` nearby."""
+    require_known(at, at)
     u, du = np.empty(len(TABLES)), np.empty(len(TABLES))
     for i, (period, knots, coefficients) in enumerate(TABLES):
-        turns = np.floor(at / period)
+        turns = np.floor(at / period) if period else 0.0
         k = min(max(int(np.searchsorted(knots, at - turns * period, side="right")) - 1, 0), len(coefficients) - 1)
         local, c = t - turns * period - knots[k], coefficients[k]
         u[i] = du[i] = 0.0
@@ -173,7 +187,7 @@ def drives(t, at):
 SIMULATE = '''
 
 FUNCTIONS = Functions(
-    rates, surfaces, lambda j, *a: RESETS[j](*a), drives, CAN_STICK, CAN_VANISH, WALLS, KNOTS,
+    rates, surfaces, lambda j, *a: RESETS[j](*a), drives, CAN_STICK, CAN_VANISH, WALLS, KNOTS, REACH is None,
     PERIOD / 50 if CAN_STICK and PERIOD else np.inf,
 )
 
@@ -185,6 +199,7 @@ def simulate(times, x0=None, parameters=None, tolerance=1e-12):
     if unknown:
         raise ValueError(f"No parameters {unknown}; there are {PARAMETERS}.")
     p = np.array([{**values, **(parameters or {})}[name] for name in PARAMETERS], float)
+    require_known(times[0], times[-1])
     return run(FUNCTIONS, times, START if x0 is None else x0, p, tolerance)
 
 
@@ -203,8 +218,9 @@ def measured(times, states, parameters=None):
 
 
 if __name__ == "__main__":
-    span = 10 * PERIOD or 10.0
-    print(simulate(np.linspace(0.0, span, 11)))
+    instants = np.linspace(*SPAN, 11)
+    for instant, state in zip(instants, simulate(instants)):
+        print(f"t = {instant:.6g} s: " + ", ".join(f"{n} = {v:.6g}" for n, v in zip(STATES, state)), flush=True)
 '''
 
 CASADI_FUNCTIONS = '''

@@ -1,11 +1,31 @@
 /* Motion between events: the same for all models. Steps of DOP853 (Hairer, Norsett, Wanner), events by repeated steps. */
 
+#ifdef KZ_LIMIT
+/* Whether measured drives that do not repeat are known at t, up to rounding. */
+static int known(double t)
+{
+    const double near = 1e-9 * (KZ_LAST_TIME - KZ_FIRST_TIME);
+    return t >= KZ_FIRST_TIME - near && t <= KZ_LAST_TIME + near;
+}
+#endif
+
 static void kz_drives(double t, double at, double *u, double *du)
 {
 #if KZ_DRIVES
+#ifdef KZ_LIMIT
+#ifdef FMI
+    /* Solvers of a master try times beyond an event and return: the polynomials of `at` go on there. */
+    if (!known(at)) {
+#else
+    if (!known(t) || !known(at)) {
+#endif
+        for (int i = 0; i < KZ_DRIVES; i++) u[i] = du[i] = NAN;
+        return;
+    }
+#endif
     for (int i = 0; i < KZ_DRIVES; i++) {
         const kz_table *table = &kz_tables[i];
-        const double turns = floor(at / table->period), local = at - turns * table->period;
+        const double turns = table->period > 0.0 ? floor(at / table->period) : 0.0, local = at - turns * table->period;
         int low = 0, high = table->count;
         while (high - low > 1) {
             const int middle = (low + high) / 2;
@@ -26,7 +46,16 @@ static void kz_drives(double t, double at, double *u, double *du)
 
 double kz_next_knot(double t)
 {
-#if KZ_DRIVES
+#ifdef KZ_LIMIT
+    const double local = t + 1e-12 * (KZ_LAST_TIME - KZ_FIRST_TIME);
+    int low = 0, high = KZ_KNOTS;
+    if (local < kz_knots[0]) return kz_knots[0];
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (kz_knots[middle] <= local) low = middle; else high = middle;
+    }
+    return high < KZ_KNOTS ? kz_knots[high] : HUGE_VAL;
+#elif KZ_DRIVES
     const double period = kz_knots[KZ_KNOTS - 1], turns = floor(t / period);
     const double local = t - turns * period + 1e-12 * period;
     int low = 0, high = KZ_KNOTS;
@@ -220,6 +249,12 @@ int kz_init(kz_motion *q, double t, const double *x, const double *p)
 /* Modes of the switches at the present time and state. */
 int kz_begin(kz_motion *q)
 {
+#ifdef KZ_LIMIT
+    if (!known(q->t)) {
+        q->message = KZ_LIMIT;
+        return 4;
+    }
+#endif
     just_after(q, q->t);
 #if KZ_SWITCHES
     double value[KZ_EVENTS], slope[KZ_EVENTS], watched[KZ_EVENTS], above, below;
@@ -389,6 +424,12 @@ int kz_advance(kz_motion *q, double end)
 {
     double y[KZ_STATES], value[KZ_ROOM(KZ_EVENTS)], slope[KZ_ROOM(KZ_EVENTS)], watched[KZ_ROOM(KZ_EVENTS)];
     double h;
+#ifdef KZ_LIMIT
+    if (!known(q->t) || !known(end)) {
+        q->message = KZ_LIMIT;
+        return 4;
+    }
+#endif
     if (!(q->step > 0.0)) q->step = first_step(q);
     while (q->t < end) {
         const double knot = kz_next_knot(q->t), stop = knot < end ? knot : end;
@@ -457,7 +498,7 @@ void kz_outputs_of(kz_motion *q, double *y)
 /* Print states and outputs at n times: program [first [last [n]]] */
 int main(int argc, char **argv)
 {
-    const double first = argc > 1 ? atof(argv[1]) : 0.0, last = argc > 2 ? atof(argv[2]) : 10.0;
+    const double first = argc > 1 ? atof(argv[1]) : KZ_SPAN_FIRST, last = argc > 2 ? atof(argv[2]) : KZ_SPAN_LAST;
     const int n = argc > 3 ? atoi(argv[3]) : 101;
     kz_motion q;
     double y[KZ_ROOM(KZ_OUTPUTS)];
@@ -465,6 +506,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < n && !failure; i++) {
         const double t = i == n - 1 ? last : first + i * ((last - first) / (n - 1));
         failure = kz_advance(&q, t);
+        if (failure) break;
         kz_outputs_of(&q, y);
         printf("%.17g", t);
         for (int j = 0; j < KZ_STATES; j++) printf(",%.17g", q.x[j]);

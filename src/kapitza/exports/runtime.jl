@@ -9,11 +9,19 @@ mutable struct Motion
     at::Float64
 end
 
+"""Refuse a time at which the measured drives are not known."""
+function require_known(t)
+    near = all(isfinite, REACH) ? 1e-9 * (REACH[2] - REACH[1]) : 0.0
+    REACH[1] - near <= t <= REACH[2] + near || error("t = $t s: $LIMIT.")
+    return t
+end
+
 """Measured drives and their rates at t, by the polynomials that hold at the time `at` nearby."""
 function drives(t, at)
+    require_known(at)
     u, du = zeros(length(TABLES)), zeros(length(TABLES))
     for (i, table) in enumerate(TABLES)
-        turns = floor(at / table.period)
+        turns = table.period > 0 ? floor(at / table.period) : 0.0
         k = clamp(searchsortedlast(table.knots, at - turns * table.period), 1, size(table.coefficients, 1))
         s = t - turns * table.period - table.knots[k]
         for j in size(table.coefficients, 2):-1:1
@@ -29,6 +37,10 @@ end
 """The first knot of the measured drives after t."""
 function next_knot(t)
     isempty(KNOTS) && return Inf
+    if isfinite(REACH[2])
+        k = searchsortedlast(KNOTS, t + 1e-12 * (KNOTS[end] - KNOTS[1])) + 1
+        return k <= length(KNOTS) ? KNOTS[k] : Inf
+    end
     period = KNOTS[end]
     turns = floor(t / period)
     k = searchsortedlast(KNOTS, t - turns * period + 1e-12 * period) + 1
@@ -175,6 +187,7 @@ end
 """States at increasing times, one column each; `changes` are values of parameters by name."""
 function simulate(times; x0 = START, changes = Dict{String,Float64}(), tolerance = 1e-12)
     p = [get(changes, name, value) for (name, value) in zip(PARAMETERS, VALUES)]
+    foreach(require_known, (times[1], times[end]))
     q = Motion(times[1], x0, p)
     events = length(CAN_STICK) + WALLS
     watched!(out, x, t, integrator) = (out .= watch(q, t, x)[3])

@@ -178,6 +178,8 @@ end
 
 function X = run_(times, x, p)
   c = constants_();
+  require_known_(times(1));
+  require_known_(times(end));
   X = zeros(numel(times), numel(x));
   X(1, :) = x.';
   t = times(1);
@@ -191,7 +193,11 @@ function X = run_(times, x, p)
     q.at = t;
     if isfinite(knot), q.at = (t + knot) / 2; end
     i = 0;
-    if c.switches + c.walls > 0
+    if stop - t <= 1e-14 * (1 + abs(stop))
+      % A sample and a knot apart by rounding: ode45 takes no such step.
+      T = stop;
+      Y = x.';
+    elseif c.switches + c.walls > 0
       [~, ~, watched] = watch_(q, t, x);
       due = find(watched <= 0 & ~q.left, 1);
       if ~isempty(due) && falls_(q, t, x, due)
@@ -247,21 +253,38 @@ function knot = next_knot_(t)
   c = constants_();
   knot = Inf;
   if isempty(c.knots), return, end
+  if ~isempty(c.reach)
+    k = find(c.knots > t + 1e-12 * (c.knots(end) - c.knots(1)), 1);
+    if ~isempty(k), knot = c.knots(k); end
+    return
+  end
   period = c.knots(end);
   turns = floor(t / period);
   k = find(c.knots > t - turns * period + 1e-12 * period, 1);
   if isempty(k), knot = c.knots(2) + (turns + 1) * period; else, knot = c.knots(k) + turns * period; end
 end
 
+function require_known_(t)
+  % Refuses a time at which the measured drives are not known.
+  c = constants_();
+  if isempty(c.reach), return, end
+  near = 1e-9 * (c.reach(2) - c.reach(1));
+  if ~(t >= c.reach(1) - near && t <= c.reach(2) + near)
+    error('kapitza:drive', 't = %.9g s: %s.', t, c.limit);
+  end
+end
+
 function [u, du] = drives_(t, at)
   % Measured drives and their rates, by the polynomials that hold at the time `at` nearby.
   c = constants_();
+  require_known_(at);
   n = numel(c.tables);
   u = zeros(n, 1);
   du = zeros(n, 1);
   for i = 1:n
     table = c.tables{i};
-    turns = floor(at / table.period);
+    turns = 0;
+    if table.period > 0, turns = floor(at / table.period); end
     k = find(table.knots <= at - turns * table.period, 1, 'last');
     k = min(max([k, 1]), size(table.coefficients, 1));
     local = t - turns * table.period - table.knots(k);
