@@ -7,6 +7,7 @@ from scipy.integrate import quad, solve_ivp
 from scipy.special import erf
 
 import kapitza as kz
+from kapitza.errors import FlowError
 from kapitza.flow.system import system_of
 from kapitza.flow.tails import OF_ROOT, limit, tail_arguments, watched_functions
 from kapitza.model import time
@@ -154,3 +155,15 @@ def test_arguments_of_any_size(drive, value, stop):
     end = kz.Flow(kz.Model.from_equations(f"x' = {drive}{stop}")).propagate(np.zeros(1), 0.0, 40.0).state
     wanted = quad(value, 0.0, 40.0, points=[3.0, 20.0, 30.0], epsabs=1e-12, limit=500)[0]
     assert end[0] == pytest.approx(wanted, abs=1e-9)
+
+
+def test_equations_with_delays_see_what_is_ahead():
+    # The past is constant until t = 20, so that x follows the pulse alone.
+    equation = "x' = exp(-(t - 12)**2/40) - c*x(t - 20)"
+    flow, times = kz.Flow(kz.Model.from_equations(equation, parameters={"c": 0.01})), np.linspace(0.0, 20.0, 5)
+    pulse = [quad(lambda t: np.exp(-((t - 12.0) ** 2) / 40.0), 0.0, end, epsabs=1e-13)[0] for end in times]
+    np.testing.assert_allclose(flow.trajectory(np.zeros(1), times)[:, 0], pulse, rtol=0, atol=1e-10)
+    # A pulse that no step of a delay's 64th part follows was passed over: it is refused.
+    late = kz.Flow(kz.Model.from_equations("x' = exp(-(t - 230)**2) - 0.01*x(t - 100)"))
+    with pytest.raises(FlowError, match="changes much faster than its delay"):
+        late.trajectory(np.zeros(1), np.linspace(0.0, 300.0, 4))

@@ -23,6 +23,7 @@ from kapitza.flow import arguments
 from kapitza.flow.compiled import cached, compile_integrator
 from kapitza.flow.dense import Dense
 from kapitza.flow.system import system_of
+from kapitza.flow.tails import watched_limit_of_delays
 from kapitza.model import Expression, Model, compile_expressions, parse_expression, symbol, to_heyoka
 from kapitza.model import time as time_symbol
 
@@ -175,7 +176,9 @@ class DelayFlow:
                 value = term + hy.time * value
             table[delayed.symbol] = value
         equations = [(hy.expression(f"s{i}"), to_heyoka(f, table)) for i, f in enumerate(system.smooth_rates)]
-        return hy.taylor_adaptive(equations, [0.0] * len(equations), tol=self.tolerance, compact_mode=True)
+        limit = watched_limit_of_delays(system, [d.symbol for d in self.delays], table)
+        zeros = [0.0] * len(equations)
+        return hy.taylor_adaptive(equations, zeros, tol=self.tolerance, compact_mode=True, nt_events=limit)
 
     def trajectory(self, past: Start, t0: float, t1: float, vector: Array) -> Past:
         """Integrate from a past up to t1.

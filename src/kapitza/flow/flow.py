@@ -39,7 +39,8 @@ class Flow:
     It is compiled once per structure, with tangents by state and parameter.
 
     wrt: names of the independent parameters whose sensitivities are wanted. tolerance: of each integration step,
-    relative to the largest state. max_steps: limit in one stretch (a period, a few thousand samples).
+    relative to the largest state, or to 1 where all states are smaller. max_steps: limit in one stretch (a period, a
+    few thousand samples).
 
     Parameters are run-time values: None (those of the model), a mapping of changes, or a vector in the order of
     `model.names`. States are sequences in the order of `model.states` or mappings by name. Angles may be any real;

@@ -10,7 +10,7 @@ g = 0. So steps approach the place where the term acts in proportion to the dist
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import heyoka as hy
 import sympy as sp
@@ -43,12 +43,14 @@ def watched_functions(system: System) -> tuple[sp.Expr, ...]:
     return (*(s.function for s in system.switches), *(w.surface for w in system.walls), *ends)
 
 
-def tail_arguments(system: System, watched: Sequence[sp.Expr]) -> tuple[sp.Expr, ...]:
+def tail_arguments(
+    system: System, watched: Sequence[sp.Expr], delayed: Sequence[sp.Symbol] = ()
+) -> tuple[sp.Expr, ...]:
     """Return the arguments that limit steps, in the notation of the smooth rates.
 
-    watched: functions whose zeros are located.
+    watched: functions whose zeros are located. delayed: symbols of past states.
     """
-    moving = {time, *system.states, *(name for name, _ in system.smooth_steps)}
+    moving = {time, *system.states, *delayed, *(name for name, _ in system.smooth_steps)}
     found: set[sp.Expr] = set()
     ends = {p.base for e in system.edges for part in (e.term, e.watched) if part for p in part.atoms(sp.Pow)}
     for expression in (*system.smooth_expressions, *watched):
@@ -87,10 +89,23 @@ def limit(system: System, observe: tuple[sp.Expr, ...] = ()) -> list[hy.expressi
 
     The list is empty where nothing limits them.
     """
-    table = full_table(system)
     arguments = tail_arguments(system, (*watched_functions(system), *observe))
+    return _limit(arguments, full_table(system))
+
+
+def _limit(arguments: Sequence[sp.Expr], table: Mapping[sp.Symbol, hy.expression]) -> list[hy.expression]:
     logarithms = [hy.log(1.0 + g * g) for g in (to_heyoka(g, table) for g in arguments)]
     return [1.0 + FAINT * hy.sum(logarithms)] if logarithms else []
+
+
+def watched_limit_of_delays(
+    system: System, delayed: Sequence[sp.Symbol], table: Mapping[sp.Symbol, hy.expression]
+) -> list[hy.nt_event_dbl]:
+    """Return `limit` as an event of an integrator of equations with delays.
+
+    table: expressions of the states, the time and the delayed states.
+    """
+    return [hy.nt_event(function, _ignore) for function in _limit(tail_arguments(system, (), delayed), table)]
 
 
 def watched_limit(system: System, observe: tuple[sp.Expr, ...] = ()) -> list[hy.nt_event_dbl]:
