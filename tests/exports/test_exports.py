@@ -334,6 +334,63 @@ def test_a_fit_comes_with_its_covariance(tmp_path):
     assert "covariance with k" in written.beside[1].read_text(encoding="utf-8").splitlines()[0]
 
 
+def decaying(sensor, noise=1e-3):
+    """A pendulum released at 1 rad from t = 2 s on, seen by a sensor of the angle and one of the acceleration."""
+    model = kz.Model.from_equations(
+        "q'' + d*q' + w2*sin(q) = 0", parameters={"d": 0.1, "w2": 9.0}, start={"q": 1.0, "q'": 0.0}, name="decay"
+    )
+    time = np.arange(600) * 0.02
+    states = kz.simulate(model, t=time).values()
+    random = np.random.default_rng(8)
+    read = 2.0 * states[:, 0] + 0.1 + noise * random.normal(size=600)
+    acc = -0.1 * states[:, 1] - 9.0 * np.sin(states[:, 0]) + noise * random.normal(size=600)
+    record = kz.Record.from_arrays(2.0 + time, {"q": read, "acc": acc}, units={"q": "V", "acc": "m/s^2"})
+    method = kz.ShootingFit(outputs={"q": sensor, "acc": "q''"})
+    return kz.identify(model.with_values(d=0.12, w2=9.1), record, free=["d", "w2"], method=method)
+
+
+def test_a_fit_exports_its_start_and_what_its_sensors_read(tmp_path):
+    fit = decaying(kz.Sensor("q", "offset", gain=2.0))
+    kz.export(fit, tmp_path / "rig.py")
+    rig = loaded(tmp_path / "rig.py")
+    assert rig.OUTPUTS == ("q_sensor", "acc")
+    assert "Nothing in this file depends on" not in rig.__doc__
+    times = fit.motion.sample_times
+    # The start belongs to the first sample.
+    assert rig.SPAN[0] == times[0]
+    assert fit.motion.states[0].tolist() == rig.START
+    states = rig.simulate(times)
+    read = rig.measured(times, states)
+    predicted = dict(zip(fit.residuals, fit.motion.predicted.T, strict=True))
+    # One node lies at each few samples; the motion goes through them to the tolerance of the fit.
+    assert np.abs(read[:, 0] - predicted["q"]).max() < 1e-5
+    assert np.abs(read[:, 1] - predicted["acc"]).max() < 1e-4
+    assert np.allclose(read[:, 0], 2.0 * states[:, 0] + fit.values["q_offset"], atol=1e-14)
+
+
+@needs_compiler
+def test_readings_of_sensors_are_outputs_in_c_and_of_units(tmp_path):
+    fit = decaying(kz.Sensor("q", "offset", gain=2.0))
+    kz.export(fit, tmp_path / "rig.c")
+    row = rows(compiled(tmp_path / "rig.c", "-DRIG_MAIN"))[0]
+    start = fit.motion.states[0]
+    acceleration = -fit.values["d"] * start[1] - fit.values["w2"] * np.sin(start[0])
+    expected = [*start, 2.0 * start[0] + fit.values["q_offset"], acceleration]
+    assert row[1:] == pytest.approx(expected, rel=1e-12)
+    assert "/* q_sensor [V] */" in (tmp_path / "rig.h").read_text()
+    kz.export(fit, tmp_path / "rig.fmu")
+    with zipfile.ZipFile(tmp_path / "rig.fmu") as unit:
+        described = ElementTree.fromstring(unit.read("modelDescription.xml"))
+    texts = {v.get("name"): v.get("description") for v in described.iter("ScalarVariable")}
+    assert texts["q_sensor"] == "q_sensor what the sensor of q reads [V]"
+
+
+def test_parameters_that_nothing_uses_are_named(tmp_path):
+    model = kz.Model.from_equations("x'' + k*x = 0", parameters={"k": 1.0, "spare": 2.0}, start={"x": 1.0})
+    kz.export(model, tmp_path / "rig.py")
+    assert "Nothing in this file depends on: spare." in loaded(tmp_path / "rig.py").__doc__
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [

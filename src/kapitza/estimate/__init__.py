@@ -26,6 +26,7 @@ from kapitza.estimate.posterior import posterior
 from kapitza.estimate.priors import bounds_of, priors_of
 from kapitza.estimate.profile import ProfileCurve, profile_curve, profile_interval
 from kapitza.estimate.redundancy import identifiability
+from kapitza.estimate.sensor_readings import sensor_readings
 from kapitza.estimate.sensors import Sensor
 from kapitza.estimate.shooting_fit import ShootingFit, cramer_rao
 from kapitza.estimate.validation import PredictionTest, SectionTest, Validation, validate

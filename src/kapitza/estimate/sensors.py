@@ -358,6 +358,11 @@ def _with_errors(
     return output, list(made.values())
 
 
+def with_sensor_errors(output: Expression, sensor: Sensor, channel: str, model: Model) -> Expression:
+    """Return an output with the errors of its sensor: unknown ones as parameters, known ones as numbers."""
+    return _with_errors(output, sensor, channel, model, ())[0]
+
+
 def _prepared(
     record: Record,
     changes: Sequence[Callable[[Record], Record]],

@@ -12,6 +12,7 @@ from kapitza.base.files import replacing
 from kapitza.errors import nearest_name
 from kapitza.estimate import Estimate
 from kapitza.exports.c_code import c_files
+from kapitza.exports.fitted import with_readings, with_start
 from kapitza.exports.fmu import fmu_parts, write_zip
 from kapitza.exports.julia_code import julia_file
 from kapitza.exports.matlab_code import matlab_file
@@ -67,7 +68,8 @@ def export(
     Parameters
     ----------
     source : Model or Estimate
-        Of a fit the parameters are written with their covariance.
+        Of a fit the parameters are written with their covariance, the fitted start, and what its sensors read as
+        outputs (`phi_sensor` where the channel has the name of a state).
     path : path
         The suffix decides: .m (MATLAB and Octave), .c (C99, with a header), .mo (Modelica), .jl (Julia), .py (NumPy
         and SciPy), .fmu (a unit for model exchange and co-simulation; needs a C compiler). Beside it, NAME.parameters
@@ -99,7 +101,10 @@ def export(
         raise ExportError(f"{checks.shown(source)} has no model to export; give a Model or a fit of one.")
     chosen = _kind(path, kind)
     stem = _stem(path, chosen)
+    model, channels = (model, {}) if fit is None else with_readings(fit)
     program = program_of(model)
+    if fit is not None:
+        program = with_start(program, fit, channels)
     _check_inputs(program, chosen, inputs)
     parameters = {f".parameters{suffix}": text for suffix, text in parameter_files(program, fit).items()}
     if chosen == "fmu":
