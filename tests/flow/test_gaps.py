@@ -7,6 +7,7 @@ from scipy.special import ellipj, ellipk
 
 import kapitza as kz
 from kapitza.flow.gaps import Gaps, has_long_step, longest_step, outruns_series
+from kapitza.flow.stepper import Stepper
 from kapitza.flow.system import system_of
 
 
@@ -155,3 +156,14 @@ def test_short_runs_beside_a_gap(members, length):
     np.testing.assert_allclose(energy(flow.paths(starts, times[:, ::2])[:, -1]), wanted, rtol=0, atol=1e-12)
     alone = [flow.propagate(s, 0.0, length, tangents=False).state for s in starts]
     np.testing.assert_allclose(energy(np.array(alone)), wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [0.1, 0.5, 2.0])
+def test_the_stepper_of_rigs_passes_no_gap(length):
+    stepper = Stepper(kz.Model.from_equations("x'' = -x**7"))
+    stepper.begin(np.array([0.0, 1.0]), 0.0)
+    for _ in range(round(20.0 / length)):
+        stepper.step(np.empty(0), length)
+    stepper.release()
+    x, v = stepper.state
+    assert v**2 / 2 + x**8 / 8 == pytest.approx(0.5, abs=1e-9)

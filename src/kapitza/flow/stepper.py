@@ -18,6 +18,7 @@ from kapitza.flow.compiled import cached, compile_integrator, equations, is_shor
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import described
 from kapitza.flow.events import EventEngine
+from kapitza.flow.gaps import Gaps
 from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.kernel.engine import Steps
 from kapitza.flow.system import polynomial_signals, system_of
@@ -38,8 +39,8 @@ class Stepper:
     held: names of parameters that change from step to step, neighbours at the end of `model.names`. Other parameters
     change by `load`. Within a step everything is constant but the states and the time.
 
-    Models with switches, impacts or terms that end are advanced by the compiled stepper, which locates events; others
-    make plain Taylor steps.
+    Models with switches, impacts or terms that end are advanced by the compiled stepper, which locates events, and so
+    are those whose series may have gaps (`kapitza.flow.gaps`); others make plain Taylor steps.
     """
 
     def __init__(self, model: Model, held: Sequence[str] = (), tolerance: float = 1e-11):
@@ -65,14 +66,16 @@ class Stepper:
         self._state = np.zeros(self.size)
         self._engine: EventEngine | None = None
         self._steps: Steps | None = None
+        self.load(model.vector)
         domain = Domain(self.system)
-        if self.system.switches or self.system.walls or domain.watched:
-            # A root is entered at a margin that a loose tolerance would lose.
-            fine = min(tolerance, 1e-15) if domain.is_entered else tolerance
-            self._engine = cached(("stepped", self.system, fine), lambda: EventEngine(self.system, (), fine))
+        # A root is entered at a margin that a loose tolerance would lose.
+        fine = min(tolerance, 1e-15) if domain.is_entered else tolerance
+        engine = cached(("stepped", self.system, fine), lambda: EventEngine(self.system, (), fine))
+        located = self.system.switches or self.system.walls or domain.watched
+        if located or (Gaps(self.system).filling_rate(self._unheld()) == 0.0 and engine.has_kernel(False)):
+            self._engine = engine
         else:
             self._ta = cached(("stepper", self.system, tolerance), lambda: compile_integrator(self._build))
-        self.load(model.vector)
 
     def _build(self) -> hy.taylor_adaptive_dbl:
         written = equations(self.system)
@@ -85,6 +88,15 @@ class Stepper:
         values = np.asarray(vector, float)
         constants = self._constants(np.empty((0, 1)), values)[:, 0] if self.system.constants else np.empty(0)
         self._runtime[:] = np.concatenate((values, constants))
+
+    def _unheld(self) -> Array:
+        """Return the run-time values with 1 for held ones.
+
+        Held values change: none of them decides whether the rates jump, or which orders a series has.
+        """
+        unknown = self._runtime.copy()
+        unknown[self._first : self._last] = 1.0
+        return unknown
 
     @property
     def state(self) -> Array:
@@ -109,10 +121,7 @@ class Stepper:
         """
         self._now = time
         if self._engine is not None:
-            # Held values change: none of them decides whether the rates jump.
-            unknown = self._runtime.copy()
-            unknown[self._first : self._last] = 1.0
-            self._steps = self._engine.serving(unknown[None]).steps()
+            self._steps = self._engine.serving(self._unheld()[None]).steps()
             self._state, runtime = self._steps.x, self._steps.runtime
         else:
             self._state, runtime = self._ta.state, self._ta.pars
