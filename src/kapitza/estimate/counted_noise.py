@@ -40,6 +40,7 @@ from kapitza.estimate.shooting_fit import (
     faults_of,
     leverages,
     noise_of,
+    of_bent_errors,
     own_noise,
 )
 
@@ -51,11 +52,17 @@ STEPS, SETTLED = 8, 0.05
 
 BOTH = "the noise of sensors and drive"
 
+CLEAR = 3.0
+"""Standard errors from a bound at which it does not cut an interval."""
+
 ENOUGH = 4000
 """Samples from which the level of the noise of the drives is tested."""
 
 LEVELS = (0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25)
 """Levels that are compared, in units of that from the spectrum of the drive."""
+
+UNSEEN = 1e-8
+"""Singular value, of columns of size 1, below which an initial state counts as unseen."""
 
 REFUTED, ALIKE = 25.0, 2.0
 """Drop of the log-likelihood within which the level of the spectrum is kept, and then that within which none is. The
@@ -66,21 +73,39 @@ def supported_level(fit: Estimate, levels: Mapping[str, float], free: Sequence[s
     """Return the most likely level of the noise of drives.
 
     In units of `levels`, 0 where the residuals show none: the spectrum of a drive with content at all frequencies, a
-    random or a switched one, looks like noise. The residuals tell the two apart by their likelihood -r̃ᵀr̃/2 - log |C|/2.
+    random or a switched one, looks like noise. The residuals tell the two apart by their restricted likelihood
+    -r̃ᵀr̃/2 - log |C|/2 - log |JᵀC⁻¹J|/2. J holds the initial states of short windows too, which absorb most of what the
+    drive does to a chaotic motion; without the last term each would count as evidence against its noise.
     """
     stated = counting(fit, levels)
     windows = rows_of(stated, (), (), free, levels, Cuts(ENOUGH))
     nothing = np.zeros(windows[0].free.shape[2])
 
     def cost(level: float) -> float:
-        rows = Weighted.of([filtered_window(_scaled(window, level)) for window in windows], nothing, nothing)
-        return 0.5 * rows.square + rows.log_det
+        white = [filtered_window(_scaled(window, level)) for window in windows]
+        rows = Weighted.of(white, nothing, nothing)
+        return 0.5 * rows.square + rows.log_det + 0.5 * _log_information(white, windows, rows.covariance)
 
     costs = {level: cost(level) for level in LEVELS}
     best = min(LEVELS, key=costs.__getitem__)
     if costs[1.0] < costs[best] + REFUTED:
         return 1.0
     return 0.0 if costs[0.0] < costs[best] + ALIKE else best
+
+
+def _log_information(white: Sequence[Window], windows: Sequence[Window], covariance: Array) -> float:
+    """Return log |JᵀC⁻¹J| of initial states and parameters.
+
+    windows: before they were filtered, which scale the columns; covariance: of the parameters.
+    """
+    found = -np.linalg.slogdet(covariance / np.outer(*[np.sqrt(np.diag(covariance))] * 2))[1]
+    found -= np.log(np.diag(covariance)).sum()
+    for after, before in zip(white, windows, strict=True):
+        size = np.maximum(np.linalg.norm(before.initial, axis=(0, 1)), np.finfo(float).tiny)
+        columns = (after.initial / size).reshape(-1, size.size)
+        # A direction that no sensor sees has the same size at all levels.
+        found += np.log(np.maximum(np.linalg.svd(columns, compute_uv=False), UNSEEN)).sum() * 2.0
+    return float(found)
 
 
 def _scaled(window: Window, level: float) -> Window:
@@ -110,7 +135,9 @@ def counted(fit: Estimate, levels: Mapping[str, float]) -> Estimate | None:
     levels: standard deviations by drive. Its misfit is judged with both noises. None where it cannot be found: with
     bounds that hold, errors of derived values, a robust loss, or steps that do not converge.
     """
-    plain = fit.draws is None and not fit.derived and bool(np.isfinite(fit.covariance).all())
+    # Without the noise of the drive the likelihood of a chaotic motion is bent where that with it is not.
+    bent = any(map(of_bent_errors, fit.warnings))
+    plain = (fit.draws is None or bent) and not fit.derived and bool(np.isfinite(fit.covariance).all())
     if fit.motion is None or not plain or fit.motion.sample_times.size > LONGEST:
         return None
     if not fit.names or set(fit.names) - set(fit.model.names):
@@ -119,9 +146,17 @@ def counted(fit: Estimate, levels: Mapping[str, float]) -> Estimate | None:
     if settings.robust or settings.process_noise:
         return None
     try:
-        return _most_likely(counting(fit, levels))
+        found = _most_likely(counting(fit.with_(draws=None), levels))
     except (FlowError, KapitzaError, np.linalg.LinAlgError):
         return None
+    return found if found is None or not bent or _clear_of_bounds(found) else None
+
+
+def _clear_of_bounds(fit: Estimate) -> bool:
+    """Return whether the bounds do not cut the intervals, which then need no draws."""
+    low, high = workings_of(fit, MotionWorkings).task.request.bounds
+    values, reach = np.array([fit.values[n] for n in fit.names]), CLEAR * np.sqrt(np.diag(fit.covariance))
+    return bool((values - reach > low).all() and (values + reach < high).all())
 
 
 def _most_likely(now: Estimate) -> Estimate | None:
@@ -285,6 +320,6 @@ def _warnings(first: Estimate, now: Estimate, task: MotionTask, covariance: Arra
     gone = set(doubtful_parameters(task.request, old, first.covariance))
     if first.misfit is not None:
         gone |= {text + task.doubtful_bridges for text in first.misfit.warnings()}
-    kept = [text for text in first.warnings if text not in gone and not of_widening(text)]
+    kept = [text for text in first.warnings if text not in gone and not of_widening(text) and not of_bent_errors(text)]
     theta = np.array([now.values[n] for n in now.names])
     return (*kept, *doubtful_parameters(task.request, theta, covariance))

@@ -117,6 +117,17 @@ class DriveEffect:
         """Return whether the noise changes the estimate noticeably."""
         return bool(self.reportable(estimate.deviations)) or self.explained(estimate) > EXPLAINS
 
+    def may_explain(self, estimate: Estimate) -> bool:
+        """Return whether the noise may be what the fit leaves.
+
+        A misfit widens the intervals; what counts then is what the noise moves in standard errors without it.
+        """
+        alone = estimate.noise_alone
+        if alone is None or estimate.misfit is None or estimate.misfit.to_the_noise:
+            return self.counts(estimate)
+        deviations = dict(zip(estimate.names, np.sqrt(np.diag(alone.covariance)).tolist(), strict=True))
+        return self.counts(estimate) or bool(self.reportable(deviations))
+
     @property
     def _noises(self) -> str:
         return ", ".join(f"{n} (± {v:.2g})" for n, v in self.noise.items())
@@ -135,12 +146,11 @@ class DriveEffect:
             return in_combinations(wide, combined).with_(start=fit.start)
         if bent := self.between_samples(fit.deviations):
             fit = replace(fit, warnings=(*fit.warnings, bent))
-        if not self.counts(fit):
+        if not self.may_explain(fit):
             return fit
         level = 1.0 if self.stated else _level(fit, self.noise)
-        if level != 1.0:
-            return self._at(level)._counted_in(fit) if level else fit
-        return self._counted_in(fit)
+        known = self if level == 1.0 else self._at(level)
+        return known._counted_in(fit) if known.may_explain(fit) else fit
 
     def _at(self, level: float) -> DriveEffect:
         """Return the effect of noise of another level."""
@@ -151,8 +161,6 @@ class DriveEffect:
         )  # fmt: skip
 
     def _counted_in(self, fit: Estimate) -> Estimate:
-        if not self.counts(fit):
-            return fit
         found = counted(fit, self.noise)
         if found is not None and found.misfit is not None and found.misfit.to_the_noise:
             words = (
@@ -160,6 +168,8 @@ class DriveEffect:
                 f"residuals, and the intervals hold both. {QUIETER}"
             )
             return replace(found, warnings=(*found.warnings, words))
+        if not self.counts(fit):
+            return fit
         # Draws (at bounds, or where the likelihood is not parabolic) and errors of derived values are not widened.
         held = fit.draws is None and not fit.derived and bool(np.isfinite(fit.covariance).all())
         warnings = (*fit.warnings, self.sentence(fit, held))

@@ -1,5 +1,6 @@
 """Fits to raw series by multiple shooting."""
 
+from kapitza.estimate.shooting_fit.bent import of_bent_errors
 from kapitza.estimate.shooting_fit.closing import fault_columns, faults_of, leverages
 from kapitza.estimate.shooting_fit.design import cramer_rao
 from kapitza.estimate.shooting_fit.fit import ShootingFit

@@ -132,6 +132,14 @@ def with_bent_errors(estimate: Estimate) -> Estimate | Better:
     )
 
 
+NO_PARABOLA = "is not a parabola: the intervals follow its profile"
+
+
+def of_bent_errors(text: str) -> bool:
+    """Return whether a warning is of `with_bent_errors`."""
+    return NO_PARABOLA in text
+
+
 def _warning(estimate: Estimate, curves: dict[str, _Curve], draws: Array) -> str:
     ends = []
     for name in curves:
@@ -141,7 +149,7 @@ def _warning(estimate: Estimate, curves: dict[str, _Curve], draws: Array) -> str
     tied = sorted({m for n in curves for m in _correlated_with(estimate, n)}, key=estimate.names.index)
     traded = f"{', '.join(tied)} can be traded for each other over a wide range: a" if len(tied) > 1 else "A"
     text = (
-        f"the likelihood of {', '.join(curves)} is not a parabola: the intervals follow its profile "
+        f"the likelihood of {', '.join(curves)} {NO_PARABOLA} "
         f"({'; '.join(ends)}), ± is the spread. {traded}nother motion (another force or start) would narrow them."
     )
     for name, curve in curves.items():
@@ -152,9 +160,10 @@ def _warning(estimate: Estimate, curves: dict[str, _Curve], draws: Array) -> str
             edges = [_shown(v, width) for v, here in open_ends if here]
             text += (
                 f" Towards {side} nothing bounds {name}: its likelihood could be followed to "
-                f"{' and '.join(edges)} and is not low there; the interval is one-sided."
+                f"{' and '.join(edges)} and is not low there; beyond, the interval is extrapolated."
                 if not (curve.low and curve.high)
-                else f" Nothing bounds {name}: its likelihood is not low between {edges[0]} and {edges[1]}."
+                else f" Nothing bounds {name}: its likelihood could be followed from {edges[0]} to {edges[1]} and is "
+                "not low there; beyond, the interval is extrapolated."
             )
     return text
 
