@@ -209,7 +209,7 @@ def half(_: str, seed: int) -> list[Any]:
         gap = fits[0][name] - fits[1][name]
         apart.append(float(abs(gap) / np.linalg.norm([each.deviations[name] for each in fits])))
         plain.append(float(abs(gap) / np.linalg.norm([_noise_deviation(each, name) for each in fits])))
-    return [{"apart": apart, "plain": plain, "named": sum(not each.misfit.to_the_noise for each in fits)}]
+    return [{"apart": apart, "plain": plain, "named": sum(_named(each) for each in fits)}]
 
 
 def halves() -> list[Comparison]:
@@ -227,6 +227,11 @@ def halves() -> list[Comparison]:
             "2", float(np.median(apart)) <= 2, f"by the noise alone {np.median(plain):.1f}",
         ),
     ]  # fmt: skip
+
+
+def _named(fit: kz.Estimate) -> bool:
+    """Whether a fit says that something is wrong: it failed, or it misses."""
+    return not fit.status.ok or fit.misfit is None or not fit.misfit.to_the_noise
 
 
 def _noise_deviation(fit: kz.Estimate, name: str) -> float:
