@@ -275,8 +275,8 @@ def test_predictions_go_on_from_the_end_of_a_driven_recording(capsys, shaken):
     assert code == 0
     table = pd.read_csv(out)
     assert table["time [s]"][0] == pytest.approx(end)
-    assert abs(table["x [m]"][0] - last) < 0.004  # two deviations of the noise
-    assert "x' [m/s]" in table
+    assert abs(table["x [mm]"][0] - 1000 * last) < 4.0  # two deviations of the noise
+    assert "x' [mm/s]" in table
 
 
 def test_a_drive_of_a_prediction_is_read_as_the_study_reads_its_own(capsys, shaken, tmp_path):
@@ -291,7 +291,7 @@ def test_a_drive_of_a_prediction_is_read_as_the_study_reads_its_own(capsys, shak
         found.append(_predicted(capsys, folder, tmp_path, f"F={tmp_path / name}"))
     expected = _predicted(capsys, folder, tmp_path, "F=1.5*sin(2*t)")
     for table in found:
-        assert np.allclose(table["x [m]"], expected["x [m]"], atol=1e-7)
+        assert np.allclose(table["x [mm]"], expected["x [mm]"], atol=1e-4)
     pd.DataFrame({"t [s]": times, "a": force, "b": force}).to_csv(tmp_path / "other.csv", index=False)
     arguments = ("predict", folder / "run.toml", "--duration", 1, "--out", tmp_path / "none.csv")
     code, _, err = run(capsys, *arguments, "--drive", f"F={tmp_path / 'other.csv'}")
@@ -305,6 +305,38 @@ def _predicted(capsys, folder, tmp_path, drive):
     code, _, err = run(capsys, *arguments, "--drive", drive)
     assert code == 0, err
     return pd.read_csv(out)
+
+
+def test_a_drive_is_named_by_its_column_or_as_in_the_equations(capsys, shaken, tmp_path):
+    folder, *_ = shaken
+    expected = _predicted(capsys, folder, tmp_path, "F=1.5*sin(2*t)")
+    assert _predicted(capsys, folder, tmp_path, "Cell=1.5*sin(2*t)").equals(expected)
+    arguments = ("predict", folder / "run.toml", "--duration", 1, "--out", tmp_path / "none.csv")
+    code, _, err = run(capsys, *arguments, "--drive", "Base acc=next.csv")
+    assert code == 2
+    assert '"Base acc": not a measured drive. The drive is called F in the equations: --drive F=FILE' in " ".join(
+        err.split()
+    )
+
+
+def test_a_start_may_have_a_unit_and_is_warned_of_far_outside_the_recording(capsys, shaken, tmp_path):
+    folder, *_ = shaken
+    said = {}
+    for start, inside in (("x=4mm", True), ("x=0.004", True), ("x=400", False)):
+        out = tmp_path / "next.csv"
+        arguments = ("predict", folder / "run.toml", "--duration", 1, "--out", out, "--drive", "F=0*t")
+        code, told, err = run(capsys, *arguments, "--start", start)
+        assert code == 0, err
+        said[start] = " ".join(told.split())
+        first = pd.read_csv(out)["x [mm]"][0]
+        assert first == pytest.approx(4.0 if inside else 4e5, rel=1e-12)
+        assert ("far outside the recording" in said[start]) is not inside
+    assert "taken in m," in said["x=400"]
+    assert "Is it in mm? Then write --start x=400mm." in said["x=400"]
+    for start, message in (("x=4kg", "cannot be converted"), ("x=four", "such as --start x=4mm")):
+        code, _, err = run(capsys, *arguments, "--start", start)
+        assert code == 2
+        assert message in " ".join(err.split())
 
 
 def test_a_missing_option_names_the_help_of_its_command(capsys, shaken):

@@ -11,16 +11,17 @@ from kapitza.data import as_parts
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.outputs import in_states, output_names
 from kapitza.estimate.sensors import Sensor, with_sensor_errors
-from kapitza.model import Expression, Model, parse_expression, symbol
+from kapitza.model import Expression, Model, parse_expression, symbol, time
 
 
-def sensor_readings(estimate: Estimate, by_states: bool = True) -> dict[str, Expression]:
+def sensor_readings(estimate: Estimate, by_states: bool = True, since: float = 0.0) -> dict[str, Expression]:
     """Return what each channel with a sensor or an output of its own reads.
 
     They are in states, time, signals and parameters. A channel that other channels of the record are added to is left
     out: nothing of them is known beyond the record.
 
     by_states: highest derivatives, x'' of an accelerometer, are written out; otherwise they stand under their names.
+    since: time [s] of the sensors' clock where t = 0: the drift of a sensor goes on where the motion starts anew.
     """
     model = estimate.model
     if not isinstance(model, Model):
@@ -40,7 +41,10 @@ def sensor_readings(estimate: Estimate, by_states: bool = True) -> dict[str, Exp
         if by_states or delayed:
             expression = in_states(expression, model)
         if isinstance(given, Sensor):
-            expression = with_sensor_errors(expression, given, channel, model)
+            own = sp.Symbol("clock of the motion", real=True)
+            expression = expression.xreplace({time: own}) if since else expression
+            expression = with_sensor_errors(expression, given, channel, model).xreplace({time: time + since})
+            expression = expression.xreplace({own: time})
         if expression.free_symbols <= known:
             found[channel] = expression
     return found

@@ -65,7 +65,7 @@ def _name(name: str) -> str:
     made = sp.mathml(sp.Symbol(base), printer="presentation")
     primes = len(name) - len(plain)
     if primes in DOTS:
-        made = f'<mover>{made}<mo>{DOTS[primes]}</mo></mover>'
+        made = f"<mover>{made}<mo>{DOTS[primes]}</mo></mover>"
     index = html.escape(index.strip("_").replace("_", ",") + "′" * (primes if primes not in DOTS else 0))
     return f"<msub>{made}<mtext>{index}</mtext></msub>" if index else made
 

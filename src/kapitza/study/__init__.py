@@ -12,9 +12,10 @@ from kapitza.study.keys import json_schema
 from kapitza.study.motions_of_fit import Family, follow_fit, model_to_follow, repeated_fits
 from kapitza.study.prediction import drive_of, predicted_table
 from kapitza.study.problems import Problem, StudyError
-from kapitza.study.reading import is_study, read_alike, read_study, study_of
+from kapitza.study.reading import columns_of, is_study, read_alike, read_study, study_of
 from kapitza.study.recordings import KeptRecords, drive_signal
 from kapitza.study.result import StudyResult, as_plain, read_results
 from kapitza.study.running import equations_text
+from kapitza.study.sensor_columns import recorded_range, state_units
 from kapitza.study.study import Study
 from kapitza.study.writing import write_new_study

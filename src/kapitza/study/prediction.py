@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from kapitza.base.arrays import Array
 from kapitza.base.suffixes import SUFFIXES
-from kapitza.base.units import rate_unit
 from kapitza.data import Record, read
 from kapitza.errors import FlowError, KapitzaError
-from kapitza.estimate import Estimate, LastState, best_degree, last_state
+from kapitza.estimate import Estimate, LastState, Sensor, best_degree, last_state, sensor_readings
 from kapitza.flow import Flow
 from kapitza.model import Expression, Model, Signal, parse_expression, with_drives
 from kapitza.study.draws import DRAWS, even_draws, parameter_draws
 from kapitza.study.fits import StudyFit, fitted_settings
+from kapitza.study.sensor_columns import Sensors
 
 
 def last_data(fit: StudyFit | Estimate) -> tuple[Record, Mapping[str, float]]:
@@ -53,15 +54,18 @@ def predicted_table(
     seed: int = 0,
     drives: Mapping[str, Signal | Expression] | None = None,
 ) -> pd.DataFrame:
-    """Return predicted states with 95 % bands.
+    """Return predicted samples and states with 95 % bands.
 
     The rows are `times` (N,) counted from the start; units are in the names of the columns.
     drives: what drives the model then, for each measured drive of the fit; their time is counted from the start too.
 
+    A column with the name of a channel is what its sensor reads, with its gain, offset and drift and in the unit of the
+    recording; states that no channel shows stand under their names, and "x (state)" is a state whose sensor reads
+    something else.
+
     Without x0 the motion goes on from the end of the first recording, and time is that of the recording. The bands hold
     95 % of the motions that the errors of the parameters and of this last state allow: for chaotic motion they widen
-    until they say nothing. That of a state which a sensor measures includes the noise of the sensor: it holds 95 % of
-    further samples.
+    until they say nothing. That of a channel includes the noise of its sensor: it holds 95 % of further samples.
     """
     estimate = fit if isinstance(fit, Estimate) else fit.answer
     missing = [signal.name for signal in estimate.model.signals if signal.name not in (drives or {})]
@@ -73,43 +77,57 @@ def predicted_table(
     found = fitted_settings(estimate)
     own = found[0][1] if found else {}
     model = with_drives(estimate.model, drives or {}, float(times[-1])).with_values(**{**own, **settings})
-    begin, end = 0.0, 0.0
+    begin, end, since = 0.0, 0.0, 0.0
     draws = parameter_draws(estimate, [n for n in estimate.names if n not in settings], seed)
     starts = np.broadcast_to(0.0 if x0 is None else x0, (len(draws), len(model.states)))
     if x0 is None:
         record, own = last_data(fit)
         free = [n for n in estimate.names if n in estimate.model.names]
-        last = last_state(estimate.model.with_values(**own), record, estimate.sensors, estimate.noise, free)
+        last = last_state(estimate.model.with_values(**own), record, _measures(estimate), estimate.noise, free)
         x0, begin, end = last.state, last.time, float(record.time[-1])
         draws = draws or [{}] * DRAWS
         starts = _drawn_starts(last, estimate, free, draws, seed)
-        # New drives count their time from the start of the prediction.
-        begin = 0.0 if drives else begin
+        # New drives count their time from the start of the prediction; sensors drift on from the recording.
+        begin, since = (0.0, last.time) if drives else (begin, 0.0)
     instants = begin + times
+    sensors = Sensors.of(estimate, found[0][0] if found else None, model, drives or {}, since)
     flow = Flow(model)
-    middle = flow.trajectory(x0, instants, model.vector)
+
+    def followed(start: Array, vector: Array) -> tuple[Array, Array]:
+        states = flow.trajectory(start, instants, vector)
+        return states, sensors.read(states, instants, vector)
+
+    middle = followed(x0, model.vector)
     paths = []
     for start, values in zip(starts, draws, strict=True):
         try:
-            paths.append(flow.trajectory(start, instants, _vector(model, values)))
+            paths.append(followed(start, _vector(model, values)))
         except FlowError:
             continue
     columns: dict[str, Array] = {"time [s]": end + times}
-    recorded = found[0][0].units if found else {}
-    for i, state in enumerate(model.states):
-        named = model.units.get(state) or recorded.get(state)
-        if not named and state.endswith("'") and recorded.get(state[:-1]):
-            named = rate_unit(recorded[state[:-1]])
-        unit = f" [{named}]" if named else ""
-        columns[f"{state}{unit}"] = middle[:, i]
+    for column in sensors.columns(model.states):
+        part, i = (1, sensors.channels.index(column.name)) if column.read else (0, model.states.index(column.name))
+        value = middle[part][:, i]
+        columns[column.title()] = column.change(value)
         # A 95 % band of fewer draws would be their extremes.
         if len(paths) > 10:
-            low, high = np.quantile([path[:, i] for path in paths], [0.025, 0.975], axis=0, method="median_unbiased")
+            drawn = [path[part][:, i] for path in paths]
+            low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="median_unbiased")
             # 97.5 % of a Gaussian is below 1.96 standard deviations.
-            noise = 1.96 * (0.0 if state in estimate.sensors else estimate.noise.get(state, 0.0))
-            columns[f"{state} low{unit}"] = middle[:, i] - np.hypot(middle[:, i] - low, noise)
-            columns[f"{state} high{unit}"] = middle[:, i] + np.hypot(high - middle[:, i], noise)
+            noise = 1.96 * (estimate.noise.get(column.name, 0.0) if column.read else 0.0)
+            ends = value - np.hypot(value - low, noise), value + np.hypot(high - value, noise)
+            columns[column.title(" low")], columns[column.title(" high")] = map(column.change, ends)
     return pd.DataFrame(columns)
+
+
+def _measures(estimate: Estimate) -> dict[str, Any]:
+    """Return what the channels measure, with the fitted errors of their sensors as parameters of the model.
+
+    A sensor with limits stays as it is: its range is marked in the samples.
+    """
+    readings = sensor_readings(estimate)
+    limited = [c for c, s in estimate.sensors.items() if isinstance(s, Sensor) and s.limits is not None]
+    return {**estimate.sensors, **{c: e for c, e in readings.items() if c not in limited}}
 
 
 def _drawn_starts(

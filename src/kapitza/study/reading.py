@@ -163,6 +163,13 @@ def read_alike(study: Path, path: Path, time: str | None = None, only: str | Non
             raise problem from None
 
 
+def columns_of(study: Path) -> dict[str, str]:
+    """Return the columns that a study names, and their names in the equations."""
+    tables = checks.toml_file("study", study, LARGEST_FILE)[1]["data"]
+    named = (tables[0] if isinstance(tables, list) else tables).get("channels")
+    return dict(named) if isinstance(named, Mapping) else {}
+
+
 def _of_one(settings: Mapping[str, Any], channel: str) -> dict[str, Any]:
     """Return settings of [data] that read one channel alone."""
     named = settings.get("channels")
