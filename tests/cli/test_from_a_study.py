@@ -1,5 +1,6 @@
 """Commands that go on from a study that was run; expected values from closed forms and the true values."""
 
+import importlib.util
 import json
 import re
 
@@ -337,6 +338,20 @@ def test_a_start_may_have_a_unit_and_is_warned_of_far_outside_the_recording(caps
         code, _, err = run(capsys, *arguments, "--start", start)
         assert code == 2
         assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize("options", [(), ("--fit", "model 1, harmonic"), ("--set", "k=40")])
+def test_an_export_starts_as_the_recording_also_of_a_fit_without_a_motion(capsys, shaken, tmp_path, options):
+    folder, *_ = shaken
+    code, _, err = run(capsys, "export", folder / "run.toml", "--out", tmp_path / "rig.py", *options)
+    assert code == 0, err
+    spec = importlib.util.spec_from_file_location("rig", tmp_path / "rig.py")
+    rig = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(rig)
+    first = kz.read_results(folder / "run-results").chosen.answer.motion.states[0]
+    size = np.ptp(pd.read_csv(folder / "run.csv")["Laser [mm]"]) / 1000
+    assert np.any(rig.START)
+    assert abs(rig.START[0] - first[0]) < 0.02 * size
 
 
 def test_a_missing_option_names_the_help_of_its_command(capsys, shaken):

@@ -19,6 +19,7 @@ from kapitza.cli.simulate import assignments
 if TYPE_CHECKING:
     from kapitza.estimate import Estimate
     from kapitza.model import Model
+    from kapitza.study import StudyFit
 
 EXAMPLES = examples(
     "kapitza export run.toml --out rig.fmu",
@@ -44,12 +45,12 @@ def export_command(
     The program is MATLAB, C, Modelica, Julia, SciPy, CasADi or FMI. The suffix decides the format.
     """
     from kapitza.estimate import Estimate
-    from kapitza.exports import export
+    from kapitza.exports import export, fitted_model
 
     found = exported_source(source, name)
     changes = assignments(set_, "--set")
     if changes:
-        model = found.model if isinstance(found, Estimate) else found
+        model = fitted_model(found) if isinstance(found, Estimate) else found
         found = model.with_values(**changes)
     written = export(found, out, kind=kind, fmi=fmi)
     others = ", ".join(p.name for p in written.beside)
@@ -66,8 +67,17 @@ def exported_source(source: str, name: str | None) -> Model | Estimate:
     """
     path = Path(source)
     if path.is_dir() or path.suffix.lower() == ".nc" or (path.suffix.lower() == ".toml" and is_study(path)):
-        return estimate_of(chosen_fit(path, name))
+        return _with_motion(chosen_fit(path, name))
     return named_model(source)
+
+
+def _with_motion(fit: StudyFit | Estimate) -> Estimate:
+    """Return the estimate with the motion along the data, whose start is exported, where one was followed."""
+    from kapitza.estimate import Estimate
+
+    estimate = estimate_of(fit)
+    moving = None if isinstance(fit, Estimate) else fit.moving
+    return estimate if moving is None or moving is estimate else estimate.with_(findings=moving.findings)
 
 
 def is_study(path: Path) -> bool:

@@ -29,6 +29,14 @@ def with_readings(fit: Estimate) -> tuple[Model, dict[str, str]]:
     return (replace(model, outputs={**model.outputs, **outputs}) if outputs else model), channels
 
 
+def fitted_model(fit: Estimate) -> Model:
+    """Return the model of a fit with the fitted start and the readings of its sensors as outputs."""
+    model = with_readings(fit)[0]
+    if fit.motion is None or not len(fit.motion.states):
+        return model
+    return replace(model, start=dict(zip(model.states, fit.motion.states[0].tolist(), strict=True)))
+
+
 def with_start(program: Program, fit: Estimate, channels: Mapping[str, str]) -> Program:
     """Return the program with the start and the units that the fit knows.
 
