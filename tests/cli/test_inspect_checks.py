@@ -62,3 +62,6 @@ def test_a_free_decay_has_no_drive(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "Next: a free decay" in out
     assert "drives" not in out
+    # Nothing returns, and no longer record would give an exponent.
+    assert "Close returns" not in out
+    assert "exponent" not in out

@@ -321,3 +321,16 @@ def test_a_column_of_dates_or_clock_times_is_the_time(tmp_path, stamp):
     record = kz.read(tmp_path / "run.csv")
     assert record.channels == ("Angle", "Battery")
     assert np.diff(record.time) == pytest.approx(np.full(4, 0.02), abs=1e-9)
+
+
+@pytest.mark.parametrize("stamp", ["2026-05-04 10:15:00,{:02d}", "2026-05-04T10:15:00,{:02d}Z", "10:15:00,{:02d}"])
+@pytest.mark.parametrize(("separator", "quote"), [(";", ""), ("\t", ""), (",", '"')])
+def test_times_take_a_decimal_comma(tmp_path, stamp, separator, quote):
+    """ISO 8601 allows the comma, and loggers of many countries write it."""
+    half = ",5" if separator != "," else ".5"
+    rows = [f"{quote}{stamp.format(2 * row)}{quote}{separator}{row}{half}" for row in range(50)]
+    (tmp_path / "run.csv").write_text("\n".join([f"Timestamp{separator}Angle", *rows]))
+    record = kz.read(tmp_path / "run.csv")
+    assert record.channels == ("Angle",)
+    assert record["Angle"][3] == 3.5
+    assert np.diff(record.time[:40]) == pytest.approx(np.full(39, 0.02), abs=1e-9)

@@ -59,7 +59,7 @@ def test_encoders_of_relative_angles_start_from_harmonics():
 
 
 def test_starts_that_do_not_exist_are_refused(record):
-    with pytest.raises(kz.KapitzaError, match='names "luck"; choose from harmonic'):
+    with pytest.raises(kz.KapitzaError, match='names "luck"; choose from accelerations, harmonic'):
         kz.identify(kz.library.lorenz(), record, ["rho"], kz.Automatic(start_from=("luck",)))
     unknown = kz.library.lorenz().with_values(rho=float("nan"))
     with pytest.raises(kz.KapitzaError, match="rho has no starting value"):

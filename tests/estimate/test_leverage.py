@@ -7,6 +7,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import DataError
+from kapitza.estimate.faults import Leverage
 
 PARAMETERS = {"c": 0.2, "k": 1.0, "q": 1.0, "F": 0.5, "w": 1.2}
 MODEL = kz.Model.from_equations("x'' + c*x' + k*x + q*x**3 = F*cos(w*t)", parameters=PARAMETERS, period="2*pi/w")
@@ -57,3 +58,21 @@ def test_priors_of_sensors_are_checked_and_saved(tmp_path):
     again = kz.load(tmp_path / "fit.nc")
     assert again.leverage == fit.leverage
     assert again.sensors == fit.sensors
+
+
+def test_fitted_errors_are_in_the_intervals_and_not_listed():
+    def listed(unknown: str) -> set[str]:
+        sensor = kz.Sensor("x", unknown)
+        fit = kz.identify(MODEL, record(), FREE, kz.ShootingFit(outputs={"x": sensor}))
+        return {one.kind for one in fit.leverage}
+
+    assert {"gain", "phase"} <= listed("")
+    # With an offset of 1 % of the spread as a fault, the fitted offset itself would move most.
+    assert "offset" not in listed("offset")
+    assert "gain" not in listed("gain")
+    assert "phase" not in listed("delay")
+
+
+def test_a_fault_counts_in_plain_numbers():
+    fault = Leverage("offset", "phi", 0.01, "k", 3.0, 1.5, 1040.0)
+    assert "move k by 150 % (1000 standard errors)" in str(fault)

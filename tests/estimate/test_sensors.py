@@ -138,6 +138,27 @@ def test_accelerometer_of_a_body_with_dry_friction(method):
         assert fit.deviations[name] < 0.1 * value, name
 
 
+def test_accelerometers_need_no_first_guess():
+    """Without values the rates are integrals of the accelerations, and a regression starts the fit."""
+    times = np.arange(3000) * 2e-3
+    force = 3 * np.sin(2 * np.pi * (4 * times + 1.5 * times**2))
+    true = {"m": 0.6, "c": 2.0, "k": 3000.0, "k3": 8e6}
+    model = kz.Model.from_equations(
+        "m*x'' + c*x' + k*x + k3*x**3 = F", parameters=true, signals=[kz.Signal("F", times, force, degree=3)]
+    )
+    motion = kz.simulate(model, [0.0, 0.0], t=times)
+    exact = (force - 2.0 * motion["x'"] - 3000.0 * motion["x"] - 8e6 * motion["x"] ** 3) / 0.6
+    noisy = exact + 0.01 * exact.std() * np.random.default_rng(3).normal(size=times.size) + 0.2
+    record = kz.Record.from_arrays(times, {"acc": noisy}, phase=0.0)
+    shooting = kz.ShootingFit(outputs={"acc": kz.Sensor("x''", "offset")})
+    unknown = model.with_values(**dict.fromkeys(true, float("nan")))
+    fit = kz.identify(unknown, record, list(true), kz.Automatic(shooting=shooting))
+    assert fit.method == "auto (integrated accelerations → ShootingFit)"
+    for name, value in {**true, "acc_offset": 0.2}.items():
+        assert fit.interval(0.99)["low"][name] < value < fit.interval(0.99)["high"][name], name
+        assert fit.deviations[name] < 0.05 * value, name
+
+
 def test_unknowns_of_sensors_before_the_experiment():
     linear = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 1.0})
     found = kz.identifiability(linear, outputs={"volt": kz.Sensor("x", "gain")})

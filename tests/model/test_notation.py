@@ -218,3 +218,10 @@ def test_an_error_in_a_model_has_its_place_and_survives_copying():
 def test_a_long_sum_is_read_without_deep_recursion():
     text = " + ".join(f"x**{n % 5 + 1}" for n in range(800))
     assert parse_expression(text, NAMES) == 160 * sum(X**n for n in range(1, 6))
+
+
+def test_a_misspelt_function_is_recognised_where_it_counts_as_a_name():
+    """`kapitza new` takes every unknown word as a parameter, so "sgn" is among the names."""
+    with pytest.raises(ParseError, match=r'unknown function "sgn"\. Did you mean "sign"\?') as error:
+        parse_expression("k*sgn(x)", {*NAMES, "sgn"})
+    assert ".." not in str(error.value).replace("(...)", "").replace("*", "")

@@ -22,6 +22,6 @@ from kapitza.data.parts import (
 )
 from kapitza.data.read import read
 from kapitza.data.record import Record
-from kapitza.data.sensor_errors import BY_NAME, CLOCK, FITTED, PROPOSED, SATURATION, SPIKE, TESTED, SensorError
+from kapitza.data.sensor_errors import BY_NAME, CLOCK, FITTED, PHASE, PROPOSED, SATURATION, SPIKE, TESTED, SensorError
 from kapitza.data.stored import PART, StoredRecord, open_record
 from kapitza.data.write import write

@@ -454,7 +454,8 @@ def instants(values: Numbers, what: str) -> Numbers:
     first = next((word for word in words.head(1000) if word and word.lower() not in ("nan", "none")), "")
     if DATE.fullmatch(first):
         zoned = have_zones(words)
-        found = pd.to_datetime(words, format="ISO8601", utc=True, errors="coerce")
+        # ISO 8601 takes either decimal sign, pandas only the point.
+        found = pd.to_datetime(words.str.replace(",", "."), format="ISO8601", utc=True, errors="coerce")
         dates = found.dt.tz_localize(None).to_numpy("datetime64[ns]")
         if not zoned:
             refuse_clock_change(dates, what)

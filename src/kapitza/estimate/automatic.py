@@ -16,6 +16,7 @@ from kapitza.base.monitor import stage
 from kapitza.base.part_fields import Former
 from kapitza.data import Noise, Part, Record
 from kapitza.errors import KapitzaError, Status
+from kapitza.estimate.accelerometer import measured_accelerations, values_from_accelerations
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.invariant_fit import InvariantFit
@@ -28,6 +29,7 @@ from kapitza.model import Model
 from kapitza.signal import without_possible_steps
 
 STARTS = {
+    "accelerations": "integrated accelerations",
     "harmonic": "HarmonicFit",
     "invariant": "InvariantFit",
     "given": "the given values",
@@ -53,8 +55,9 @@ class Automatic(Estimator):
     shooting : ShootingFit
         Settings of the last step.
     start_from : tuple of str
-        Sources of starting values, tried in this order: "harmonic" and "invariant" (`HarmonicFit`, `InvariantFit`; they
-        need no starting values), "given" (the values of the model), "horizons" (a fit from the values of the model on a
+        Sources of starting values, tried in this order: "accelerations" (a regression, where accelerometers
+        measure every coordinate), "harmonic" and "invariant" (`HarmonicFit`, `InvariantFit`; these need no starting
+        values), "given" (the values of the model), "horizons" (a fit from the values of the model on a
         short stretch, then from its result on one twice as long, and so on). The first source from which the motion
         follows the data is taken; `chain` of the estimate lists the steps.
 
@@ -124,12 +127,14 @@ class Automatic(Estimator):
                 failure = error
                 continue
             story.append(f"{By('shooting')} from {label}: {found.status.value}")
-            if found.status.ok:
-                return self._with_chain(found, label, request.model, story)
             unfinished.append((label, found))
+            # An acceleration jumps with friction, and the cost has many minima: other starts are tried then too.
+            follows = label != STARTS["accelerations"] or found.misfit is None or found.misfit.to_the_noise
+            if found.status.ok and follows:
+                break
         if unfinished:
-            # No start converged: the most likely of the unfinished fits is returned with its status.
-            label, found = max(unfinished, key=lambda one: _log_likelihood(one[1]))
+            # Without a start that converged, the most likely of the unfinished fits is returned with its status.
+            label, found = max(unfinished, key=lambda one: (one[1].status.ok, _log_likelihood(one[1])))
             return self._with_chain(found, label, request.model, story)
         raise failure or KapitzaError(
             "No start could be found: " + "; ".join(story) + f". Give starting values by {Set('values')}."
@@ -156,6 +161,8 @@ class Automatic(Estimator):
         longest = int(np.argmax([record.size for record, _ in request.records]))
         part = request.parts[longest]
         for start in self.start_from:
+            if start == "accelerations" and not measured_accelerations(request.model, part.source, self.outputs):
+                continue
             try:
                 with stage(f"start by {STARTS[start]}"):
                     found, said = self._start(start, request, part)
@@ -183,6 +190,12 @@ class Automatic(Estimator):
         # InvariantFit needs a declared conserved quantity.
         if start == "invariant" and not model.invariants:
             raise KapitzaError(f"{model.name} has no invariant")
+        if start == "accelerations":
+            accelerometers = measured_accelerations(model, record, self.outputs)
+            values = values_from_accelerations(model.with_values(**part.values), record, accelerometers, names)
+            if not values:
+                raise KapitzaError("the equations are not linear in the free parameters")
+            return model.with_values(**values), ", ".join(f"{n} = {v:.4g}" for n, v in values.items())
         method = HarmonicFit() if start == "harmonic" else InvariantFit()
         seen = in_coordinates(model, record.split_at_gaps(), self.shooting.outputs)
         if not model.impacts:

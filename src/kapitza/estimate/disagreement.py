@@ -21,6 +21,7 @@ import numpy as np
 from scipy import special
 
 from kapitza.base.arrays import Array, Indices
+from kapitza.base.rounded import p_text
 
 DISAGREE, WHITE_DISAGREE = 0.01, 1e-3
 """Probability of a larger disagreement by noise alone below which pieces disagree; the second where residuals are
@@ -90,7 +91,7 @@ class Widening:
         """
         if self.spread.any() and self.factor.max() >= REPORTED:
             yield (
-                f"{self.pieces} {PREFER} (p = {self.chance:.1g}): the intervals are "
+                f"{self.pieces} {PREFER} ({p_text(self.chance, 1)}): the intervals are "
                 f"up to {self.factor.max():.2g} times as wide as noise alone makes them. The model or the rig changes "
                 "along the record."
             )

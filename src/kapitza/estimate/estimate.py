@@ -16,6 +16,7 @@ from kapitza.base.csv_tables import write_table
 from kapitza.base.cures import keep_cures
 from kapitza.base.display import Shown
 from kapitza.base.part_fields import Inside, OfKind, with_parts
+from kapitza.base.rounded import two_digits
 from kapitza.errors import KapitzaError, Status, nearest_name
 from kapitza.estimate.faults import Leverage
 from kapitza.estimate.identifiability import Identifiability
@@ -294,8 +295,8 @@ class Estimate(Shown):
             rest = self.leverage[SHOWN:]
             moved = ", ".join(dict.fromkeys(fault.name for fault in rest))
             lines.append(
-                f"  if unseen: {len(rest)} more faults would move {moved} by at most {rest[0].errors:.2g} standard "
-                "errors (.leverage lists them)"
+                f"  if unseen: {len(rest)} more faults would move {moved} by at most "
+                f"{two_digits(rest[0].errors)} standard errors (.leverage lists them)"
             )
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from kapitza.base.arrays import Array, Flags
+from kapitza.base.rounded import two_digits
 from kapitza.data import BY_NAME, TESTED
 
 FAULT = 0.01
@@ -75,8 +76,8 @@ class Leverage:
 
     def __str__(self) -> str:
         what = BY_NAME[self.kind].assumed(self.channel, self.size)
-        moved = f"{100 * self.relative:.2g} %" if np.isfinite(self.relative) else f"{self.bias:.2g}"
-        return f"{what} would move {self.name} by {moved} ({self.errors:.2g} standard errors)"
+        moved = f"{two_digits(100 * self.relative)} %" if np.isfinite(self.relative) else f"{self.bias:.2g}"
+        return f"{what} would move {self.name} by {moved} ({two_digits(self.errors)} standard errors)"
 
 
 LARGEST_SHARE = 0.3

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 
 from kapitza.base.arrays import Array
+from kapitza.base.rounded import p_text
 from kapitza.estimate.faults import MOST_OF_IT, Fault, Scores
 
 ALARM = 1e-3
@@ -99,7 +100,7 @@ class Misfit:
             )
             yield (
                 f"the residuals of {self.what}, {beyond}, are not white "
-                f"(p = {self.chance:.1g}): a small term is missing, the drive, a gain or the clock is off, or noise "
+                f"({p_text(self.chance, 1)}): a small term is missing, the drive, a gain or the clock is off, or noise "
                 "is coloured. The intervals count how much parts of the data differ, for motions like these."
                 + ("" if self.fault is None else f" Most of it would go with {self.fault}.")
             )

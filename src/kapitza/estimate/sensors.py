@@ -16,12 +16,12 @@ import sympy as sp
 from kapitza.base import checks
 from kapitza.base.arrays import Array, Flags
 from kapitza.base.cures import Do, Fit
-from kapitza.data import BY_NAME, FITTED, Part, Record, SensorError, is_number, marks_of
+from kapitza.data import BY_NAME, FITTED, PHASE, Part, Record, SensorError, is_number, marks_of
 from kapitza.errors import DataError, refuse_unknown
 from kapitza.estimate.method import Estimator
 from kapitza.estimate.outputs import output_names, read_output
 from kapitza.estimate.sensor_delay import delayed
-from kapitza.model import Expression, Model, Parameter, Prior, compile_expressions, symbol, time
+from kapitza.model import CLOCK, Expression, Model, Parameter, Prior, compile_expressions, symbol, time
 
 ERRORS = tuple(error.name for error in FITTED)
 """Names of the sensor errors that may be unknown; see `kapitza.data.sensor_errors`."""
@@ -201,6 +201,16 @@ def without_zeros(warnings: Sequence[str], outputs: Mapping[str, Any]) -> tuple[
         if BY_NAME[name].ideal == 0
     ]
     return tuple(text for text in warnings if not text.startswith(tuple(words)))
+
+
+def fitted_by(kind: str, channel: str, names: Sequence[str]) -> bool:
+    """Return whether parameters of the fit hold an error, so that the intervals do.
+
+    A delay of any channel, or the clock of the excitation, holds the phase.
+    """
+    if BY_NAME[kind] is PHASE:
+        return CLOCK in names or any(name.endswith("_delay") for name in names)
+    return f"{_word(channel)}_{kind}" in names
 
 
 def _word(channel: str) -> str:

@@ -169,7 +169,7 @@ def _error(text: str, column: int, reason: str) -> ParseError:
     line = "".join(c if c.isprintable() else "?" for c in re.sub(r"\s", " ", text))
     start = max(0, column - 50)
     shown = line[start : column + 30]
-    end = "" if reason.endswith("?") else "."
+    end = "" if reason.endswith(("?", ".")) else "."
     pointer = f"{' ' * (column - start)}^"
     return ParseError(f"Column {column + 1}: {reason}{end}\n    {shown}\n    {pointer}", column=column + 1)
 
@@ -350,7 +350,8 @@ class _Reader:
                 past = self.past(node, name, depth)
                 if past is not None:
                     return past
-                hint = f" Write {name}*(...) for a product, {name}(t - tau) for a past value."
+                # A misspelt function of a new study counts as a name too.
+                hint += f" Write {name}*(...) for a product, {name}(t - tau) for a past value."
             raise self.fail(node.func, f'unknown function "{name}".{hint}')
         if node.keywords:
             raise self.fail(node.keywords[0], "arguments have no names")

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import special
 
 from kapitza.base.arrays import Array
+from kapitza.base.rounded import chance_text, p_text
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.judge import whiteness
 from kapitza.estimate.misfit import structure
@@ -28,7 +29,6 @@ from kapitza.estimate.missing.laws import not_in_model
 from kapitza.estimate.missing.score import WEAK, JointScores, Products, eliminated, products_of, scale_of, shift_of
 from kapitza.estimate.missing.suggest import (
     Suggestion,
-    chance_text,
     judged,
     labels_of,
     with_moves,
@@ -112,11 +112,11 @@ class ModelTest:
             first = (*self.terms.alternatives, *self.terms.terms)[0]
             also = len(self.terms.alternatives) - 1
             more = f", or one of {also} more terms" if also > 0 else ""
-            found.append(f"{first.name} is missing{more} (p = {chance_text(self.terms.terms[0].log10_p)})")
+            found.append(f"{first.name} is missing{more} ({chance_text(self.terms.terms[0].log10_p)})")
         if self.parameters < REST:
-            found.append(f"this record prefers other parameters (p = {self.parameters:.2g})")
+            found.append(f"this record prefers other parameters ({p_text(self.parameters)})")
         if self.residuals < REST:
-            found.append(f"residuals have structure, or noise is coloured (p = {self.residuals:.2g})")
+            found.append(f"residuals have structure, or noise is coloured ({p_text(self.residuals)})")
         return found
 
     @property

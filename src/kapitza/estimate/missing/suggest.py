@@ -11,6 +11,7 @@ import numpy as np
 
 from kapitza.base.arrays import Array, Indices
 from kapitza.base.cures import By
+from kapitza.base.rounded import chance_text
 from kapitza.data import PROPOSED
 from kapitza.errors import KapitzaError
 from kapitza.estimate.branch_fit import BranchFit
@@ -184,7 +185,7 @@ class Suggestion:
             return "The fitted parameters and states reproduce the effect of every candidate term on these data."
         if not self.missing:
             best = self.terms[0]
-            strongest = f"the strongest, {best.name}, with p = {10.0**best.log10_p:.2g}"
+            strongest = f"the strongest, {best.name}, with {chance_text(best.log10_p)}"
             if self.unexplained:
                 return (
                     f"Something is missing that none of these {len(self.terms)} candidates explains ({strongest}), or "
@@ -195,7 +196,7 @@ class Suggestion:
                 f"Nothing is missing: of {len(self.terms)} candidate terms none explains the residuals ({strongest}). "
                 f"{self.power}"
             )
-        lines = [f"Something is missing (p = {chance_text(self.terms[0].log10_p)})."]
+        lines = [f"Something is missing ({chance_text(self.terms[0].log10_p)})."]
         if self.alternatives:
             lines.append(
                 "One more term explains it:"
@@ -218,11 +219,7 @@ class Suggestion:
 
 def _shown(term: MissingTerm) -> str:
     text = term.notation.format(c=f"{term.coefficient:.3g}")
-    return f"{term.name}: + {text}  (± {term.error:.2g}, gain {term.gain:.4g}, p = {chance_text(term.log10_p)})"
-
-
-def chance_text(log10_p: float) -> str:
-    return f"{10.0**log10_p:.2g}" if log10_p > -300 else f"1e{log10_p:.0f}"
+    return f"{term.name}: + {text}  (± {term.error:.2g}, gain {term.gain:.4g}, {chance_text(term.log10_p)})"
 
 
 def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:

@@ -17,6 +17,7 @@ from kapitza.estimate.disagreement import COLOURED, PIECES, RUNS, Deleted, Widen
 from kapitza.estimate.faults import Candidate, Fault, Leverage, Scores, candidates, strongest
 from kapitza.estimate.intervals import draws_at_bounds
 from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.sensors import fitted_by
 from kapitza.estimate.shooting_fit.residuals import ROUNDING, misfit, predicted_rates
 from kapitza.estimate.shooting_fit.search import Found
 from kapitza.estimate.shooting_fit.solver import MotionSolution
@@ -186,7 +187,7 @@ def leverages(
     made = []
     for number, fault in enumerate(tried):
         error = BY_NAME[fault.kind]
-        if error is CLOCK and together:
+        if (error is CLOCK and together) or fitted_by(fault.kind, fault.channel, task.names):
             continue
         units = {"": 1.0, "1": 1.0, "s": float(np.median(step)) if step.size else 0.0}
         units["channel"] = float(samples.spread[channels.index(fault.channel)]) if fault.channel else 1.0

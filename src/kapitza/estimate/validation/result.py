@@ -12,9 +12,10 @@ import numpy as np
 from kapitza.base.arrays import Array, Flags
 from kapitza.base.cures import keep_cures
 from kapitza.base.display import drawn
+from kapitza.base.rounded import chance_text, p_text
 from kapitza.data import Record
 from kapitza.errors import Status
-from kapitza.estimate.missing import REST, ModelTest, chance_text
+from kapitza.estimate.missing import REST, ModelTest
 from kapitza.model import Model
 from kapitza.signal import Lyapunov
 
@@ -273,13 +274,13 @@ class Validation:
 
     def _verdict(self, test: ModelTest) -> str:
         if test.rejected:
-            return f"rejected (p = {test.chance:.2g}): {'; '.join(test.reasons)}."
+            return f"rejected ({p_text(test.chance)}): {'; '.join(test.reasons)}."
         if self.unexplained:
             return (
-                f"not rejected by a term (p = {test.chance:.2g}), but {self.unexplained}: something is missing that "
+                f"not rejected by a term ({p_text(test.chance)}), but {self.unexplained}: something is missing that "
                 "none of these terms explains, or the noise is coloured."
             )
-        return f"not rejected (p = {test.chance:.2g})."
+        return f"not rejected ({p_text(test.chance)})."
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Plot errors, sections and spectra.
@@ -302,12 +303,12 @@ def _test_rows(test: ModelTest) -> list[tuple[str, str, str, str]]:
     rows = []
     if test.terms.terms:
         best = test.terms.terms[0]
-        strongest = f"strongest of {len(test.terms.terms)} terms: {best.name}, p = {chance_text(best.log10_p)}"
+        strongest = f"strongest of {len(test.terms.terms)} terms: {best.name}, {chance_text(best.log10_p)}"
         rows.append(("missing terms", "", strongest, "missing" if test.missing else "none is missing"))
     if np.isfinite(test.parameters):
-        rows.append(("parameters that either record prefers", "", f"p = {test.parameters:.2g}",
+        rows.append(("parameters that either record prefers", "", p_text(test.parameters),
                      _said(test.parameters >= REST)))  # fmt: skip
-    rows.append(("residuals, parameters refitted", "", f"p = {test.residuals:.2g}",
+    rows.append(("residuals, parameters refitted", "", p_text(test.residuals),
                  "white" if test.residuals >= REST else "not white"))  # fmt: skip
     return rows
 

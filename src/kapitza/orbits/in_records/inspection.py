@@ -107,7 +107,7 @@ class Inspection(Shown):
             )
         if self.lyapunov is not None:
             lines.append(f"Largest Lyapunov exponent: {self.lyapunov}")
-        if self.returns is not None:
+        if self.returns is not None and np.any(self.returns[1]):
             shown = ", ".join(f"{p}: {c}" for p, c in zip(*self.returns, strict=True))
             lines.append(f"Close returns after steps: {shown}")
         if self.character is not None and self.character.sentence:
@@ -224,8 +224,12 @@ def inspect(
         if drives:
             notes.append(DRIVEN.format(drives[0], Give(period=1.0)))
         else:
+            # A motion that dies out or never returns has no exponent: a longer record would not give one.
+            returned = returns is None or bool(np.any(returns[1]))
             lyapunov = _attempt(
-                notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension)
+                notes if returned and not decays else [],
+                "Lyapunov exponent",
+                lambda: _lyapunov(chosen, section, character, delay, dimension),
             )
         task.advance(1, "Lyapunov exponent")
     suggestion = suggest(character, lyapunov, dimension)
