@@ -19,6 +19,8 @@ from kapitza.exports import ExportError
 
 COMPILER = shutil.which("cc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler on this computer")
+OCTAVE = shutil.which("octave-cli")
+needs_octave = pytest.mark.skipif(OCTAVE is None, reason="no Octave on this computer")
 SAMPLES = 41
 AGREED = 1e-8
 """The largest difference from `simulate` that an export may have."""
@@ -208,6 +210,26 @@ def test_a_unit_stops_where_its_drive_ends(tmp_path):
         code.fmi2SetTime(unit, real(instant))
         assert code.fmi2CompletedIntegratorStep(unit, 1, *flags) == status
         assert code.fmi2GetReal(unit, reference, ctypes.c_size_t(1), rate) == status
+
+
+@needs_octave
+def test_matlab_follows_the_drive_also_under_a_solver_of_the_user(tmp_path):
+    """Rates of the handles go on beyond the knot after the start, and `rig` refuses times beyond the drive."""
+    kz.export(lasting_drive(), tmp_path / "rig.m")
+    (tmp_path / "run.m").write_text(
+        "warning('off', 'all'); model = rig(); q = model.begin(0, model.start);\n"
+        "[T, Y] = ode45(@(t, x) model.rates(q, t, x), [0 0.5], model.start, odeset('RelTol', 1e-9, 'AbsTol', 1e-11));\n"
+        "X = rig([0 0.5]); printf('%.17g ', X(2, :), Y(end, :)); disp('');\n"
+        "try, rig([0 3.01]); catch e, disp(e.message); end\n"
+    )
+    # Octave may end with an error of its own exit.
+    call = [OCTAVE, "--norc", "run.m"]
+    printed = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    numbers, _, refusal = printed.partition("\n")
+    own, user = np.array(numbers.split(), float).reshape(2, 2)
+    assert difference(lasting_drive(), np.array([0.0, 0.5]), np.array([lasting_drive().state(), own])) < AGREED
+    assert np.abs(user - own).max() < 1e-6
+    assert f"t = 3.01 s: {ENDS}" in refusal
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,8 @@ int kz_begin(kz_motion *q);
 int kz_advance(kz_motion *q, double end);
 void kz_outputs_of(kz_motion *q, double *y);
 
-/* Parts, for solvers of your own: rates with given drives u and modes m; rates of the motion; watched surfaces. */
+/* Parts, for solvers of your own: rates with given drives u and modes m; rates of the motion; watched surfaces.
+   Polynomials of measured drives are those at q.at: keep it between the knots (kz_next_knot) around the time. */
 void kz_rates(double t, const double *x, const double *u, const double *p, const double *m, double *d);
 void kz_field(kz_motion *q, double t, const double *x, double *d);
 void kz_watch(kz_motion *q, double t, const double *x, double *value, double *slope, double *watched);

@@ -149,6 +149,28 @@ function [value, terminal, direction] = events_(q, t, x)
   direction = -ones(size(value));
 end
 
+function [d, held] = rates_at_(q, t, x)
+  % Rates for solvers of your own, which need not stop at the knots of measured drives.
+  [d, held] = field_(follow_(q, t), t, x);
+end
+
+function [value, terminal, direction] = events_at_(q, t, x)
+  [value, terminal, direction] = events_(follow_(q, t), t, x);
+end
+
+function [q, x] = happen_at_(q, i, t, x)
+  [q, x] = happen_(follow_(q, t), i, t, x);
+end
+
+function q = follow_(q, t)
+  % The polynomials of q.at hold up to the next knot; beyond or before their interval those at t do.
+  c = constants_();
+  if isempty(c.knots), return, end
+  near = 1e-12 * (c.knots(end) - c.knots(1));
+  knot = next_knot_(q.at);
+  if t > knot + near || next_knot_(t) < knot - near, q.at = just_after_(t); end
+end
+
 function x = to_(q, from, x, t)
   % The state at t, without events.
   if t > from
