@@ -390,7 +390,7 @@ def test_both_responses_are_found_where_the_resonance_leaves_the_range(capsys, s
     squared = np.roots([2.25, 3 * (9 - omega**2), (9 - omega**2) ** 2 + (0.3 * omega) ** 2, -9.0])
     assert np.allclose(squared.imag, 0)
     stable = np.sqrt(np.sort(squared.real))[[0, 2]]
-    found = np.sort(end[end["stability"] == "stable"]["x amplitude"])
+    found = np.sort(end[end["stability"] == "stable"]["x amplitude [m]"])
     assert np.allclose(found, stable, rtol=0.03)
 
 
@@ -442,3 +442,123 @@ def test_a_recording_in_volts_takes_the_sensitivities_of_its_sensors(tmp_path):
     assert record["F"][2] == pytest.approx(20.0)
     bare = write_new_study(tmp_path / "run.csv", tmp_path / "bare.toml", drive={"Kraft": "F"}, equations=[equation])
     assert '# units = {"Winkel" = "4 mm/V"}' in bare.read_text(encoding="utf-8")
+
+
+ACCELERATED = {"m": 0.6, "c": 2.0, "k": 3000.0, "k3": 8e6}
+
+
+def accelerated_shaker(file, friction=0.0):
+    """A mass on a hardening spring under a swept force; an accelerometer in g, a load cell in N."""
+    time = np.arange(2500) * 2e-3
+    force = 3 * np.sin(2 * np.pi * (4 * time + 2 * time**2))
+    model = kz.Model.from_equations(
+        "m*x'' + c*x' + k*x + k3*x**3 + mu*sign(x') = F",
+        parameters={**ACCELERATED, "mu": friction},
+        signals=[kz.Signal("F", time, force, degree=3)],
+    )
+    motion = kz.simulate(model, [0.0, 0.0], t=time)
+    x, v = motion["x"], motion["x'"]
+    total = force - 2.0 * v - 3000.0 * x - 8e6 * x**3
+    # Where friction holds the body there is no acceleration.
+    exact = np.where((v == 0) & (np.abs(total) <= friction), 0.0, total - friction * np.sign(v)) / 0.6
+    noisy = (exact + 0.01 * exact.std() * np.random.default_rng(6).normal(size=time.size)) / 9.80665
+    table = np.column_stack([time, noisy, force])
+    np.savetxt(file, table, delimiter=",", header="t [s],Acceleration [gravity],Force [N]", comments="", fmt="%.9g")
+
+
+@pytest.mark.parametrize("friction", [0.0, 0.15])
+def test_an_accelerometer_from_the_file_to_the_values(capsys, tmp_path, friction):
+    accelerated_shaker(tmp_path / "run.csv", friction)
+    equation = "m*x'' + c*x' + k*x + k3*x**3" + (" + mu*sign(x') = F" if friction else " = F")
+    command = ("new", tmp_path / "run.csv", "--drive", "Force=F", "--equation", equation)
+    code, out, _ = run(capsys, *command)
+    assert (code, """\"Acceleration" is an accelerometer: it measures x''""" in out) == (0, True)
+    study = tmp_path / "run.toml"
+    text = study.read_text(encoding="utf-8")
+    assert """measures = {"Acceleration" = "x''"}""" in text
+    study.write_text(text.replace("report = true", "report = false"), encoding="utf-8")
+    code, out, _ = run(capsys, "check", study)
+    assert (code, "Warning" in out, "To find: m, c, k, k3" in out) == (0, False, True)
+    code, out, _ = run(capsys, "identify", study, "--json")
+    assert code == 0
+    rows = {row["parameter"]: row for row in json.loads(out)["parameters"] if row["method"] == "auto"}
+    for name, value in {**ACCELERATED, **({"mu": friction} if friction else {})}.items():
+        assert rows[name]["low"] < value < rows[name]["high"], name
+
+
+def test_an_acceleration_may_be_named_but_not_be_a_position(capsys, tmp_path):
+    accelerated_shaker(tmp_path / "run.csv")
+    command = ["new", tmp_path / "run.csv", "--drive", "Force=F", "--equation", "m*x'' + c*x' + k*x = F", "--channel"]
+    code, _, _ = run(capsys, *command, "Acceleration=x''", "--out", tmp_path / "named.toml")
+    study = kz.read_study(tmp_path / "named.toml")
+    assert (code, study.outputs) == (0, {"Acceleration": "x''"})
+    code, _, _ = run(capsys, *command, "Acceleration=x", "--out", tmp_path / "position.toml")
+    code, out, _ = run(capsys, "check", tmp_path / "position.toml")
+    said = " ".join(out.split())
+    assert "is in m/s^2, the unit of an acceleration, but stands for a position" in said
+    assert """measures = {acc = "x''"}""" in said
+    # The name of the acceleration in channels says the same as in measures.
+    text = (tmp_path / "position.toml").read_text(encoding="utf-8")
+    (tmp_path / "short.toml").write_text(text.replace("""Acceleration" = "x\"""", """Acceleration" = "x''\""""))
+    assert kz.read_study(tmp_path / "short.toml").outputs == {"x''": "x''"}
+
+
+def test_accelerometers_without_equations_and_with_several_coordinates(tmp_path):
+    time = np.arange(400) * 0.01
+    decay = np.exp(-0.3 * time) * np.cos(9 * time)
+    table = np.column_stack([time, decay, 0.5 * decay])
+    header = "t [s],Accel 1 [m/s^2],Accel 2 [m/s^2]"
+    np.savetxt(tmp_path / "run.csv", table, delimiter=",", header=header, comments="")
+    study = kz.read_study(write_new_study(tmp_path / "run.csv"))
+    assert study.outputs == {"Accel_1": "x1''", "Accel_2": "x2''"}
+    assert study.candidates[0].model.values["k1"] == pytest.approx(81.0, rel=0.3)
+    with pytest.raises(kz.KapitzaError, match="say which acceleration each one is by"):
+        write_new_study(tmp_path / "run.csv", force=True, equations=["x'' + c*x' + k*x = 0"])
+    two = ["a'' + c*a' + k*a = 0", "b'' + c*b' + k*(b - a) = 0"]
+    study = kz.read_study(write_new_study(tmp_path / "run.csv", force=True, equations=two))
+    assert study.outputs == {"Accel_1": "a''", "Accel_2": "b''"}
+
+
+def test_misspelt_coordinates_are_asked_about(capsys, tmp_path):
+    time = np.arange(300) * 0.01
+    table = np.column_stack([time, np.cos(5 * time)])
+    np.savetxt(tmp_path / "run.csv", table, delimiter=",", header="t [s],phi [rad]", comments="")
+    for command in (("new", tmp_path / "run.csv", "--equation", "phi'' + d*phi' + w2*sin(ph) = 0"),
+                    ("check", tmp_path / "run.toml")):  # fmt: skip
+        code, out, _ = run(capsys, *command)
+        assert code == 0
+        assert "To find: d, w2, ph\n" in out
+        assert 'ph is a parameter to find: did you mean "phi"?' in out
+    code, out, _ = run(
+        capsys, "new", tmp_path / "run.csv", "--force", "--equation", "phi'' + d*phi' + w2*sin(phi) = mu"
+    )
+    assert (code, "did you mean" in out) == (0, False)
+
+
+def test_ranges_and_sensitivities_are_shown_by_the_check(capsys, tmp_path):
+    """A drive in V asks for its sensitivity; the property of the file is named; an absurd one shows in the ranges."""
+    nptdms = pytest.importorskip("nptdms")
+    time = np.arange(500) * 0.01
+    with nptdms.TdmsWriter(tmp_path / "run.tdms") as writer:
+        clock = {"wf_increment": 0.01, "wf_start_offset": 0.0, "wf_samples": 500}
+        force = {**clock, "unit_string": "V", "Sensitivity": 112.4, "Sensitivity_Unit": "mV/N"}
+        laser = nptdms.ChannelObject("Sweep", "Laser", 3 * np.cos(6 * time), {**clock, "unit_string": "mm"})
+        writer.write_segment([laser, nptdms.ChannelObject("Sweep", "Force", 0.4 * np.sin(6 * time), force)])
+    command = ("new", tmp_path / "run.tdms", "--drive", "Force=F", "--equation", "m*x'' + c*x' + k*x = F", "--force")
+    assert run(capsys, *command)[0] == 0
+    study = tmp_path / "run.toml"
+    code, out, _ = run(capsys, "check", study)
+    said = " ".join(out.split())
+    assert '"F" is in V: parameters are then per volt' in said
+    assert '--unit "COLUMN=112.4 mV/N"' in said
+    assert 'a Sensitivity of 112.4 mV/N for "Force"' in said
+    # The laser is in mm, so that an angle is refused.
+    text = study.read_text(encoding="utf-8")
+    study.write_text(text.replace('# units = {"Force"', 'units = {"Laser" = "deg"} #'), encoding="utf-8")
+    code, _, err = run(capsys, "check", study)
+    assert (code, "cannot be converted" in " ".join(err.split())) == (1, True)
+    assert run(capsys, *command, "--unit", "Force=112.4 N/mV")[0] == 0
+    code, out, _ = run(capsys, "check", study)
+    assert (code, "per volt" in out) == (0, False)
+    row = next(line.split() for line in out.splitlines() if line.startswith("F "))
+    assert float(row[-1]) == pytest.approx(0.4 * 112.4e3, rel=1e-3)

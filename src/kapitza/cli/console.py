@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderHook
@@ -20,6 +20,9 @@ from rich.text import Text
 
 from kapitza.base.cures import in_command, in_study
 from kapitza.errors import printable
+
+if TYPE_CHECKING:
+    from kapitza.data import Record
 
 MISSES = 3
 """Exit code where the model misses the data by more than the noise."""
@@ -114,6 +117,16 @@ def table(*columns: str, title: str = "", right: tuple[str, ...] = ()) -> Table:
             name, justify="right" if name in right else "left", no_wrap=position == 0 or name in right, overflow="fold"
         )
     return made
+
+
+def channel_table(record: Record) -> Table:
+    """Return the channels of a record with their ranges."""
+    listing = table("channel", "unit", "smallest", "mean", "largest", right=("smallest", "mean", "largest"))
+    for name in record.channels:
+        values = record[name]
+        numbers = (f"{float(value):.6g}" for value in (values.min(), values.mean(), values.max()))
+        listing.add_row(Text(name), Text(record.units[name]), *numbers)
+    return listing
 
 
 UnitOption = Annotated[

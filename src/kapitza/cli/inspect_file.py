@@ -14,7 +14,7 @@ from rich.text import Text
 from kapitza.base.cures import in_study
 from kapitza.base.files import replacing
 from kapitza.base.suffixes import SUFFIXES
-from kapitza.cli.console import GroupOption, UnitOption, answers, examples, table, units_given
+from kapitza.cli.console import GroupOption, UnitOption, answers, channel_table, examples, units_given
 from kapitza.errors import DataError
 
 EXAMPLES = examples(
@@ -47,8 +47,6 @@ def inspect_file(
 
     The report covers channels, range, sampling, gaps, noise, delay, dimension, returns, and whether it is chaotic.
     """
-    import numpy as np
-
     from kapitza.data import read
     from kapitza.orbits.in_records import inspect
 
@@ -70,12 +68,7 @@ def inspect_file(
     console = answers()
     console.print(Text(repr(record)))
     console.print(Text(f"Sampling: {record.sampling()}"))
-    listing = table("channel", "unit", "smallest", "mean", "largest", right=("smallest", "mean", "largest"))
-    for name in record.channels:
-        values = record[name]
-        numbers = (f"{value:.6g}" for value in (values.min(), np.mean(values), values.max()))
-        listing.add_row(Text(name), Text(record.units[name]), *numbers)
-    console.print(listing)
+    console.print(channel_table(record))
     if record.sampling().gaps:
         console.print(
             Text(

@@ -24,6 +24,7 @@ from kapitza.cli.console import (
     GroupOption,
     UnitOption,
     answers,
+    channel_table,
     console,
     examples,
     pairs_given,
@@ -76,7 +77,7 @@ def new_command(
 
     Its columns, sampling and frequency are looked at.
     """
-    from kapitza.study import write_new_study
+    from kapitza.study import new_study_notes, write_new_study
 
     column = int(time_column) if time_column and time_column.isdigit() else time_column
     path = write_new_study(
@@ -93,6 +94,8 @@ def new_command(
         pairs_given("--channel", channel, "Angle 1=phi"),
         angle or (),
     )
+    for text in new_study_notes(path):
+        answers().print(Text(text))
     answers().print(Text(f"Written: {path}\nEdit it, then: kapitza check {path}; kapitza identify {path}"))
 
 
@@ -142,7 +145,12 @@ def check_command(study: StudyArgument, as_json: AsJson = False) -> None:
         return
     for text in found.warnings():
         answers().print(Text(f"Warning: {text}", style="yellow"))
-    answers().print(Text(f"{found}\nNo problems. Run it: kapitza identify {study}"))
+    answers().print(Text(str(found)))
+    for recording in found.recordings:
+        answers().print(channel_table(recording.record))
+    for free in dict.fromkeys(candidate.free for candidate in found.candidates):
+        answers().print(Text(f"To find: {', '.join(free)}"))
+    answers().print(Text(f"No problems. Run it: kapitza identify {study}"))
 
 
 check_command.__doc__ = (check_command.__doc__ or "") + examples(

@@ -5,7 +5,7 @@
 from kapitza.base.files import replacing
 from kapitza.data.columns import RECORDED
 from kapitza.data.containers import read_variables
-from kapitza.data.drives import drives_by_name, recognised_drives
+from kapitza.data.drives import drives_by_name, recognised_drives, words_of_name
 from kapitza.data.marks import KEEP, KINDS, marks_of, with_marks
 from kapitza.data.measure import measure
 from kapitza.data.measured_branch import MeasuredBranch

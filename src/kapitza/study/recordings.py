@@ -237,7 +237,9 @@ def one_recording(
             'Cut it there: gaps = "split".'
         )
     record = _with_noise(record, content.get("noise", {}))
-    measures, sensors = dict(content.get("measures", {})), content.get("sensors", {})
+    # A channel called x'' measures the acceleration: no state has that name.
+    measures = {name: name for name in record.channels if name.endswith("''")} | dict(content.get("measures", {}))
+    sensors = content.get("sensors", {})
     for channel in (*measures, *sensors):
         record[channel]  # an unknown channel is refused with the nearest one
     return Recording(

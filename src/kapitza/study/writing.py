@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from kapitza.base.cures import Do
-from kapitza.data import Record, read, recognised_drives, replacing
+from kapitza.base.units import dimension
+from kapitza.data import Record, read, recognised_drives, replacing, words_of_name
 from kapitza.errors import DataError
 from kapitza.library import model_named
 from kapitza.model import CONSTANTS, FUNCTIONS, Model, parse_equation, primed_names, read_model
@@ -110,7 +112,10 @@ def write_new_study(
     given = dict(channels or {})
     for name in (*(drive or ()), *given):
         record[name]  # an unknown channel is refused with the nearest one
-    drives = chosen_drives(record, drive, [c for c in record.channels if c not in given])
+    # "Accel=x''": the channel is an accelerometer.
+    measures = {c: name for c, name in given.items() if name.endswith("''")}
+    given = {c: name for c, name in given.items() if c not in measures}
+    drives = chosen_drives(record, drive, [c for c in record.channels if c not in given and c not in measures])
     if drives and len(drives) >= len(record.channels):
         raise DataError(f"Every channel ({', '.join(drives)}) drives: leave at least one that is measured.")
     text = HEAD.format(name=path.name, title=quoted(recording.stem.replace("_", " ")))
@@ -119,22 +124,88 @@ def write_new_study(
         section, free = known_model(model, chosen, path)
         own = {s.name for s in chosen.signals}
         drives = {column: name for column, name in drives.items() if name in own}
-        names = states_for(tuple(c for c in record.channels if c not in drives), chosen) | given
+        moving = [c.name for c in chosen.coordinates if c.order == 2]
+        left = [c for c in record.channels if c not in drives and c not in given and c not in chosen.states]
+        measures |= measured_accelerations(record, left, moving)
+        names = states_for(tuple(c for c in record.channels if c not in {*drives, *measures}), chosen) | given
     elif equations:
         equations = [in_identifiers(equation, record.channels) for equation in equations]
         drives = named_drives(record, equations, drives, drive is not None, given)
-        left = motion_names(record, drives, {word for text in equations for word in words_of(text)})
-        names = named_in(equations, left | given, given)
+        words = {word for text in equations for word in words_of(text)}
+        left = motion_names(record, drives, words)
+        moving = [name for text in equations for name, order in primed_names(text).items() if order == 2]
+        unnamed = [c for c in left if c not in given and left[c].rstrip("'") not in words]
+        measures |= measured_accelerations(record, unnamed, moving)
+        left = {c: name for c, name in left.items() if c not in measures}
+        names = named_in(equations, left | given, given, measures)
         section, free = written_model(record, equations, names, tuple(drives.values()))
     else:
         names = motion_names(record, drives) | given
-        section, free = own_model(record, names, drives)
-    text += section + data_section(record, names, recording, path, time, interval, units or {}, group, drives)
+        accelerated = {**own_accelerations(record, [c for c in names if c not in given], names), **measures}
+        names = {c: name for c, name in names.items() if c not in accelerated}
+        coordinates = names | {c: name.rstrip("'") for c, name in accelerated.items()}
+        section, free = own_model(record, coordinates, drives, accelerated)
+        measures = accelerated
+    stated = Stated(names, drives, measures, units or {})
+    text += section + data_section(record, stated, recording, path, time, interval, group)
     hold_back = 0.2 if record.size > 200 else 0.0
     text += FIT.format(free=", ".join(quoted(n) for n in free), first=free[0], hold_back=hold_back)
     with replacing(path) as draft:
         draft.write_text(text, encoding="utf-8")
     return path
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the channels of a new study are.
+
+    names: channel → state. drives: channel → name in the equations. measures: channel of an accelerometer → x''.
+    units: channel → unit, as given.
+    """
+
+    names: Mapping[str, str]
+    drives: Mapping[str, str]
+    measures: Mapping[str, str]
+    units: Mapping[str, str]
+
+
+ACCELERATIONS = ("m/s^2", "rad/s^2")
+"""Units of what accelerometers measure."""
+
+
+def measured_accelerations(record: Record, channels: Sequence[str], moving: Sequence[str]) -> dict[str, str]:
+    """Return the accelerometers among channels: channel → x''.
+
+    They are channels in m/s^2 or rad/s^2, and those called accel… in another unit of sensors or in none. moving:
+    coordinates of second order. Several accelerometers must be as many as coordinates, which are taken in order.
+    """
+    found = [c for c in channels if is_acceleration(record, c)]
+    moving = list(dict.fromkeys(moving))
+    if not found or not moving:
+        return {}
+    if len(found) > len(moving) or (len(found) < len(moving) and len(moving) > 1):
+        chosen = Do(f'channels={{"{found[0]}": "{moving[0]}\'\'"}}', f"--channel \"{found[0]}={moving[0]}''\"")
+        raise DataError(
+            f"{', '.join(found)} measure accelerations, and the equations have the coordinates {', '.join(moving)}: "
+            f"say which acceleration each one is by {chosen}."
+        )
+    return {c: f"{name}''" for c, name in zip(found, moving, strict=True)}
+
+
+def own_accelerations(record: Record, channels: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the accelerometers among channels with the accelerations of coordinates of their own."""
+    found = [c for c in channels if is_acceleration(record, c)]
+    letter = "x" if not any(name.startswith("x") for c, name in names.items() if c not in found) else "y"
+    return {c: f"{letter}{number if len(found) > 1 else ''}''" for number, c in enumerate(found, start=1)}
+
+
+def is_acceleration(record: Record, channel: str) -> bool:
+    """Return whether the unit or the name of a channel is that of an accelerometer."""
+    unit = record.units.get(channel, "")
+    if unit and unit not in SIGNAL_UNITS:
+        return dimension(unit) in [dimension(one) for one in ACCELERATIONS]
+    words = words_of_name(channel)
+    return any(word.startswith(("accel", "beschleunigung")) or word == "acc" for word in words)
 
 
 def chosen_drives(
@@ -241,20 +312,23 @@ def words_of(text: str) -> list[str]:
     return [name for name in dict.fromkeys(found) if name not in FUNCTIONS and name not in CONSTANTS and name != "t"]
 
 
-def named_in(equations: Sequence[str], names: dict[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def named_in(
+    equations: Sequence[str], names: dict[str, str], given: Mapping[str, str], measures: Mapping[str, str]
+) -> dict[str, str]:
     """Return channels with the coordinates of the equations.
 
     A channel belongs to a coordinate as given, by its name, or as the one channel left over for the one coordinate
-    without. Where no channel belongs to a coordinate the user must say which does.
+    without. Where no channel belongs to a coordinate, nor measures its acceleration, the user must say which does.
     """
     words = {word for text in equations for word in words_of(text)}
     moving = list(dict.fromkeys(n for text in equations for n in primed_names(text)))
     used = {c: name for c, name in names.items() if c in given or name.rstrip("'") in words}
     without = [name for name in moving if name not in used.values()]
     left = [channel for channel in names if channel not in used]
-    if len(without) == 1 and len(left) == 1:
+    accelerated = {name.rstrip("'") for name in measures.values()}
+    if len(without) == 1 and len(left) == 1 and without[0] not in accelerated:
         used[left[0]] = without[0]
-    if not used:
+    if not used and not measures:
         listed = ", ".join(f'"{c}"' for c in names)
         column, wanted = next(iter(names)), moving[0] if moving else "x"
         chosen = Do(f'channels={{"{column}": "{wanted}"}}', f'--channel "{column}={wanted}"')
@@ -281,14 +355,19 @@ def written_model(
               for name in free]  # fmt: skip
     angles = {names[c] for c, a in zip(record.channels, record.angles, strict=True) if a and c in names}
     values += [f"coordinates.{name} = {{angle = true}}\n" for name in moving if name in angles]
+    # A unit that is stated later must be one of the same kind: a laser in mm is not in deg.
+    units = {name: record.units[c] for c, name in names.items() if record.units.get(c, "") not in ("", *SIGNAL_UNITS)}
+    values += [f"coordinates.{n} = {{unit = {quoted(units[n])}}}\n" for n in moving if n in units and n not in angles]
     return OWN.format(equations=lines, parameters="".join(values)), free
 
 
-def own_model(record: Record, names: dict[str, str], drives: Mapping[str, str]) -> tuple[str, list[str]]:
+def own_model(
+    record: Record, names: Mapping[str, str], drives: Mapping[str, str], accelerated: Collection[str] = ()
+) -> tuple[str, list[str]]:
     """Return an oscillator for every coordinate.
 
     Each starts at its frequency and has a gain for each drive. One that moves about a value far from 0 has a rest
-    position too, which is found with the rest.
+    position too, which is found with the rest. accelerated: channels that measure the acceleration of theirs.
     """
     coordinates = [n for n in names.values() if not n.endswith("'")] or [next(iter(names.values())).rstrip("'")]
     lines, free, values, several = [], [], [], len(coordinates) > 1
@@ -300,12 +379,16 @@ def own_model(record: Record, names: dict[str, str], drives: Mapping[str, str]) 
         gains = [f"b{j}_{number}" if len(drives) > 1 else f"b{end}" for j in range(1, len(drives) + 1)]
         right = " + ".join(f"{b}*{d}" for b, d in zip(gains, drives.values(), strict=True)) or "0"
         middle, spread = float(np.mean(record[channel])), float(np.std(record[channel]))
-        rest = f"rest{end}" if abs(middle) > spread else ""
+        rest = f"rest{end}" if abs(middle) > spread and channel not in accelerated else ""
         spring = f"({name} - {rest})" if rest else name
         lines.append(f"  \"{name}'' + c{end}*{name}' + k{end}*{spring} = {right}\",\n")
         free += [f"c{end}", f"k{end}", *([rest] if rest else []), *gains]
         for gain, driver in zip(gains, drives, strict=True):
-            size = omega**2 * float(np.std(record[channel])) / max(float(np.std(record[driver])), 1e-300)
+            size = (
+                (1.0 if channel in accelerated else omega**2)
+                * float(np.std(record[channel]))
+                / max(float(np.std(record[driver])), 1e-300)
+            )
             values.append(f"parameters.{gain} = {size:.3g}\n")
         values.append(f"parameters.c{end} = {{value = {0.05 * omega:.3g}, bounds = [0.0, inf]}}\n")
         values.append(f"parameters.k{end} = {omega**2:.4g}\n")
@@ -341,15 +424,17 @@ def raw_signals(record: Record, names: Iterable[str]) -> list[str]:
 
 def data_section(
     record: Record,
-    names: dict[str, str],
+    stated: Stated,
     recording: Path,
     path: Path,
     time: str | int | None,
     interval: float | None,
-    given: dict[str, str],
     group: str | None,
-    drives: Mapping[str, str],
 ) -> str:
+    # An accelerometer keeps its own name, unless a coordinate has it.
+    taken = {*stated.names.values(), *stated.drives.values()}
+    accelerometers = {c: free_name(identifier(c), taken) for c in stated.measures}
+    names, drives, given = {**stated.names, **accelerometers}, stated.drives, stated.units
     target, folder = recording.resolve(), path.resolve().parent
     file = target.relative_to(folder).as_posix() if target.is_relative_to(folder) else str(target)
     clock = f"interval = {interval!r}                  # [s]\n" if interval is not None else ""
@@ -363,7 +448,8 @@ def data_section(
     unit_text = ", ".join(f"{quoted(n)} = {quoted(u)}" for n, u in units.items())
     stated_units = f"# units, as read and brought to SI: {{{unit_text}}}\n" if units else '# units = {x = "mm"}\n'
     if signals := [c for c in raw_signals(record, {**names, **drives}) if c not in given]:
-        example = f'{quoted(signals[0])} = "4 mm/{record.units[signals[0]]}"'
+        unit = record.units[signals[0]]
+        example = f'{quoted(signals[0])} = "{f"112.4 m{unit}/N" if signals[0] in drives else f"4 mm/{unit}"}"'
         stated_units += f"# units = {{{example}}}   # the sensitivity of a sensor; without it parameters are per volt\n"
     if given:
         stated_units = f"units = {{{', '.join(f'{quoted(c)} = {quoted(u)}' for c, u in given.items())}}}\n"
@@ -385,7 +471,7 @@ def data_section(
     return DATA.format(
         drive=stated_drive,
         first=first,
-        measures=f'# measures = {{{first} = "x - y"}}      # what a channel measures that is not a state\n',
+        measures=measures_line({accelerometers[c]: text for c, text in stated.measures.items()}),
         noise=f"# noise = {{{first} = 0.01}}       # standard deviation, where known",
         file=quoted(file),
         time=clock,
@@ -395,6 +481,20 @@ def data_section(
         excitation=excitation,
         gaps=GAPS if record.sampling().gaps else "",
     )
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return the name, with a stroke where it is taken."""
+    return f"{name}_" if name in taken else name
+
+
+def measures_line(measures: Mapping[str, str]) -> str:
+    """Return the line of what channels measure that are not states."""
+    if not measures:
+        text = "what a channel measures that is not a state; \"x''\" of an accelerometer"
+        return f'# measures = {{gap = "x - y"}}      # {text}\n'
+    pairs = ", ".join(f"{quoted(c)} = {quoted(text)}" for c, text in measures.items())
+    return f"measures = {{{pairs}}}   # an accelerometer: the acceleration that the equations give\n"
 
 
 def main_frequency(record: Record, channel: str) -> float:

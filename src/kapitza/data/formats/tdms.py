@@ -6,7 +6,7 @@ TDMS are the files of LabVIEW and of National Instruments' loggers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -68,6 +68,16 @@ class _Kept(logging.Handler):
         self.messages.append(record.getMessage().rstrip("."))
 
 
+def sensitivity_notes(channel: str, properties: Mapping[str, object]) -> list[str]:
+    """Return a note of the sensitivity that a channel states; it is not applied."""
+    known = {str(key).lower().replace(" ", "_"): value for key, value in properties.items()}
+    value = known.get("sensitivity")
+    if not isinstance(value, float | int):
+        return []
+    unit = next((str(known[key]) for key in ("sensitivity_unit", "sensitivity_units") if known.get(key)), "")
+    return [f"the file states a Sensitivity of {value:.6g} {unit}".rstrip() + f' for "{channel}", which is not applied']
+
+
 def _group(group: TdmsGroup, unpacking: Unpacking) -> Group | None:
     found = Group(str(group.name))
     clocks: set[tuple[float, float, str]] = set()
@@ -80,6 +90,7 @@ def _group(group: TdmsGroup, unpacking: Unpacking) -> Group | None:
         if isinstance(stated, int) and stated > len(channel) > 1:
             raise DataError(f'Channel "{channel.name}" has {len(channel)} of {stated} samples: the file is cut.')
         found.add(str(channel.name), np.asarray(channel[:]), str(properties.get("unit_string", "") or ""))
+        found.notes += sensitivity_notes(str(channel.name), properties)
         step = properties.get("wf_increment")
         if isinstance(step, float | int) and step > 0:
             begin = properties.get("wf_start_offset", 0.0)
