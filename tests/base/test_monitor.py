@@ -14,7 +14,17 @@ import pytest
 
 import kapitza as kz
 from interrupted_verbs import VERBS
-from kapitza.base.monitor import Lines, Progress, Silent, Task, checkpoint, stage, watch
+from kapitza.base.monitor import (
+    Lines,
+    Progress,
+    Silent,
+    Task,
+    checkpoint,
+    default_monitor,
+    lines_in_logs,
+    stage,
+    watch,
+)
 from kapitza.errors import KapitzaError, Status
 from processes import PATIENCE, wait_for, wait_until_at_work
 
@@ -232,7 +242,18 @@ def test_lines_of_a_log_name_the_work_and_escape_control_characters(monkeypatch,
     lines.show(Progress("fit of red", level=1, stage="ShootingFit"))  # again too early
     lines.show(Progress("fit of red", level=1, ended=True))
     lines.show(Progress("study", done=2, total=4))
+    lines.show(Progress("study", ended=True))
     assert capsys.readouterr().err.splitlines() == [
         "16 s: study: 25 % > fit of \\x1b[31mred: HarmonicFit",
         "40 s: study: 50 %",
     ]
+
+
+def test_lines_go_on_where_the_work_reports_nothing(monkeypatch, capsys):
+    monkeypatch.setattr("kapitza.base.monitor.LINE_EVERY", 0.03)
+    said = []
+    with lines_in_logs(), watch(None, "compiling"):
+        wait_for(lambda: said.append(capsys.readouterr().err) or "".join(said).count("s: compiling") >= 3, "lines")
+    with watch(None, "work of a program"):
+        pass
+    assert isinstance(default_monitor(), Silent)

@@ -11,6 +11,8 @@ import pytest
 import kapitza as kz
 from kapitza.cli import main
 from kapitza.cli.families import response_sentence
+from kapitza.cli.validate import _require_drives
+from kapitza.errors import DataError
 from kapitza.model import harmonic_drive
 from kapitza.study import model_to_follow, read_alike, write_new_study
 
@@ -225,18 +227,20 @@ def test_a_column_takes_the_name_that_the_equation_gives_it(capsys, tmp_path):
 
 def test_a_new_recording_brings_its_own_drive():
     """`kapitza validate` under the drive that was measured with the recording, not under that of the fit."""
-    from kapitza.cli.validate import _under_its_drive
-    from kapitza.errors import DataError
-
-    times = np.arange(50) * 0.1
-    first = kz.Signal("F", times, np.sin(times), 5.0, degree=3)
-    model = kz.Model.from_equations("x'' + x = F", parameters={}, signals=[first])
-    record = kz.Record.from_arrays(times, {"x": times, "F": np.cos(times)})
-    (drive,) = _under_its_drive(model, record, "new.csv").signals
-    assert np.allclose(drive.values, np.cos(times))
-    assert drive.degree == 3
+    times = np.arange(300) * 0.1
+    first, second = (kz.Signal("F", times, drive(times), degree=3) for drive in (np.sin, lambda t: np.cos(1.7 * t)))
+    true = {"c": 0.3, "k": 4.0}
+    model, other = (
+        kz.Model.from_equations("x'' + c*x' + k*x = F", parameters=true, signals=[s]) for s in (first, second)
+    )
+    fit = kz.identify(model, kz.measure(kz.simulate(model, [0.5, 0.0], t=times), noise=0.01, seed=1), list(true))
+    record = kz.measure(kz.simulate(other, [0.0, 0.0], t=times), noise=0.01, seed=2).with_channel("F", second.values)
+    check = kz.validate(fit, record, parts=["terms", "prediction"])
+    assert np.allclose(check.model.signals[0].values, second.values)
+    assert check.rejected is False
+    assert check.prediction.fit_misfit.max() < 1.3
     with pytest.raises(DataError, match=r'"F" drives the model and is not a column of new\.csv'):
-        _under_its_drive(model, record.select(["x"]), "new.csv")
+        _require_drives(fit, record.select(["x"]), "new.csv")
 
 
 @pytest.fixture(scope="module")

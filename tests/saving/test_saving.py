@@ -22,7 +22,7 @@ def pendulum():
 
 @pytest.fixture(scope="module")
 def record(pendulum):
-    return kz.simulate(pendulum, periods=4000, noise={"phi": 0.003, "phi'": 0.02}, seed=1)
+    return kz.simulate(pendulum, periods=12000, noise={"phi": 0.003, "phi'": 0.02}, seed=1)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -147,6 +147,8 @@ class Silent:
 class Lines(Silent):
     """Print a line now and then, for logs and pipes; `cancel()` stops the work from another thread.
 
+    A line is also due where the work reports nothing for long.
+
     Examples
     --------
     >>> import kapitza as kz
@@ -159,13 +161,33 @@ class Lines(Silent):
         super().__init__()
         self._began = self._last = time.monotonic()
         self._words: dict[int, str] = {}
+        self._lock = threading.Lock()
+        self._over: threading.Event | None = None
 
     def show(self, progress: Progress) -> None:
-        self._words = {level: text for level, text in self._words.items() if level < progress.level}
-        if progress.ended:
-            return
-        share = "" if progress.fraction is None else f"{100 * progress.fraction:.0f} %"
-        self._words[progress.level] = ": ".join(filter(None, (progress.title, progress.stage, progress.text, share)))
+        with self._lock:
+            self._words = {level: text for level, text in self._words.items() if level < progress.level}
+            if progress.ended:
+                if progress.level == 0 and self._over is not None:
+                    self._over.set()
+                    self._over = None
+                return
+            if self._over is None:
+                self._over = threading.Event()
+                threading.Thread(target=self._beat, args=(self._over,), daemon=True).start()
+            share = "" if progress.fraction is None else f"{100 * progress.fraction:.0f} %"
+            said = (progress.title, progress.stage, progress.text, share)
+            self._words[progress.level] = ": ".join(filter(None, said))
+            self._print_if_due()
+
+    def _beat(self, over: threading.Event) -> None:
+        """Print lines until the work is over."""
+        while not over.wait(LINE_EVERY / 3):
+            with self._lock:
+                if not over.is_set():
+                    self._print_if_due()
+
+    def _print_if_due(self) -> None:
         now = time.monotonic()
         if now - self._last >= LINE_EVERY:
             self._last = now
@@ -252,14 +274,28 @@ def _in_notebook() -> bool:
     return kernel is not None and isinstance(shell, kernel.ZMQInteractiveShell)
 
 
+_elsewhere: ContextVar[Callable[[], Monitor]] = ContextVar("elsewhere", default=Silent)
+"""Monitor where there is neither a terminal nor a notebook."""
+
+
+@contextmanager
+def lines_in_logs() -> Iterator[None]:
+    """Print lines, inside the block, where `default_monitor` would be silent: for commands."""
+    token = _elsewhere.set(Lines)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
 def default_monitor() -> Monitor:
     """Return the default monitor.
 
-    It is a bar on a terminal or in a notebook, silent elsewhere.
+    It is a bar on a terminal or in a notebook, silent elsewhere, in commands lines.
     """
     seen = sys.stderr is not None and sys.stderr.isatty()
     here = threading.current_thread() is threading.main_thread()
-    return Bar() if here and (seen or _in_notebook()) else Silent()
+    return Bar() if here and (seen or _in_notebook()) else _elsewhere.get()()
 
 
 class Interrupted(KeyboardInterrupt):

@@ -19,6 +19,7 @@ import typer
 
 from kapitza import __version__
 from kapitza.base.cures import marked
+from kapitza.base.monitor import lines_in_logs
 from kapitza.cli.certainty import ensemble_command, posterior_command, profile_command
 from kapitza.cli.console import show_error, speak_any_alphabet
 from kapitza.cli.demo import demo
@@ -119,7 +120,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
     speak_any_alphabet()
     try:
         words = None if arguments is None else list(arguments)
-        sys.exit(app(args=words, prog_name="kapitza", standalone_mode=False) or 0)
+        with lines_in_logs():
+            sys.exit(app(args=words, prog_name="kapitza", standalone_mode=False) or 0)
     except UsageError as problem:
         words = "kapitza" if problem.ctx is None else problem.ctx.command_path
         message = problem.format_message().rstrip(".")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,7 +16,7 @@ import typer
 from rich.text import Text
 
 from kapitza.base.cures import in_study, marked
-from kapitza.base.monitor import Lines, Silent
+from kapitza.base.monitor import Silent
 from kapitza.base.suffixes import SUFFIXES
 from kapitza.cli.console import (
     MISSES,
@@ -248,9 +247,7 @@ def run(path: Path, resume: bool, replace: bool, quiet: bool, executor: Executor
         kept = keep_copy(study.folder)
         notes.print(Text(f"The older results are kept in {kept.name}; --replace keeps none."))
     try:
-        # A log has no bars: lines show what is under way.
-        shown = Silent() if quiet else None if sys.stderr.isatty() else Lines()
-        return study.run(shown, resume, executor)
+        return study.run(Silent() if quiet else None, resume, executor)
     except KeyboardInterrupt:
         show_error(f"Stopped; fits that had ended are kept. Go on: kapitza identify {path} --resume")
         raise typer.Exit(130) from None

@@ -48,7 +48,7 @@ def validate_command(
     record = read(recording, time=time) if study is None else read_alike(study, recording, time)
     if not isinstance(tested, Model):
         warn_of_drive(tested)
-    tested = _under_its_drive(tested, record, recording.name)
+    _require_drives(tested, record, recording.name)
     own = assignments(set_, "--set")
     check = validate(tested, (record, own) if own else record)
     answers().print(Text(str(check)))
@@ -59,22 +59,16 @@ def validate_command(
         raise typer.Exit(MISSES)
 
 
-def _under_its_drive(tested: Model | Estimate, record: Record, name: str) -> Model | Estimate:
-    """Replace measured drives by the recording's."""
+def _require_drives(tested: Model | Estimate, record: Record, name: str) -> None:
+    """Refuse a recording without the channels that drive the model; `validate` takes the motion's drives from it."""
     from kapitza.errors import DataError
     from kapitza.model import Model
-    from kapitza.study import drive_signal, driven
 
     model = tested if isinstance(tested, Model) else tested.model
-    signals = () if model is None else model.signals
-    for signal in signals:
+    for signal in () if model is None else model.signals:
         if signal.name not in record.channels:
             columns = ", ".join(record.channels)
             raise DataError(f'"{signal.name}" drives the model and is not a column of {name}, which has {columns}.')
-    if not signals or model is None:
-        return tested
-    new = driven(model, [drive_signal(record, signal.name, signal.degree) for signal in signals])
-    return new if isinstance(tested, Model) else tested.with_(model=new)
 
 
 validate_command.__doc__ = (validate_command.__doc__ or "") + examples(

@@ -73,13 +73,23 @@ def likelihood_of(estimate: Estimate) -> str:
 def workings_of(estimate: Estimate, kind: type[T]) -> T:
     """Return the workings of the fit behind an estimate.
 
-    The fit of an estimate that was loaded from a file is made again.
+    The fit of an estimate that was loaded from a file is made again, once, from where it started: to the same bits.
     """
-    found = estimate.workings
-    if found is None and estimate.settings is not None and estimate.model is not None:
-        model = estimate.model.with_values(**dict(estimate.start))
-        names = estimate.names if estimate.base is None else estimate.base.names
-        found = estimate.settings.fit(make_request(model, as_parts(estimate.data), names, estimate.settings)).workings
-    if not isinstance(found, kind):
+    if estimate.workings is None and estimate.settings is not None and estimate.model is not None:
+        object.__setattr__(estimate, "workings", _made_again(estimate))
+    if not isinstance(estimate.workings, kind):
         raise KapitzaError(f"{estimate.method} does not offer this.")
-    return found
+    return estimate.workings
+
+
+def _made_again(estimate: Estimate) -> Any:
+    assert estimate.settings is not None
+    # The estimate of combinations is made from that of the parameters.
+    fit = estimate.base or estimate
+    model = estimate.model.with_values(**dict(estimate.start))
+    again = estimate.settings.fit(make_request(model, as_parts(estimate.data), fit.names, estimate.settings))
+    if fit.motion is not None and fit.motion.drive_noise:
+        from kapitza.estimate.counted_noise import counted
+
+        return (counted(again, fit.motion.drive_noise) or again).workings
+    return again.workings

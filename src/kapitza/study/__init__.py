@@ -3,7 +3,6 @@
 A study holds a recording, candidate models and what to find.
 """
 
-from kapitza.study.candidates import driven
 from kapitza.study.draws import parameter_draws
 from kapitza.study.exclusions import orbit_labels, without_excluded
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
@@ -14,7 +13,7 @@ from kapitza.study.new_notes import new_study_notes
 from kapitza.study.prediction import drive_of, predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import columns_of, is_study, read_alike, read_study, study_of
-from kapitza.study.recordings import KeptRecords, drive_signal
+from kapitza.study.recordings import KeptRecords
 from kapitza.study.result import StudyResult, as_plain, read_results
 from kapitza.study.running import equations_text
 from kapitza.study.sensor_columns import recorded_range, state_units
