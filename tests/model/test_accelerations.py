@@ -62,3 +62,12 @@ def test_without_friction_the_mode_of_sticking_stays_finite():
     acceleration, slopes = read(model, states, ["k", "mu"], {})
     assert np.allclose(acceleration, -4.0 * states[:, 0])
     assert all(np.isfinite(each).all() for each in slopes)
+
+
+def test_an_acceleration_written_out_by_hand_has_derivatives_away_from_the_switch():
+    model = kz.Model.from_equations("x'' + k*x + mu*sign(x') = 0", parameters={"k": 4.0, "mu": 1.0})
+    states = np.column_stack([np.linspace(-1, 1, TIMES.size), np.linspace(1, -1, TIMES.size) + 1e-4])
+    value, (_, by_state, by_parameter) = read(model, states, ["mu"], {"acc": "-k*x - mu*sign(x')"})
+    assert np.allclose(value, -4.0 * states[:, 0] - np.sign(states[:, 1]))
+    assert np.allclose(by_state[:, 0], [-4.0, 0.0])
+    assert np.allclose(by_parameter[:, 0, 0], -np.sign(states[:, 1]))

@@ -69,13 +69,17 @@ class _Kept(logging.Handler):
 
 
 def sensitivity_notes(channel: str, properties: Mapping[str, object]) -> list[str]:
-    """Return a note of the sensitivity that a channel states; it is not applied."""
+    """Return a note of the sensitivity that a channel states.
+
+    It is not applied: what its number divides differs between programs.
+    """
     known = {str(key).lower().replace(" ", "_"): value for key, value in properties.items()}
     value = known.get("sensitivity")
     if not isinstance(value, float | int):
         return []
     unit = next((str(known[key]) for key in ("sensitivity_unit", "sensitivity_units") if known.get(key)), "")
-    return [f"the file states a Sensitivity of {value:.6g} {unit}".rstrip() + f' for "{channel}", which is not applied']
+    stated = f"a Sensitivity of {value:.6g} {unit}".rstrip()
+    return [f'the file states {stated} for "{channel}", which is applied only where units state it']
 
 
 def _group(group: TdmsGroup, unpacking: Unpacking) -> Group | None:
