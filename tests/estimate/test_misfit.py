@@ -6,6 +6,7 @@ import pytest
 import kapitza as kz
 from kapitza.estimate import Misfit
 from kapitza.estimate.disagreement import long_run, pieces_disagree, widening
+from kapitza.estimate.faults import Fault
 from kapitza.estimate.misfit import floor_of, place_of, scores_of, structure
 from kapitza.signal import scatter
 
@@ -226,3 +227,33 @@ def test_a_chance_disagreement_of_pieces_does_not_widen_where_residuals_are_whit
     assert wrong.factor[0] > 10
     (text,) = wrong.warnings()
     assert "8 pieces" in text
+
+
+def test_the_effect_of_a_small_fault_is_said():
+    """An offset that moves nothing is not called a danger; what is not known may be one."""
+
+    def said(moves: float | None) -> str:
+        fault = Fault("offset", "x", 8e-4, 3e-4, 0.007, moves)
+        (text,) = Misfit(0.0, 0.0, 0.5, "the motion", fault=fault).warnings()
+        return text
+
+    assert "moves no value by more than 0.1 standard errors" in said(0.13)
+    assert "moves a value by 4.2 standard errors" in said(4.2)
+    assert "may be far off" in said(None)
+
+
+def test_the_effect_of_a_fault_is_that_of_a_fit_without_it():
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = F*cos(w*t)", parameters={"c": 0.2, "k": 4.0, "F": 1.0, "w": 1.3}, period="2*pi/w"
+    )
+    clean = kz.simulate(model, [1.0, 0.0], t=np.arange(1500) * 0.02).select(["x"])
+    record = kz.measure(clean.with_channel("x", clean["x"] + 0.004), noise=0.01, seed=1)
+    fit = kz.identify(model, record, ["c", "k", "F"], kz.ShootingFit())
+    free = kz.identify(
+        model, record, ["c", "k", "F"], kz.ShootingFit(outputs={"x": kz.Sensor("x", unknown="offset")})
+    )
+    assert fit.misfit.fault.kind == "offset"
+    errors = np.sqrt(np.diag(fit.noise_alone.covariance))
+    moved = max(abs(fit[n] - free[n]) / e for n, e in zip(fit.names, errors, strict=True))
+    # The offset has taken a part of the noise with it, which is estimated anew.
+    assert fit.misfit.fault.moves == pytest.approx(moved, rel=0.1)

@@ -161,8 +161,10 @@ class Automatic(Estimator):
         longest = int(np.argmax([record.size for record, _ in request.records]))
         part = request.parts[longest]
         for start in self.start_from:
-            if start == "accelerations" and not measured_accelerations(request.model, part.source, self.outputs):
-                continue
+            if start == "accelerations":
+                record, _ = request.records[longest]
+                if not measured_accelerations(request.model, record, self.outputs):
+                    continue
             try:
                 with stage(f"start by {STARTS[start]}"):
                     found, said = self._start(start, request, part)

@@ -39,7 +39,8 @@ class Fault:
 
     kind: name of an error of TESTED; channel: "" where it concerns all of them. size, error: in the unit of that error
     (gain, clock: relative; offset: as the channel; phase: seconds); chance: probability of such a pull by noise alone,
-    corrected for the number of faults that were tried.
+    corrected for the number of faults that were tried. moves: the largest shift that it causes in a parameter, in
+    standard errors by noise alone; None where that is not known.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Fault:
     size: float
     error: float
     chance: float
+    moves: float | None = None
 
     def __str__(self) -> str:
         return BY_NAME[self.kind].found(self.channel, self.size, self.error)

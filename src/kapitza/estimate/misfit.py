@@ -88,10 +88,17 @@ class Misfit:
             return
         if self.chance >= ALARM:
             # Too weak for a test of all directions: only a test of this one fault detects it.
+            assert self.fault is not None
+            moves = self.fault.moves
+            effect = (
+                "but the values may be far off" if moves is None
+                else f"and it moves no value by more than {moves:.1g} standard errors" if moves < HARMLESS
+                else f"but it moves a value by {_digits(moves)} standard errors"
+            )  # fmt: skip
             yield (
                 f"{self.what} would follow the data better with {self.fault}: noise alone would give as much with a "
-                f"probability of {self.fault.chance if self.fault else 0.0:.1g}. The residuals are too small for "
-                "other tests, but the values may be far off: check the measurement, or free the fault by a Sensor."
+                f"probability of {self.fault.chance:.1g}. The residuals are too small for other tests, {effect}: check "
+                "the measurement, or free the fault by a Sensor."
             )
             return
         if not self.misses:
@@ -115,6 +122,14 @@ class Misfit:
             "motions may give other values."
             + ("" if self.fault is None else f" Most of it would go with {self.fault}.")
         )
+
+
+HARMLESS = 1.0
+"""Standard errors below which the shift by a fault is no more than that by noise."""
+
+
+def _digits(value: float) -> str:
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
 
 
 def _percent(share: float) -> str:

@@ -124,7 +124,13 @@ def fault_of(task: MotionTask, found: Found, closing: ClosingSweep) -> Fault | N
     # Residuals are smaller than the noise by the fitted numbers.
     level = max(square * samples.readings / max(samples.readings - task.fitted, 1), 1e-300)
     whole = np.diag(part.parameter_hessian)[new]
-    return strongest(tried, Scores(pull[new] - inner @ pull[free], own, whole, level * own))
+    found_one = strongest(tried, Scores(pull[new] - inner @ pull[free], own, whole, level * own))
+    if found_one is None or not free.size:
+        return found_one
+    number = next(i for i, one in enumerate(tried) if (one.kind, one.channel) == (found_one.kind, found_one.channel))
+    deviations = np.sqrt(level * np.diag(scaled_inverse(information[np.ix_(free, free)], UNDETERMINED)))
+    shifts = np.abs(inner[number] * found_one.size) / np.where(deviations > 0, deviations, np.inf)
+    return replace(found_one, moves=float(shifts.max()))
 
 
 def draws_within_bounds(
