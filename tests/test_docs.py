@@ -11,13 +11,11 @@ from conftest import ROOT
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "jobs").glob("*.md")])
-TEXTS = sorted(
-    ROOT / name
-    for name in subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.splitlines()
-)  # fmt: skip
+KEPT = subprocess.run(
+    ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], cwd=ROOT, capture_output=True, text=True
+)
+# A tree without a history, as that of a source distribution, has its own files alone.
+TEXTS = sorted(ROOT / name for name in KEPT.stdout.splitlines()) if KEPT.returncode == 0 else sorted(ROOT.rglob("*.md"))
 
 
 def anchors(path: Path) -> set[str]:
