@@ -249,9 +249,7 @@ def test_the_effect_of_a_fault_is_that_of_a_fit_without_it():
     clean = kz.simulate(model, [1.0, 0.0], t=np.arange(1500) * 0.02).select(["x"])
     record = kz.measure(clean.with_channel("x", clean["x"] + 0.004), noise=0.01, seed=1)
     fit = kz.identify(model, record, ["c", "k", "F"], kz.ShootingFit())
-    free = kz.identify(
-        model, record, ["c", "k", "F"], kz.ShootingFit(outputs={"x": kz.Sensor("x", unknown="offset")})
-    )
+    free = kz.identify(model, record, ["c", "k", "F"], kz.ShootingFit(outputs={"x": kz.Sensor("x", unknown="offset")}))
     assert fit.misfit.fault.kind == "offset"
     errors = np.sqrt(np.diag(fit.noise_alone.covariance))
     moved = max(abs(fit[n] - free[n]) / e for n, e in zip(fit.names, errors, strict=True))

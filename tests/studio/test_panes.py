@@ -167,7 +167,7 @@ def test_formulas_put_dots_over_letters_and_the_rest_of_a_name_below():
     model = kz.Model.from_equations("Y_id_0'' + seq*Y_id_0' + k2*sin(Y_id_0 - rest) = 0",
                                     parameters={"seq": 1.0, "k2": 1.0, "rest": 1.0})  # fmt: skip
     drawn = formula(model)
-    assert '<msub><mover><mi>Y</mi><mo>··</mo></mover><mtext>id,0</mtext></msub>' in drawn
+    assert "<msub><mover><mi>Y</mi><mo>··</mo></mover><mtext>id,0</mtext></msub>" in drawn
     assert "<mi>seq</mi>" in drawn
     assert "<msub><mi>k</mi><mtext>2</mtext></msub>" in drawn
     assert "'" not in drawn.replace("display='block'", "")
