@@ -87,9 +87,4 @@ def _made_again(estimate: Estimate) -> Any:
     # The estimate of combinations is made from that of the parameters.
     fit = estimate.base or estimate
     model = estimate.model.with_values(**dict(estimate.start))
-    again = estimate.settings.fit(make_request(model, as_parts(estimate.data), fit.names, estimate.settings))
-    if fit.motion is not None and fit.motion.drive_noise:
-        from kapitza.estimate.counted_noise import counted
-
-        return (counted(again, fit.motion.drive_noise) or again).workings
-    return again.workings
+    return estimate.settings.fit(make_request(model, as_parts(estimate.data), fit.names, estimate.settings)).workings

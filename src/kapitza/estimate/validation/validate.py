@@ -21,7 +21,7 @@ from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Noise, Record, as_parts, noise_by_channel, one_part
 from kapitza.errors import FlowError, KapitzaError, refuse_unknown
 from kapitza.estimate.channel_units import in_model_units
-from kapitza.estimate.counted_noise import counting, misfit_under, supported_level
+from kapitza.estimate.counted_noise import counted, counting, misfit_under, supported_level
 from kapitza.estimate.drive_noise import drive_levels
 from kapitza.estimate.drives import check_reach, with_own_drive
 from kapitza.estimate.estimate import Estimate
@@ -396,7 +396,11 @@ class _Work:
                 f"terms: no motion of the model follows the record, also in short stretches: {self.reason}."
             )
             return
-        self.test = directed_test(self.fit, second)
+        fit, motion = self.fit, self.fit.motion if isinstance(self.fit, Estimate) else None
+        if isinstance(fit, Estimate) and fit.workings is None and motion is not None and motion.drive_noise:
+            # A loaded fit is made again without the noise of its drives.
+            fit = counted(fit, motion.drive_noise) or fit
+        self.test = directed_test(fit, second)
         misfit = second.misfit
         if misfit is not None and misfit.misses:
             self.unexplained = f"with the states fitted, {misfit.what} {misfit.verdict}"
