@@ -652,7 +652,9 @@ def long_steps(integrator: hy.taylor_adaptive_batch_dbl, size: int, rates: Array
     counts = [done[3] for done in members]
     if max(counts) == 1:
         lengths = np.abs(lengths)
-        return outruns_series(integrator.tc[:size], lengths) & (rates * lengths < WEAK)
+        weak = rates * lengths < WEAK
+        # In most fits the terms are not weak, and nothing has to be compared.
+        return outruns_series(integrator.tc[:size], lengths) & weak if weak.any() else weak
     # A member that ended before others made steps of no length since then.
     lasts, spans = integrator.last_h.tolist(), lengths.tolist()
     longest = [
