@@ -93,3 +93,48 @@ def test_pieces_without_links_between_them_are_reduced_by_one_factorisation(prog
         alone = ChainProgram(**own, parameter_hessian=hessian, parameter_gradient=gradient)
         np.testing.assert_allclose(hessian - less, alone.information, rtol=1e-11)
         np.testing.assert_allclose(pull - gradient, alone.pull, rtol=1e-11)
+
+
+def fading(length: int) -> ChainProgram:
+    """Contraction by two, then growth by two: in the middle past and future both determine the state."""
+    growth = np.repeat([0.5, 2.0], length)
+    count = growth.size + 1
+    return ChainProgram(
+        np.ones((count, 1, 1)),
+        np.zeros((count, 1)),
+        np.append(growth, 0.0)[:, None, None],
+        np.zeros((count, 1)),
+        influence=np.cos(np.arange(count))[:, None, None],
+        linked=np.arange(count) < count - 1,
+    )
+
+
+def test_a_chain_without_a_solution_in_floating_point_says_where_it_contradicts_itself():
+    assert fading(10).torn is None
+    program = fading(400)
+    assert program.torn is not None
+    assert abs(program.torn - 400) <= 60  # multipliers of one size all around the middle
+
+
+def test_a_torn_chain_without_its_worst_link_is_solved():
+    count = 801
+    growth = np.append(np.repeat([0.5, 2.0], 400), 0.0)
+    influence = np.cos(np.arange(count))
+    linked = np.arange(count) < count - 1
+    torn = fading(400).torn
+    assert torn is not None
+    linked[torn] = False
+    program = ChainProgram(
+        np.ones((count, 1, 1)), np.zeros((count, 1)), growth[:, None, None], np.zeros((count, 1)),
+        influence=influence[:, None, None], linked=linked,
+    )  # fmt: skip
+    assert program.torn is None
+    made = program.response[:, 0, 0]
+    rows = np.flatnonzero(linked)
+    links = np.zeros((rows.size, count))
+    links[np.arange(rows.size), rows] = growth[rows]
+    links[np.arange(rows.size), rows + 1] = -1.0
+    # The shortest response with these links: a pseudo-inverse, by an independent program.
+    expected = np.linalg.lstsq(links, -influence[rows], rcond=None)[0]
+    np.testing.assert_allclose(made, expected, atol=1e-9 * np.abs(expected).max())
+    assert program.information[0, 0] == pytest.approx(expected @ expected, rel=1e-9)

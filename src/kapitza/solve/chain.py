@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,10 @@ from numpy.typing import NDArray
 from kapitza.base.arrays import Array, Indices
 from kapitza.solve.bounded import nearest_within
 from kapitza.solve.structured import BorderedBand, fold, inverse_within, scatter_blocks
+
+TORN = 1e-3
+"""Error of a solved link above which the links of a chain contradict each other, as a part of the direct influence of
+the parameters on it; 1e-5 remains over 10^6 samples of a chaotic motion that passes."""
 
 UNDETERMINED = 1e-14
 """Parameter directions whose relative curvature is below this are not moved: the data do not determine them."""
@@ -156,6 +161,30 @@ class ChainProgram:
         ends, system = (self._shape[1] * edges).tolist(), self.system
         pieces = [slice(first, last) for first, last in itertools.pairwise(ends)]
         return [(system.rows[:, p] @ system.reached[p], -system.rows[:, p] @ x[p]) for p in pieces]
+
+    @cached_property
+    def torn(self) -> int | None:
+        """Node whose link contradicts the others, None for none.
+
+        Along a long chaotic motion the number of growing directions varies. Where fewer lead in than lead out, only a
+        motion that keeps its parameters to tens of digits passes: some multipliers fade to nothing on both sides of
+        such a place, the band is singular in floating point, and its solution satisfies no link there. The link with
+        the largest multipliers is the one to give up.
+        """
+        if not (self._rigid and self.system.border):
+            return None
+        count, width = self._shape
+        system, of_links = self.system, (count, width, -1)
+        # Each state and each parameter has its own unit.
+        direct = np.abs(system.columns.reshape(of_links)[:, width // 2 :]).max(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = np.abs(system.columns - system.multiply(system.reached)).reshape(of_links)[:, width // 2 :]
+            relative = (error / np.where(direct > 0, direct, np.inf)).max(axis=(0, 1))
+        if (relative <= TORN).all():
+            return None
+        worst = int(np.argmax(relative))
+        pulls = np.abs(system.reached.reshape(of_links)[self._seats, width // 2 :, worst]) * direct[:, worst]
+        return int(np.argmax(pulls.max(axis=1)))
 
     @property
     def response(self) -> Array:

@@ -38,6 +38,7 @@ from kapitza.estimate.shooting_fit.search import (
 )
 from kapitza.estimate.shooting_fit.steps import step_warnings, with_step_sizes, without_steps
 from kapitza.estimate.shooting_fit.task import MotionTask, prepare
+from kapitza.estimate.shooting_fit.torn import as_torn, torn_warnings
 
 NEARLY = 15.0
 """Excess of -2 log L up to which another minimum is reported; the likelihood is then up to 2,000 times smaller."""
@@ -168,7 +169,8 @@ class ShootingFit(Estimator):
         task, found = without_steps(task, search(task))
         if found.solution.status is not Status.CONVERGED:
             return self._last_resort(task, found)
-        task, found = with_step_sizes(*without_outliers(task, found))
+        task, found = without_outliers(task, found)
+        task, found = with_step_sizes(as_torn(task, found), found)
         estimate = self._judged(task, found)
         if _ambiguous(task, estimate):
             task, found, estimate = self._second_search(task, found, estimate)
@@ -247,7 +249,8 @@ class ShootingFit(Estimator):
         Raises where it did not converge or does not determine the parameters.
         """
         estimate = estimate_of(task, found)
-        estimate = estimate.with_(warnings=(*step_warnings(task), *outlier_warnings(task), *estimate.warnings))
+        about_data = *step_warnings(task), *outlier_warnings(task), *torn_warnings(task)
+        estimate = estimate.with_(warnings=(*about_data, *estimate.warnings))
         if self.throw and found.solution.status is not Status.CONVERGED:
             raise ConvergenceError(estimate.post_mortem, estimate)
         # At a bound a term may vanish, which leaves its other parameters undetermined. Such a fit is returned with

@@ -206,6 +206,9 @@ class Fitter:
             except np.linalg.LinAlgError:
                 status = Status.SINGULAR
                 break
+            if (torn := program.torn) is not None:
+                now = self._cut(now, torn)
+                continue
             step = program.solve_within(self.low - now.theta, self.high - now.theta)
             information, covariance = program.information - anchor_of(typical), step.covariance
             # Its factors are the largest arrays of the fit: free them before the next sweep.
@@ -470,6 +473,24 @@ class Fitter:
         # Tangents may grow by a factor of five over an interval.
         rate = max(float(np.log(np.median(growth))) / now.nodes.spacing, 1e-3)
         return int(np.clip(np.log(5.0) / rate, 1, 10))
+
+    def _cut(self, now: Iterate, node: int) -> Iterate:
+        """Cut the motion before the end of an interval.
+
+        The node after it then begins a motion of its own, which costs one state's worth of information. Without the cut
+        no motion of nearby parameters passes; see `ChainProgram.torn`.
+        """
+        samples, first = self.problem.samples, now.nodes.index[node]
+        last = first + now.nodes.length[node] - 1
+        joined = samples.joined.copy()
+        joined[last] = False
+        self.problem = replace(self.problem, samples=replace(samples, joined=joined))
+        nodes, states = place_nodes(self.problem.samples, now.nodes.spacing), now.states
+        if last > first:
+            row = self.problem.parameters(now.theta, now.nodes.index[node : node + 1])
+            run = self.problem.flow.paths(states[node : node + 1], samples.time[None, [first, last]], row)
+            states = np.insert(states, node + 1, run[0, -1], axis=0)
+        return self.swept(now.theta, states, nodes, now.weights)
 
     def _thinned(self, now: Iterate, spacing: int) -> Iterate:
         nodes = place_nodes(self.problem.samples, spacing)
