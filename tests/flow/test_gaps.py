@@ -98,6 +98,21 @@ def test_a_weak_spring_fills_no_gap(stop):
     assert v**2 / 2 + 5e-10 * x**2 + x**8 / 8 == pytest.approx(0.5, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    "weak", ["+ e*cos(2*t)", "+ 1e4*e*exp(-t/1000)", "+ 1e12*e*sin(1e-9*t)", "+ e*y", "+ e*y**2"], ids=str
+)
+def test_weak_drives_fill_no_gap(weak):
+    # The part of the drive in the motion is 1e-7 or less after 30 s, but so small a coefficient decides no step.
+    model = kz.Model.from_equations(["y' = -y", f"x'' = -x**7 {weak}"], parameters={"e": 1e-12})
+    flow, start = kz.Flow(model), np.array([1.0, 0.0, 1.0])
+    small = flow.trajectory(start, np.linspace(0.0, 30.0, 3001))[-1]
+    np.testing.assert_allclose(flow.trajectory(start, np.linspace(0.0, 30.0, 2))[-1], small, rtol=0, atol=1e-11)
+    stepped = start
+    for t in np.arange(0.0, 30.0, 0.05):
+        stepped = flow.propagate(stepped, t, t + 0.05, tangents=False).state
+    np.testing.assert_allclose(small, stepped, rtol=0, atol=1e-11)
+
+
 def test_rates_that_fill_gaps():
     def rate(equations, values=None):
         model = kz.Model.from_equations(equations, parameters=values or {})
@@ -108,7 +123,11 @@ def test_rates_that_fill_gaps():
     assert rate("x'' = -c*x' - k*x - x**3", {"c": 0.0, "k": 9.0}) == pytest.approx(3.0)
     assert rate("x'' = -k*x - x'**3", {"k": 9.0}) == pytest.approx(3.0)
     assert rate("x'' = -x**3 + f*cos(t)", {"f": 0.0}) == 0.0
-    assert rate("x'' = -x**3 + f*cos(t)", {"f": 0.1}) > 1e40
+    assert rate("x'' = -x**3 + f*cos(t)", {"f": 0.1}) == pytest.approx(0.1)
+    assert rate("x'' = -x**3 + f*sin(w*t)", {"f": 0.1, "w": 0.03}) == pytest.approx(0.003)
+    # What another state fills enters by its factor.
+    assert rate(["y' = -y", "x'' = -x**7 + e*y"], {"e": 1e-5}) == pytest.approx(1e-5)
+    assert rate(["y' = -y", "x'' = -x**7 + e*y"], {"e": 4.0}) == pytest.approx(1.0)
     assert rate(["x' = y", "y' = -2*x"]) == np.inf
     # The slowest part of a model counts.
     assert rate(["x' = -x**3 - 4*x", "y'' = -y**5"]) == 0.0

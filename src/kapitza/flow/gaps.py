@@ -22,7 +22,7 @@ import sympy as sp
 
 from kapitza.base.arrays import Array, Flags
 from kapitza.flow.engine import System
-from kapitza.model import derivative, time
+from kapitza.model import compile_expressions, derivative, time
 
 WEAK = 0.01
 """Rate that fills gaps, times the mean step, from which on no series has them. At 0.01 a coefficient that is filled by
@@ -33,13 +33,11 @@ LONG, FEW = 2.0, 5
 twice the length leaves an error of 1e-11."""
 
 MOST_STATES = 40
-"""States up to which the filling terms are looked for: for more their search would take seconds."""
+"""States up to which the filling terms are looked for: for more their search would take seconds. The steps of larger
+systems are always compared."""
 
 REMEMBERED = 256
 """Vectors of parameters whose rates are kept."""
-
-SURE = 1e100
-"""Squared rate of a drive of amplitude 1."""
 
 WAVES = (sp.sin, sp.cos, sp.tan, sp.exp, sp.tanh, sp.sinh, sp.cosh, sp.erf, sp.atan)
 """Functions of a drive that have all orders, even and odd ones, at nearly all times."""
@@ -80,20 +78,30 @@ class Gaps:
     def _rates(self) -> Callable[[Array], Array] | None:
         """Function of the rates by the parameters (B, npar); None where no series has gaps."""
         system = self.system
-        if system.smooth_steps or len(system.states) > MOST_STATES:
+        if system.smooth_steps:
             return None
-        before = [self._before(i) for i in range(len(system.states))]
-        bent = [not self._is_linear(f) for f in system.smooth_rates]
-        groups = [sorted(b) for b in before if any(bent[j] for j in b)]
-        if not groups:
+        if len(system.states) > MOST_STATES:
+            return lambda parameters: np.zeros(len(parameters))
+        bent = {i for i, f in enumerate(system.smooth_rates) if not self._is_linear(f)}
+        after = [i for i in range(len(system.states)) if not bent.isdisjoint(self._before(i))]
+        if not after:
             return None
-        squares = [self._own(i) for i in range(len(system.states))]
-        evaluate = sp.lambdify(system.parameters, squares, "numpy")
+        terms = self._terms()
+        evaluate = compile_expressions([term for _, term in terms], system.parameters)
+        rows, columns = np.array([place for place, _ in terms], int).reshape(-1, 2).T
+        alike = [(i, system.states.index(f)) for i, f in enumerate(system.smooth_rates) if f in system.states]
 
         def rates(parameters: Array) -> Array:
-            columns = [np.broadcast_to(s, len(parameters)) for s in evaluate(*parameters.T[: len(system.parameters)])]
-            own = np.sqrt(np.stack(columns).astype(float))
-            return np.min([own[group].max(axis=0) for group in groups], axis=0)
+            count = len(system.states)
+            factors = np.zeros((count, count, len(parameters)))
+            np.add.at(factors, (rows, columns), np.abs(evaluate(parameters.T[: len(system.parameters)])))
+            own = np.sqrt(factors * factors.swapaxes(0, 1)).max(axis=1)
+            for i, j in alike:
+                factors[i, j] = np.inf  # x of x' = v has the gaps of v
+            for _ in system.states:
+                # What fills the gaps of one state fills those of others as far as it enters them.
+                own = np.maximum(own, np.minimum(factors, own).max(axis=1))
+            return own[after].min(axis=0)
 
         return rates
 
@@ -110,22 +118,22 @@ class Gaps:
     def _is_linear(self, rate: sp.Expr) -> bool:
         return all(derivative(rate, s).free_symbols.isdisjoint(self.moving) for s in rate.free_symbols & self.moving)
 
-    def _own(self, state: int) -> sp.Expr:
-        """Return the squared rate at which a state fills its gaps.
+    def _terms(self) -> list[tuple[tuple[int, int], sp.Expr]]:
+        """Return the terms that fill gaps: constant factors a of x' = a y, and drives of x at (x, x).
 
-        It is that of x' = c x, or of x' = a y with y' = b x, with constant factors; practically infinite for a drive.
+        A drive counts by its amplitude, or by its amplitude times its frequency where that is smaller: slow ones are
+        polynomials of low order. States have the size 1, below which errors are absolute.
         """
-        system = self.system
-        rate = system.smooth_rates[state]
-        found: list[sp.Expr] = [self._factor(state, state) ** 2]
-        for wave in rate.atoms(*WAVES):
-            if wave.has(time) and derivative(wave.args[0], time).free_symbols.isdisjoint(self.moving):
-                amplitude = sp.expand(rate).coeff(wave).as_independent(*self.moving, as_Add=True)[0]
-                found.append(SURE * sp.Abs(amplitude))
-        for other in range(len(system.states)):
-            if other != state and system.states[other] in rate.free_symbols:
-                found.append(sp.Abs(self._factor(state, other) * self._factor(other, state)))
-        return sp.Add(*found)
+        system, found = self.system, []
+        for i, rate in enumerate(system.smooth_rates):
+            for j in (j for j, s in enumerate(system.states) if s in rate.free_symbols):
+                found.append(((i, j), self._factor(i, j)))
+            for wave in rate.atoms(*WAVES):
+                pace = derivative(wave.args[0], time)
+                if wave.has(time) and pace.free_symbols.isdisjoint(self.moving):
+                    amplitude = sp.expand(rate).coeff(wave).as_independent(*self.moving, as_Add=True)[0]
+                    found.append(((i, i), amplitude * sp.Min(1, sp.Abs(pace))))
+        return [(place, term) for place, term in found if term != 0]
 
     def _factor(self, row: int, column: int) -> sp.Expr:
         """Return the constant part of the derivative of a rate by a state."""
