@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.display import Shown
@@ -34,6 +33,9 @@ from kapitza.planning.rigs import rig_measurer
 from kapitza.planning.search import Search
 from kapitza.planning.sheet import Entry, begin_journal, read_journal, write_journal, write_run
 from kapitza.rig import Rig
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Measure = Callable[[Choice], Record]
 """Makes an experiment and returns its recording."""
@@ -87,6 +89,8 @@ class Campaign(Shown):
 
         A row holds the experiment and the relative widths [%] promised and reached.
         """
+        import pandas as pd
+
         rows = []
         for entry in self.entries:
             row: dict[str, Any] = {"experiment": str(entry.choice)}

@@ -9,10 +9,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.base.arrays import Array
@@ -26,6 +25,9 @@ from kapitza.planning.experiments import Experiments
 from kapitza.planning.knowledge import Knowledge, covariance
 from kapitza.planning.limits import Limits
 from kapitza.planning.space import Space
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 UNCERTAIN = 1.4
 """Ratio of a band to its middle from which the table reports that the draws disagree."""
@@ -178,6 +180,8 @@ class Plan(Shown):
 
         A row holds a description, every wanted width before and after [%], probabilities of branches, limits and time.
         """
+        import pandas as pd
+
         rows = []
         for one in self.expected:
             row: dict[str, Any] = {"experiment": self.words(one.choice)}
@@ -291,6 +295,8 @@ class Plan(Shown):
 
         The experiment is the same; the table has one row per duration [s].
         """
+        import pandas as pd
+
         choice = self.expected[number].choice
         choices = [replace(choice, duration=max(choice.step, share * choice.duration)) for share in shares]
         widths = self._widths(choices)

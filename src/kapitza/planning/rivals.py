@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy.optimize import minimize
 
 from kapitza.base.argument_checks import Anything
@@ -25,6 +24,9 @@ from kapitza.planning.knowledge import outputs_of
 from kapitza.planning.limits import Limits
 from kapitza.planning.search import REFUSED, Search, corners
 from kapitza.planning.space import Space, space
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DECISIVE = 20.0
 """Log ratio from which one run settles the question: e²⁰ to 1, also after some model error."""
@@ -121,6 +123,8 @@ class RivalPlan(Shown):
 
         A row holds the expected log ratio under either truth, and the smaller one.
         """
+        import pandas as pd
+
         rows = [
             (str(c.choice), float(c.ratios[0]), float(c.ratios[1]), c.worst, c.share, c.choice.seconds)
             for c in self.contests

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.arrays import Array, Indices
 from kapitza.base.cures import Code, Give
@@ -31,6 +30,9 @@ from kapitza.planning.criteria import Criterion, Want, Wanted, wanted
 from kapitza.planning.experiments import Experiments
 from kapitza.planning.knowledge import Knowledge, known_from, outputs_of
 from kapitza.planning.search import Search
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STEP = 1e-4
 """Step of the derivative of a measured quantity, in standard errors of the parameter."""
@@ -131,6 +133,8 @@ class SetPlan(Shown):
 
         A row holds the members and every wanted width before and after [%].
         """
+        import pandas as pd
+
         rows = []
         for one in self.sets:
             row: dict[str, Any] = {"measure": " + ".join(self.labels[i] for i in one.numbers)}

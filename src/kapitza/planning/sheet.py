@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import tomli_w
 
 from kapitza.base import checks
@@ -120,6 +119,8 @@ def write_sheet(plan: Plan, path: str | os.PathLike[str]) -> None:
 
     A .csv is a table for people, a .toml is for scripts and `read_sheet`.
     """
+    import pandas as pd
+
     target = Path(path)
     if target.suffix.lower() == ".toml":
         rows = [

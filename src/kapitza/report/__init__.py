@@ -13,7 +13,6 @@ from kapitza.report.estimate_report import orbit_table, write_report
 from kapitza.report.exponent_figures import plot_exponents
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
 from kapitza.report.harmonic_figures import plot_residues
-from kapitza.report.interactive import label as figure_label
 from kapitza.report.likelihood_figures import draw_profiles, plot_convergence, plot_decay, plot_likelihood
 from kapitza.report.notebook import as_html, as_latex
 from kapitza.report.orbit_figures import plot_multipliers, plot_profile
@@ -24,19 +23,16 @@ from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch
 from kapitza.report.skeleton_figures import plot_inspection
 from kapitza.report.study_figures import plot_fit, plot_force_surface, plot_forces, plot_intervals
 from kapitza.report.study_report import Part, study_parts, write_study_report
-from kapitza.report.style import CYCLE
 from kapitza.report.torus_figures import plot_tori, plot_torus
 from kapitza.report.validation_figures import plot_validation
 from kapitza.report.verdict import verdict_of
 
 __all__ = [
-    "CYCLE",
     "Part",
     "Section",
     "as_html",
     "as_latex",
     "draw_profiles",
-    "figure_label",
     "orbit_table",
     "plot_attractor",
     "plot_branch",

@@ -19,9 +19,10 @@ from kapitza.base import checks
 from kapitza.base.argument_checks import Count
 from kapitza.base.arrays import Array
 from kapitza.base.files import replacing
+from kapitza.base.labels import CYCLE
 from kapitza.errors import KapitzaError
 from kapitza.report.branch_curves import BranchLine, place_names
-from kapitza.report.style import CYCLE, FAINT, INK, Color, axes_for, axis_label, figure_of, styled
+from kapitza.report.style import FAINT, INK, Color, axes_for, axis_label, figure_of, styled
 
 if TYPE_CHECKING:
     from kapitza.continuation import Branch, Diagram, FrequencyResponse

@@ -7,8 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
+from kapitza.base.labels import CYCLE
 from kapitza.estimate import Estimate
-from kapitza.report.style import ACCENT, CYCLE, QUIET, greek, new_figure, styled
+from kapitza.report.style import ACCENT, QUIET, greek, new_figure, styled
 
 
 def plot_estimate(estimate: Estimate, level: float = 0.95) -> Figure:

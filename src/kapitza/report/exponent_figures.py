@@ -11,7 +11,8 @@ import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from kapitza.report.style import CYCLE, INK, axis_label, new_figure, styled
+from kapitza.base.labels import CYCLE
+from kapitza.report.style import INK, axis_label, new_figure, styled
 
 if TYPE_CHECKING:
     from kapitza.orbits.of_models import LyapunovSpectrum

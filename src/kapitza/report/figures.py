@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap, wrap
 from kapitza.base.arrays import Array
+from kapitza.base.labels import CYCLE
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.orbits import OrbitSet, PeriodicOrbit
-from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, axes_for, axis_label, figure_of, new_figure, plain, styled
+from kapitza.report.style import ACCENT, FAINT, INK, axes_for, axis_label, figure_of, new_figure, plain, styled
 
 
 def plot_attractor(

@@ -13,8 +13,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from kapitza.base.angles import wrap
+from kapitza.base.labels import escaped_label
 from kapitza.report.forces import ForceCurve, ForceSurface
-from kapitza.report.interactive import ENOUGH, FIT, MOST, STACK, floats, label, line, samples_per_cycle, used
+from kapitza.report.interactive import ENOUGH, FIT, MOST, STACK, floats, line, samples_per_cycle, used
 from kapitza.report.motions import Motion, extremes
 
 LEVELS = 14
@@ -44,7 +45,7 @@ def force_figure(curves: Sequence[ForceCurve], units: Mapping[str, str] | None =
             x=at, y=floats(curve.force), mode="lines", line={"color": FIT, "width": 2}, name="fitted force",
             legendgroup="force", showlegend=number == 0, row=row, col=column,
         )  # fmt: skip
-        figure.update_xaxes(title_text=label(curve.state, unit_of(curve.state, units)), row=row, col=column)
+        figure.update_xaxes(title_text=escaped_label(curve.state, unit_of(curve.state, units)), row=row, col=column)
         figure.update_yaxes(
             title_text=f"{curve.kind} force / mass{force_unit(curve.coordinate, units)}", row=row, col=column
         )
@@ -107,13 +108,13 @@ def surface_figure(
                 legendgroup="motion", showlegend=number == 0, row=row, col=column, **style,
             )  # fmt: skip
         figure.update_xaxes(
-            title_text=label(name, unit_of(name, units)),
+            title_text=escaped_label(name, unit_of(name, units)),
             range=[surface.positions[0], surface.positions[-1]],
             row=row,
             col=column,
         )
         figure.update_yaxes(
-            title_text=label(f"{name}'", unit_of(f"{name}'", units)),
+            title_text=escaped_label(f"{name}'", unit_of(f"{name}'", units)),
             range=[surface.rates[0], surface.rates[-1]],
             row=row,
             col=column,

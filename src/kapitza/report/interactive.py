@@ -5,7 +5,6 @@ They are Plotly figures; the page that holds them sets their colours.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,11 +15,11 @@ from plotly.subplots import make_subplots
 
 from kapitza.base.angles import unwrap
 from kapitza.base.arrays import Array, Indices
+from kapitza.base.labels import CYCLE, escaped, escaped_label
 from kapitza.estimate import Estimate, PredictionTest, ProfileCurve
 from kapitza.orbits import OrbitSet
 from kapitza.report.motions import Motion, extremes
 from kapitza.report.study_figures import interval_range
-from kapitza.report.style import CYCLE, axis_label
 from kapitza.signal import Decay, half_cycles
 
 MOST = 3000
@@ -43,19 +42,6 @@ def log_ticks(values: Array) -> dict[str, Any]:
     found = values[np.isfinite(values) & (values > 0)]
     decades = float(np.ptp(np.log10(found))) if found.size else 0.0
     return {"type": "log", "dtick": 1 if decades > 2.5 else "D2", "exponentformat": "power"}
-
-
-def escaped(text: str) -> str:
-    """Return text that Plotly shows unchanged.
-
-    Plotly reads a few HTML tags; a name must not contain them.
-    """
-    return html.escape(text, quote=False)
-
-
-def label(name: str, unit: str = "") -> str:
-    """Return the label of an axis, escaped for Plotly."""
-    return escaped(axis_label(name, unit).replace(r"\$", "$"))
 
 
 def floats(values: Array) -> list[float | None]:
@@ -103,7 +89,7 @@ def fit_figure(motion: Motion | None, check: Motion | None = None) -> go.Figure 
                 legendgroup=name, showlegend=row == 1, row=row, col=1,
             )  # fmt: skip
             add_marked(figure, one, channel, row, (row, 1), values)
-        figure.update_yaxes(title_text=label(channel, motion.units.get(channel, "")), row=row, col=1)
+        figure.update_yaxes(title_text=escaped_label(channel, motion.units.get(channel, "")), row=row, col=1)
     figure.update_xaxes(title_text="time [s]", row=len(channels), col=1)
     figure.update_layout(height=180 + 170 * len(channels))
     return figure
@@ -157,11 +143,11 @@ def residual_figure(motion: Motion | None) -> go.Figure | None:
             figure.add_hrect(
                 y0=-2 * noise, y1=2 * noise, fillcolor="rgba(0,114,178,0.12)", line_width=0, row=row, col=1  # pyright: ignore[reportArgumentType]
             )  # fmt: skip
-        figure.update_yaxes(title_text="residual " + label(channel, unit), row=row, col=1)
+        figure.update_yaxes(title_text="residual " + escaped_label(channel, unit), row=row, col=1)
         figure.update_xaxes(title_text="time [s]", row=row, col=1)
-        figure.update_xaxes(title_text=label(channel, unit), row=row, col=2)
+        figure.update_xaxes(title_text=escaped_label(channel, unit), row=row, col=2)
         if channel in rated:
-            figure.update_xaxes(title_text=label(f"{channel}'", f"{unit}/s" if unit else ""), row=row, col=3)
+            figure.update_xaxes(title_text=escaped_label(f"{channel}'", f"{unit}/s" if unit else ""), row=row, col=3)
     figure.update_layout(height=170 + 190 * len(channels), meta=STACK)
     return figure
 
@@ -218,8 +204,8 @@ def portrait_figure(motion: Motion | None) -> go.Figure | None:
     style = {"mode": "markers", "marker": {"size": 2.5, "color": FIT}} if turn else {"mode": "lines"}
     figure.add_scatter(**line(motion, speed, at, position), name="fit", line={"color": FIT, "width": 1}, **style)
     unit = motion.units.get(channel, "")
-    figure.update_xaxes(title_text=label(channel, unit))
-    figure.update_yaxes(title_text=label(rate, f"{unit}/s" if unit else ""))
+    figure.update_xaxes(title_text=escaped_label(channel, unit))
+    figure.update_yaxes(title_text=escaped_label(rate, f"{unit}/s" if unit else ""))
     figure.update_layout(height=420)
     return figure
 
@@ -263,7 +249,9 @@ def interval_figure(fits: Mapping[str, Estimate], level: float) -> go.Figure | N
                 row=row, col=column,
             )  # fmt: skip
         unit = next((fit.units.get(name, "") for fit in fits.values() if name in fit.names), "")
-        figure.update_xaxes(title_text=label(name, unit), range=interval_range(triples), nticks=4, row=row, col=column)
+        figure.update_xaxes(
+            title_text=escaped_label(name, unit), range=interval_range(triples), nticks=4, row=row, col=column
+        )
     figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], automargin=True)
     figure.update_layout(height=80 + rows * (120 + 34 * len(fits)), meta=STACK)
     return figure
@@ -313,9 +301,11 @@ def decay_figure(motion: Motion | None) -> go.Figure | None:
             )
             figure.add_scatter(x=amplitude, y=floats(decay.frequency), showlegend=False, row=1, col=2, **style)
     amplitudes = np.concatenate([data.amplitude for data, _ in pairs[:8]])
-    figure.update_yaxes(**log_ticks(amplitudes), title_text="amplitude of " + label(channel, unit), row=1, col=1)
+    figure.update_yaxes(
+        **log_ticks(amplitudes), title_text="amplitude of " + escaped_label(channel, unit), row=1, col=1
+    )
     figure.update_xaxes(title_text="time from the first half cycle [s]", row=1, col=1)
-    figure.update_xaxes(title_text="amplitude of " + label(channel, unit), row=1, col=2)
+    figure.update_xaxes(title_text="amplitude of " + escaped_label(channel, unit), row=1, col=2)
     figure.update_yaxes(title_text="frequency [Hz]", row=1, col=2)
     figure.update_layout(height=380, meta=STACK)
     return figure
@@ -348,8 +338,8 @@ def section_figure(orbits: OrbitSet | None) -> go.Figure | None:
             showlegend=periods not in shown,
         )  # fmt: skip
         shown.add(periods)
-    figure.update_xaxes(title_text=label(orbits[0].states[0]))
-    figure.update_yaxes(title_text=label(orbits[0].states[1]))
+    figure.update_xaxes(title_text=escaped_label(orbits[0].states[0]))
+    figure.update_yaxes(title_text=escaped_label(orbits[0].states[1]))
     figure.update_layout(height=520)
     return figure
 
@@ -376,7 +366,7 @@ def convergence_figure(estimate: Estimate) -> go.Figure | None:
         # The axis is logarithmic, and the last iterate has distance zero.
         away = np.maximum(np.abs(values - estimate.values[name]) / scale, 1e-6)
         figure.add_scatter(
-            x=list(range(1, len(values) + 1)), y=floats(away), mode="lines+markers", name=label(name),
+            x=list(range(1, len(values) + 1)), y=floats(away), mode="lines+markers", name=escaped_label(name),
             line={"color": CYCLE[number % len(CYCLE)], "width": 1.5}, marker={"size": 5},
         )  # fmt: skip
     longest = max(len(values) for values in estimate.path.values())
@@ -413,7 +403,7 @@ def profile_figure(curves: Sequence[ProfileCurve], estimate: Estimate, level: fl
                 x=x, y=y, name=name, legendgroup=name, showlegend=number == 0, row=row, col=column, **style
             )
         figure.update_xaxes(
-            title_text=label(curve.name, estimate.units.get(curve.name, "")), nticks=4, row=row, col=column
+            title_text=escaped_label(curve.name, estimate.units.get(curve.name, "")), nticks=4, row=row, col=column
         )
         figure.update_yaxes(range=[-0.3, 2.2 * curve.threshold], row=row, col=column)
     figure.update_yaxes(title_text="2 Δ log L", col=1)

@@ -9,10 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from kapitza.base.argument_checks import Count
+from kapitza.base.labels import CYCLE
 from kapitza.data import Record
 from kapitza.errors import ArgumentError, KapitzaError, refuse_unknown
 from kapitza.estimate import Estimate, ProfileCurve, profile_curve
-from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_figure, styled
+from kapitza.report.style import ACCENT, QUIET, axis_label, greek, new_figure, styled
 from kapitza.signal import half_cycles
 
 

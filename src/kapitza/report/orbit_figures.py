@@ -13,10 +13,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from kapitza.base.cures import Give
+from kapitza.base.labels import CYCLE
 from kapitza.errors import KapitzaError
 from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.report.figures import orbit_label, orbit_title
-from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, new_figure, styled
+from kapitza.report.style import ACCENT, FAINT, axes_for, axis_label, figure_of, new_figure, styled
 
 
 def plot_profile(orbit: PeriodicOrbit, states: Iterable[str] | None = None) -> Figure:

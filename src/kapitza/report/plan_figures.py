@@ -13,7 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from kapitza.base.display import drawn
-from kapitza.report.style import CYCLE, INK, axis_label, new_figure, styled
+from kapitza.base.labels import CYCLE
+from kapitza.report.style import INK, axis_label, new_figure, styled
 
 if TYPE_CHECKING:
     import os

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Count
+from kapitza.base.labels import CYCLE
 from kapitza.errors import ArgumentError, RigError
 from kapitza.report.branch_figures import branch_legend
-from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, new_figure, styled
+from kapitza.report.style import ACCENT, FAINT, axes_for, axis_label, figure_of, new_figure, styled
 from kapitza.rig import DelayStability, RigBranch
 
 

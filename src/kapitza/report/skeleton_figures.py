@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kapitza.report.style import ACCENT, CYCLE, new_figure, styled
+from kapitza.base.labels import CYCLE
+from kapitza.report.style import ACCENT, new_figure, styled
 
 if TYPE_CHECKING:
     from kapitza.orbits.in_records import Inspection

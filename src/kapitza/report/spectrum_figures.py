@@ -13,9 +13,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from plotly.subplots import make_subplots
 
 from kapitza.base.arrays import Array, Numbers
+from kapitza.base.labels import escaped_label
 from kapitza.data import Record
 from kapitza.estimate import Estimate
-from kapitza.report.interactive import CHECK, DATA, FIT, STACK, floats, label, log_ticks
+from kapitza.report.interactive import CHECK, DATA, FIT, STACK, floats, log_ticks
 from kapitza.report.motions import Motion
 
 LONGEST, SHORTEST = 2048, 64
@@ -93,7 +94,7 @@ def spectrum_figure(motion: Motion | None) -> go.Figure | None:
         floor = float(np.log10(max(least, 1e-300))) - 1.0
         top = float(np.log10(max(most, 1e-300))) + 0.5
         unit = motion.units.get(channel, "")
-        title = f"power of {label(channel)}" + (f" [{grouped(unit)}²/Hz]" if unit else " [1/Hz]")
+        title = f"power of {escaped_label(channel)}" + (f" [{grouped(unit)}²/Hz]" if unit else " [1/Hz]")
         figure.update_yaxes(type="log", title_text=title, exponentformat="power", range=[floor, top], row=row, col=1)
     figure.update_xaxes(title_text="frequency [Hz]", row=len(channels), col=1)
     figure.update_layout(height=180 + 200 * len(channels))
@@ -142,7 +143,7 @@ def response_figure(motion: Motion | None, record: Record | None, drives: list[s
         phase = np.degrees(np.unwrap(np.angle(response)))
         figure.add_scatter(x=floats(frequency), y=floats(phase), showlegend=False, row=2, col=1, **style)
     unit, other = motion.units.get(channel, "1") or "1", record.units.get(drive, "1") or "1"
-    title = f"|{label(channel)} / {label(drive)}| [{unit}/{grouped(other)}]"
+    title = f"|{escaped_label(channel)} / {escaped_label(drive)}| [{unit}/{grouped(other)}]"
     figure.update_yaxes(**log_ticks(np.concatenate(moduli)), title_text=title, row=1, col=1)
     figure.update_yaxes(title_text="phase [degrees]", row=2, col=1)
     figure.update_xaxes(title_text="frequency [Hz]", row=2, col=1)
@@ -155,7 +156,7 @@ def correlation_figure(estimate: Estimate) -> go.Figure | None:
 
     The numbers are written in; None for fewer than two parameters.
     """
-    names = [label(name) for name in estimate.names]
+    names = [escaped_label(name) for name in estimate.names]
     table = estimate.correlation
     if len(names) < 2 or not np.isfinite(table).all():
         return None

@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 
 from kapitza.base.angles import wrap
 from kapitza.base.argument_checks import Count
+from kapitza.base.labels import CYCLE
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Estimate, Validation
 from kapitza.report.forces import forces_of
 from kapitza.report.motions import Motion, extremes, motion_of_test, motions_of
-from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_figure, plain, styled
+from kapitza.report.style import ACCENT, QUIET, axis_label, greek, new_figure, plain, styled
 
 
 def plot_fit(estimate: Estimate, validation: Validation | None = None, samples: Count = 3000) -> Figure:

@@ -16,14 +16,13 @@ from matplotlib.figure import Figure
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Check
+from kapitza.base.labels import CYCLE, spelled
 from kapitza.errors import ArgumentError
 
 INK = "#22223b"
 ACCENT = "#c1272d"
 QUIET = "#8d99ae"
 FAINT = "#5c677d"
-# distinct also for colour-blind readers (Okabe and Ito)
-CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
 SETTINGS: Any = {
     "axes.edgecolor": INK,
@@ -99,27 +98,13 @@ def figure_of(ax: Axes) -> Figure:
 
 
 def axis_label(name: str, unit: str = "") -> str:
-    """Return a label of name and unit.
-
-    Greek letters are shown by their sign, rates with a prime: "phi'" in rad/s reads φ' [rad/s].
-    """
-    return f"{greek(name)} [{unit}]" if unit else greek(name)
-
-
-GREEK = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ", "kappa": "κ", "lambda": "λ",
-    "mu": "μ", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "Omega": "Ω",
-}  # fmt: skip
+    """Return a label of name and unit that Matplotlib prints unchanged; see `kapitza.base.labels`."""
+    return plain(spelled(name, unit))
 
 
 def greek(name: str) -> str:
-    """Return 'phi1'' as φ1'.
-
-    Names that are not Greek letters stay as they are.
-    """
-    stem = name.rstrip("'0123456789_")
-    shown = GREEK[stem] + name[len(stem) :].replace("_", "") if stem in GREEK else name
-    return plain(shown)
+    """Return 'phi1'' as φ1', for Matplotlib."""
+    return plain(spelled(name))
 
 
 def plain(text: str) -> str:

@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kapitza.base.arrays import Array
+from kapitza.base.labels import CYCLE
 from kapitza.errors import KapitzaError
 from kapitza.report.branch_figures import STYLES
-from kapitza.report.style import CYCLE, INK, axes_for, axis_label, figure_of, styled
+from kapitza.report.style import INK, axes_for, axis_label, figure_of, styled
 
 if TYPE_CHECKING:
     from kapitza.continuation import Tongue, Torus, TorusBranch

@@ -11,8 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from kapitza.base.labels import CYCLE
 from kapitza.errors import KapitzaError
-from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, new_figure, styled
+from kapitza.report.style import ACCENT, FAINT, INK, new_figure, styled
 from kapitza.signal import power_spectrum
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.base.argument_checks import Anything, Count
@@ -20,6 +19,9 @@ from kapitza.errors import RigError, Status, no_such
 from kapitza.orbits import OrbitMeasurement, OrbitSet, PeriodicOrbit, Profile
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.measure import Measurement
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,8 @@ class RigBranch:
 
         The columns are parameter, amplitude of each output, residual, effort, measurements and stability.
         """
+        import pandas as pd
+
         rows = []
         for point in self.points:
             row: dict[str, Any] = {self.parameter: point.value}

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
@@ -19,6 +19,9 @@ from kapitza.rig.doubling import doubling_at_amplitude
 from kapitza.rig.experiment import Experiment, RigFamily, resized
 from kapitza.rig.folds import folds_of
 from kapitza.rig.fourier import FourierSeries
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BEFORE, AFTER = 3, 3
 """Points of a short continuation on either side of a fold."""
@@ -46,6 +49,8 @@ class RigCurve:
 
         Both parameters, the standard deviation, measurements, how it was found.
         """
+        import pandas as pd
+
         rows = [
             {self.second: b.values[self.second], self.parameter: b.value, "deviation": b.deviation,
              "measurements": b.measurements, "method": b.method}

@@ -14,7 +14,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from kapitza.base.arrays import Array
-from kapitza.report import CYCLE, figure_label
+from kapitza.base.labels import CYCLE, escaped_label
 
 if TYPE_CHECKING:
     from kapitza.continuation import Branch
@@ -64,8 +64,8 @@ def attractor_figure(
         )  # fmt: skip
         shown.add(period)
     if len(orbits):
-        figure.update_xaxes(title_text=figure_label(orbits[0].states[0]))
-        figure.update_yaxes(title_text=figure_label(orbits[0].states[0 if flat else 1]))
+        figure.update_xaxes(title_text=escaped_label(orbits[0].states[0]))
+        figure.update_yaxes(title_text=escaped_label(orbits[0].states[0 if flat else 1]))
     figure.update_layout(clickmode="event", hovermode="closest")
     return figure
 
@@ -88,7 +88,7 @@ def time_figure(orbit: PeriodicOrbit) -> go.Figure:
     mode = "lines" if orbit.profile is not None else "lines+markers"
     for number, name in enumerate(orbit.states):
         figure.add_scatter(
-            x=plain(times), y=plain(states[:, number]), mode=mode, name=figure_label(name),
+            x=plain(times), y=plain(states[:, number]), mode=mode, name=escaped_label(name),
             line={"color": CYCLE[number % len(CYCLE)], "width": 1.6},
         )  # fmt: skip
     figure.update_xaxes(title_text="time [s]")
@@ -109,8 +109,8 @@ def portrait_figure(orbit: PeriodicOrbit) -> go.Figure:
         x=plain(orbit.points[:, 0]), y=plain(orbit.points[:, column]), mode="markers", name="section",
         marker={"size": 8, "color": CHOSEN},
     )  # fmt: skip
-    figure.update_xaxes(title_text=figure_label(orbit.states[0]))
-    figure.update_yaxes(title_text=figure_label(orbit.states[column]))
+    figure.update_xaxes(title_text=escaped_label(orbit.states[0]))
+    figure.update_yaxes(title_text=escaped_label(orbit.states[column]))
     return figure
 
 
@@ -212,8 +212,8 @@ def branch_figure(
     if branches:
         branch = branches[0][0]
         name = branch.model.states[0]
-        title = figure_label(name, branch.model.units.get(name, ""))
-        figure.update_xaxes(title_text=figure_label(branch.parameter))
+        title = escaped_label(name, branch.model.units.get(name, ""))
+        figure.update_xaxes(title_text=escaped_label(branch.parameter))
         figure.update_yaxes(title_text=title if measure == "point" else f"amplitude of {title}")
     figure.update_layout(clickmode="event", hovermode="closest")
     return figure
@@ -244,8 +244,8 @@ def growing_figure(points: Sequence[Mapping[str, float]], parameter: str) -> go.
             x=[rows[-1][parameter]], y=[rows[-1].get(state)], mode="markers", name="last point",
             marker={"size": 13, "color": "rgba(0,0,0,0)", "line": {"width": 2.5, "color": CHOSEN}},
         )  # fmt: skip
-    figure.update_xaxes(title_text=figure_label(parameter))
-    figure.update_yaxes(title_text=f"{figure_label(state)} on the section" if state else "")
+    figure.update_xaxes(title_text=escaped_label(parameter))
+    figure.update_yaxes(title_text=f"{escaped_label(state)} on the section" if state else "")
     return figure
 
 
@@ -262,7 +262,7 @@ def moving_figure(history: Sequence[Mapping[str, float]], start: Mapping[str, fl
         colour = CYCLE[number % len(CYCLE)]
         rows = [(at, row[name] / scale) for at, row in enumerate(history, start=1) if row.get(name) is not None]
         figure.add_scatter(
-            x=[at for at, _ in rows], y=[value for _, value in rows], mode="lines", name=figure_label(name),
+            x=[at for at, _ in rows], y=[value for _, value in rows], mode="lines", name=escaped_label(name),
             line={"color": colour, "width": 1.8}, legendgroup=name,
         )  # fmt: skip
         if math.isfinite(first):
@@ -291,6 +291,6 @@ def rig_figure(points: Sequence[Mapping[str, Any]], parameter: str, output: str)
             x=[last["value"]], y=[last["peaks"].get(output)], mode="markers", name="last point",
             marker={"size": 13, "color": "rgba(0,0,0,0)", "line": {"width": 2.5, "color": CHOSEN}},
         )  # fmt: skip
-    figure.update_xaxes(title_text=figure_label(parameter))
-    figure.update_yaxes(title_text=f"largest {figure_label(output)}")
+    figure.update_xaxes(title_text=escaped_label(parameter))
+    figure.update_yaxes(title_text=f"largest {escaped_label(output)}")
     return figure

@@ -15,7 +15,6 @@ from nicegui import ui
 from kapitza.errors import KapitzaError
 from kapitza.exports import export
 from kapitza.model import Model
-from kapitza.report import write_study_report
 from kapitza.studio.document import Change
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.threads import in_thread
@@ -60,6 +59,8 @@ def _report(session: Session) -> None:
         )
 
     def write() -> None:
+        from kapitza.report import write_study_report
+
         with rewriting(session.results_folder, "report.html") as wanted:
             write_study_report(read_results(session.results_folder), wanted)
 

@@ -8,9 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from kapitza.base.labels import CYCLE, escaped_label
 from kapitza.data import Record
 from kapitza.errors import DataError
-from kapitza.report import CYCLE, figure_label
 from kapitza.signal import power_spectrum
 from kapitza.studio.loading import Shown
 
@@ -41,7 +41,7 @@ def spectrum_figure(shown: Shown, begin: float, end: float, channels: Sequence[s
     for number, name in enumerate(channels):
         found = power_spectrum(piece[name], interval)
         figure.add_scatter(
-            x=found.frequency[1:], y=np.maximum(found.density[1:], 1e-300), mode="lines", name=figure_label(name),
+            x=found.frequency[1:], y=np.maximum(found.density[1:], 1e-300), mode="lines", name=escaped_label(name),
             line={"width": 1.2, "color": CYCLE[number % 6]},
         )  # fmt: skip
         for peak in found.peaks[:1].tolist() if number == 0 else ():
@@ -72,7 +72,7 @@ def response_figure(shown: Shown, begin: float, end: float, drive: str, channels
         gain = np.abs(cross) / np.maximum(input_power, 1e-300)
         coherence = np.abs(cross) ** 2 / np.maximum(input_power * own, 1e-300)
         line = {"width": 1.2, "color": CYCLE[number % 6]}
-        text = figure_label(f"{name} / {drive}")
+        text = escaped_label(f"{name} / {drive}")
         figure.add_scatter(x=frequency[1:], y=gain[1:], mode="lines", name=text, line=line, row=1, col=1)
         figure.add_scatter(x=frequency[1:], y=coherence[1:], mode="lines", showlegend=False, line=line, row=2, col=1)
     figure.update_yaxes(type="log", exponentformat="power", title_text="gain", row=1, col=1)
@@ -94,6 +94,6 @@ def portrait_figure(shown: Shown, begin: float, end: float, channel: str) -> go.
     unit = piece.units[channel]
     figure = go.Figure()
     figure.add_scatter(x=values[at], y=speed[at], mode="lines", line={"width": 1, "color": CYCLE[0]}, name=channel)
-    figure.update_xaxes(title_text=figure_label(channel, unit))
-    figure.update_yaxes(title_text=figure_label(rate, f"{unit}/s" if unit else ""))
+    figure.update_xaxes(title_text=escaped_label(channel, unit))
+    figure.update_yaxes(title_text=escaped_label(rate, f"{unit}/s" if unit else ""))
     return figure

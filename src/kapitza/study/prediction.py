@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.arrays import Array
 from kapitza.base.suffixes import SUFFIXES
@@ -23,6 +22,9 @@ from kapitza.model import Expression, Model, Signal, parse_expression, with_driv
 from kapitza.study.draws import DRAWS, even_draws, parameter_draws
 from kapitza.study.fits import StudyFit, fitted_settings
 from kapitza.study.sensor_columns import Sensors
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def last_data(fit: StudyFit | Estimate) -> tuple[Record, Mapping[str, float]]:
@@ -67,6 +69,8 @@ def predicted_table(
     95 % of the motions that the errors of the parameters and of this last state allow: for chaotic motion they widen
     until they say nothing. That of a channel includes the noise of its sensor: it holds 95 % of further samples.
     """
+    import pandas as pd
+
     estimate = fit if isinstance(fit, Estimate) else fit.answer
     missing = [signal.name for signal in estimate.model.signals if signal.name not in (drives or {})]
     if missing:

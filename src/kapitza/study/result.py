@@ -9,9 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from kapitza.base import checks
 from kapitza.base.csv_tables import write_table
@@ -25,6 +23,9 @@ from kapitza.saving import load, save
 from kapitza.study.fits import StudyFit, read_fit
 from kapitza.study.folder import FITS, PLAN, RESULT
 from kapitza.study.plain import read_json, write_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,8 @@ class StudyResult(Shown):
         Fits that did not end well count with what they reached, and say so under "status": a model that cannot follow
         the data loses. held back: prediction error of the held-back data over their spread.
         """
+        import pandas as pd
+
         groups: dict[tuple[str, int], dict[str, StudyFit]] = {}
         for fit in self.fits:
             known = None if fit.estimate is None else fit.estimate.likelihood
@@ -172,6 +175,8 @@ class StudyResult(Shown):
 
         It holds parameters that were found or follow from those found.
         """
+        import pandas as pd
+
         columns = ["model", "method", "parameter", "value", "unit", "error", "low", "high", "start", "follows"]
         tables = [pd.DataFrame(columns=columns)]
         for fit in self.succeeded:
