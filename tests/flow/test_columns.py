@@ -6,6 +6,7 @@ import pytest
 import kapitza as kz
 from kapitza.errors import FlowError
 from kapitza.flow.columns import Columns
+from kapitza.flow.gaps import Gaps
 
 
 def chain(masses: int) -> kz.Model:
@@ -27,7 +28,7 @@ def chain(masses: int) -> kz.Model:
 def by_columns(flow: kz.Flow) -> Columns:
     engine = flow.core.engine(flow.model.vector)
     assert engine.by_columns is None
-    return Columns(engine.system, engine.wrt, engine.tolerance, engine.max_steps)
+    return Columns(engine.system, engine.wrt, engine.tolerance, engine.max_steps, Gaps(engine.system))
 
 
 @pytest.mark.parametrize("masses", [1, 6])

@@ -34,6 +34,33 @@ def test_sweeps_from_time_zero(stop):
     assert run.state[1] == pytest.approx(0.1 + speed, abs=1e-9)
 
 
+@pytest.mark.parametrize("power", [9, 11, 13])
+@pytest.mark.parametrize("wall", [False, True])
+def test_loose_tolerances(power, wall):
+    # A series of the order 9 has no term of x**9 at x = 0.
+    walls = [{"surface": "2 - x", "reset": {"x'": "-x'"}}] if wall else []
+    flow = kz.Flow(kz.Model.from_equations(f"x'' = -x**{power}", impacts=walls), tolerance=1e-4)
+    assert np.abs(flow.trajectory(np.array([0.0, 1.0]), np.linspace(0.0, 20.0, 3))).max() < 1.5
+
+
+@pytest.mark.parametrize("oscillators", [21, 33])
+def test_gaps_of_large_models(oscillators):
+    # Of 66 states the tangents come by columns.
+    model = kz.Model.from_equations([f"x{i}'' = -x{i}**7" for i in range(oscillators)])
+    flow, moves = kz.Flow(model), np.array([name.endswith("'") for name in model.states])
+    start, times = np.where(moves, 1.0, 0.0), np.linspace(0.0, 10.0, 3)
+    found = [flow.propagate(start, 0.0, 10.0, tangents=t).state for t in (False, True)]
+    found += [flow.trajectory(start, times)[-1], flow.trajectories(start[None], times[None])[0][0, -1]]
+    found += [flow.propagate_many(start[None], 0.0, 10.0, tangents=t).state[0] for t in (False, True)]
+    for state in found:
+        np.testing.assert_allclose(state[moves] ** 2 / 2 + state[~moves] ** 8 / 8, 0.5, rtol=0, atol=1e-12)
+    one = kz.Flow(kz.Model.from_equations("x'' = -x**7")).propagate(np.array([0.0, 1.0]), 0.0, 10.0, tangents=True)
+    jacobian = flow.trajectories(start[None], times[None])[1][0, -1]
+    place = model.states.index("x20")
+    own = [place, model.states.index("x20'")]
+    np.testing.assert_allclose(jacobian[np.ix_(own, own)], one.jacobian, rtol=0, atol=1e-11)
+
+
 def test_a_series_with_gaps_beside_a_wall():
     model = kz.Model.from_equations(
         "x'' = -x**7", impacts=[{"surface": "2 - x", "reset": {"x'": "-x'"}}], start={"x": 0.0, "x'": 1.0}

@@ -16,6 +16,7 @@ import numpy as np
 from kapitza.base.arrays import Array
 from kapitza.flow.compiled import cached, code_of, compile_integrator, equations, with_some_tangents
 from kapitza.flow.engine import System
+from kapitza.flow.gaps import Gaps, keeps, long_steps
 from kapitza.flow.sharing import SharedColumns, distances, share
 from kapitza.flow.tails import watched_limit_of_lanes
 
@@ -54,8 +55,9 @@ class Columns:
     The system has no switches and no observed surfaces.
     """
 
-    def __init__(self, system: System, wrt: tuple[int, ...], tolerance: float, max_steps: int):
+    def __init__(self, system: System, wrt: tuple[int, ...], tolerance: float, max_steps: int, gaps: Gaps):
         self.system, self.wrt, self.tolerance, self.max_steps = system, wrt, tolerance, max_steps
+        self.gaps = gaps
         self.size, self.further = len(system.states), len(wrt)
         self.width = min(WIDTH, self.size)
         self._shared: dict[int, SharedColumns | None] = {}
@@ -205,7 +207,8 @@ class Columns:
     def _run(self, states: Array, columns: Array, times: Array, runtime: Array, max_steps: int) -> Array | None:
         """Integrate one set of columns in a batch.
 
-        states: (n, lanes), columns: (n, width, lanes). Returns (m, n (1 + width + k), lanes).
+        states: (n, lanes), columns: (n, width, lanes). Returns (m, n (1 + width + k), lanes); None where a member fails
+        or may have passed a gap in its series.
         """
         integrator = self.integrator()
         n = self.size
@@ -216,11 +219,15 @@ class Columns:
         integrator.set_time(times[0])
         values = integrator.pars
         values[:] = runtime[: values.shape[0]]
+        rates, lengths = self.gaps.filling_rates(runtime.T), times[-1] - times[0]
         if len(times) == 2:
             # Without samples inside the stretch the dense output is not needed.
-            integrator.propagate_until(times[1], max_steps=max_steps)
+            keep = rates is not None and keeps(rates, lengths)
+            integrator.propagate_until(times[1], max_steps=max_steps, write_tc=keep)
             found = np.stack([start, integrator.state])
         else:
             found = integrator.propagate_grid(times, max_steps=max_steps)[1]
+        if rates is not None and np.any(long_steps(integrator, n, rates, lengths)):
+            return None
         good = all(result[0] == _finished for result in integrator.propagate_res) and np.isfinite(found[-1]).all()
         return found if good else None

@@ -13,10 +13,12 @@ stepper in C, which looks at them in every step.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import cached_property
 
+import heyoka as hy
 import numpy as np
 import sympy as sp
 
@@ -32,9 +34,9 @@ LONG, FEW = 2.0, 5
 """Longest step over the mean one that no gap explains, and number of steps from which on they are compared. A step of
 twice the length leaves an error of 1e-11."""
 
-MOST_STATES = 40
-"""States up to which the filling terms are looked for: for more their search would take seconds. The steps of larger
-systems are always compared."""
+MOST_PAIRS = 500
+"""Pairs of a rate and a state in it up to which the filling terms are looked for: it takes 0.3 s. The steps of
+larger systems are always compared."""
 
 REMEMBERED = 256
 """Vectors of parameters whose rates are kept."""
@@ -80,7 +82,7 @@ class Gaps:
         system = self.system
         if system.smooth_steps:
             return None
-        if len(system.states) > MOST_STATES:
+        if sum(len(f.free_symbols) for f in system.smooth_rates) > MOST_PAIRS:
             return lambda parameters: np.zeros(len(parameters))
         bent = {i for i, f in enumerate(system.smooth_rates) if not self._is_linear(f)}
         after = [i for i in range(len(system.states)) if not bent.isdisjoint(self._before(i))]
@@ -98,9 +100,10 @@ class Gaps:
             own = np.sqrt(factors * factors.swapaxes(0, 1)).max(axis=1)
             for i, j in alike:
                 factors[i, j] = np.inf  # x of x' = v has the gaps of v
-            for _ in system.states:
+            before = np.zeros_like(own)
+            while (own > before).any():
                 # What fills the gaps of one state fills those of others as far as it enters them.
-                own = np.maximum(own, np.minimum(factors, own).max(axis=1))
+                before, own = own, np.maximum(own, np.minimum(factors, own).max(axis=1))
             return own[after].min(axis=0)
 
         return rates
@@ -180,3 +183,33 @@ def outruns_series(coefficients: Array, longest: Array) -> Flags:
     with np.errstate(over="ignore", invalid="ignore"):
         terms = sizes[count // 2 + 1 :] * (np.exp(2.0) / LONG * longest) ** orders
     return ~(terms <= np.maximum(1.0, sizes[0])).all(axis=0) | ~sizes[count // 2 + 1 :].any(axis=0)
+
+
+def keeps(rates: Array, lengths: Array) -> bool:
+    """Return whether the coefficients of the last step of a batch may be needed."""
+    return any(itertools.starmap(may_take_few, zip(rates.tolist(), lengths.tolist(), strict=True)))
+
+
+def long_steps(integrator: hy.taylor_adaptive_batch_dbl, size: int, rates: Array, lengths: Array) -> list[bool] | Flags:
+    """Return which members of a batch may have passed a gap in their series.
+
+    size: number of states.
+    """
+    # Numbers: for so few of them array operations take longer.
+    members = integrator.propagate_res
+    counts = [done[3] for done in members]
+    if max(counts) == 1:
+        lengths = np.abs(lengths)
+        weak = rates * lengths < WEAK
+        # In most fits the terms are not weak, and nothing has to be compared.
+        return outruns_series(integrator.tc[:size], lengths) & weak if weak.any() else weak
+    # A member that ended before others made steps of no length since then.
+    lasts, spans = integrator.last_h.tolist(), lengths.tolist()
+    longest = [
+        longest_step(length, done[2], done[3], last) for length, done, last in zip(spans, members, lasts, strict=True)
+    ]
+    found = [has_long_step(*one) for one in zip(rates.tolist(), spans, longest, counts, strict=True)]
+    if not any(long and count < FEW for long, count in zip(found, counts, strict=True)):
+        return found
+    outrun = outruns_series(integrator.tc[:size], np.array(longest))
+    return np.array(found) & (outrun | (np.array(counts) >= FEW))

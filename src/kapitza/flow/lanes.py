@@ -33,7 +33,8 @@ from kapitza.flow.compiled import (
 from kapitza.flow.core import Core
 from kapitza.flow.engine import ManyStretches, Stretches
 from kapitza.flow.events import EventEngine
-from kapitza.flow.smooth import LANES, SmoothEngine, by_batch, keeps, long_steps
+from kapitza.flow.gaps import keeps, long_steps
+from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
 from kapitza.flow.tails import watched_limit_of_lanes
 
 MOST_AT_ONCE = 20_000
@@ -260,9 +261,9 @@ def _run_by_columns(
         good[here] = engine.by_columns.short(*batch, reached[here], tangents[here])
         if good[first]:
             continue
-        if refuse:
+        if refuse and engine.filling_rates(vectors, members) is None:
             _require(np.arange(count) < first, states, limit)
-        lanes, arrived = _one_by_one(engine, columns, states, times, vectors, members, refuse)
+        lanes, arrived = _one_by_one(engine, columns, states, times, vectors, members, refuse=False)
         rows, good[here] = lanes[..., :own].transpose(2, 0, 1), arrived[:own]
         reached[here], tangents[here] = rows[..., :n], rows[..., n:].reshape(own, samples, n, columns)
         reached[here, 0], tangents[here, 0] = states[here], np.eye(n, columns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ import sympy as sp
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
-from kapitza.base.arrays import Array, Flags
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.flow.columns import MOST_TANGENTS, Columns
 from kapitza.flow.compiled import (
@@ -33,7 +32,7 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.domains import Domain, LastFinite
 from kapitza.flow.engine import Edge, Event, Memory, Run, Stretches, System, described
-from kapitza.flow.gaps import FEW, WEAK, Gaps, has_long_step, longest_step, may_take_few, outruns_series
+from kapitza.flow.gaps import FEW, Gaps, has_long_step, keeps, long_steps, longest_step, may_take_few, outruns_series
 from kapitza.flow.tails import watched_limit, watched_limit_of_lanes
 from kapitza.model import to_heyoka
 
@@ -108,7 +107,7 @@ class SmoothEngine:
         self.by_columns = None
         """Tangents of a system that is too large to have them all in one program."""
         if self.size * self.columns > MOST_TANGENTS and self.is_plain:
-            self.by_columns = Columns(system, self.wrt, tolerance, max_steps)
+            self.by_columns = Columns(system, self.wrt, tolerance, max_steps, self._gaps)
         self._scalar: dict[tuple[int, bool], hy.taylor_adaptive_dbl] = {}
         self._views: dict[tuple[int, bool], tuple[hy.taylor_adaptive_dbl, Array, Array]] = {}
         self._lanes: dict[tuple[int, bool], hy.taylor_adaptive_batch_dbl] = {}
@@ -177,6 +176,11 @@ class SmoothEngine:
         if found is None:
             # The motion without tangents raises the error that names its cause.
             self.run(state, None, t0, t1, parameters)
+            if self._gaps.filling_rate(parameters) < math.inf and self.careful is not None:
+                with np.errstate(invalid="ignore"):
+                    run = self.careful.run(state, tangents, t0, t1, parameters, grid)
+                if np.isfinite(run.tangents).all():
+                    return replace(run, memory=None)
             raise FlowError(
                 f"The tangents of the motion from {described(self.system, state)} at t = {t0:.6g} left the finite "
                 f"numbers, or need more than {self.max_steps} steps; shorten the stretch, or raise max_steps."
@@ -259,12 +263,10 @@ class SmoothEngine:
     def careful(self) -> EventEngine | None:
         """Engine of runs whose series may have gaps, see `kapitza.flow.gaps`.
 
-        None where the stepper is not built, and for tangents of systems that need parts of columns.
+        None where the stepper is not built.
         """
         from kapitza.flow.events import EventEngine
 
-        if self.by_columns is not None:
-            return None
         engine = EventEngine(self.system, self.wrt, self.tolerance, self.observe, self.max_steps)
         return engine if engine.has_kernel(False) and engine.has_kernel(True) else None
 
@@ -635,36 +637,6 @@ def by_batch(rows: Array) -> Array:
     The rows are (B, q) with B a multiple of the lanes; the result is (B / lanes, q, lanes).
     """
     return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
-
-
-def keeps(rates: Array, lengths: Array) -> bool:
-    """Return whether the coefficients of the last step of a batch may be needed."""
-    return any(itertools.starmap(may_take_few, zip(rates.tolist(), lengths.tolist(), strict=True)))
-
-
-def long_steps(integrator: hy.taylor_adaptive_batch_dbl, size: int, rates: Array, lengths: Array) -> list[bool] | Flags:
-    """Return which members of a batch may have passed a gap in their series.
-
-    size: number of states.
-    """
-    # Numbers: for so few of them array operations take longer.
-    members = integrator.propagate_res
-    counts = [done[3] for done in members]
-    if max(counts) == 1:
-        lengths = np.abs(lengths)
-        weak = rates * lengths < WEAK
-        # In most fits the terms are not weak, and nothing has to be compared.
-        return outruns_series(integrator.tc[:size], lengths) & weak if weak.any() else weak
-    # A member that ended before others made steps of no length since then.
-    lasts, spans = integrator.last_h.tolist(), lengths.tolist()
-    longest = [
-        longest_step(length, done[2], done[3], last) for length, done, last in zip(spans, members, lasts, strict=True)
-    ]
-    found = [has_long_step(*one) for one in zip(rates.tolist(), spans, longest, counts, strict=True)]
-    if not any(long and count < FEW for long, count in zip(found, counts, strict=True)):
-        return found
-    outrun = outruns_series(integrator.tc[:size], np.array(longest))
-    return np.array(found) & (outrun | (np.array(counts) >= FEW))
 
 
 def log_determinant(matrix: Array) -> float:

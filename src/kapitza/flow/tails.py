@@ -25,6 +25,9 @@ TAILED = (sp.exp, sp.tanh, sp.sinh, sp.cosh, sp.erf)
 HIGHEST = 12
 """Integer power above which a term is flat near zero: it has no coefficients of the orders that decide a step."""
 
+LOOSEST = 1e-9
+"""Largest tolerance of the stepper in C: its series then have the order 15, one more than HIGHEST powers need."""
+
 OF_TAIL, OF_POWER = sp.Rational(1, 8), sp.Integer(1)
 """Sizes of the arguments of tails and of high powers: near zero a step changes an exponent by 2 and a base by 1/4, at
 most."""

@@ -17,6 +17,7 @@ from kapitza.flow.events.journey import Settings
 from kapitza.flow.kernel.engine import Kernel, Steps, run_many, run_one
 from kapitza.flow.kernel.library import NoStepperError
 from kapitza.flow.kernel.tape import NoTapeError
+from kapitza.flow.tails import LOOSEST
 from kapitza.model import time as time_symbol
 
 BACK = {time_symbol: -time_symbol}
@@ -46,7 +47,7 @@ class EventEngine:
     ):
         self.system, self.wrt, self.tolerance, self.observe = system, tuple(wrt), tolerance, tuple(observe)
         self.geometry = Geometry(system, self.wrt)
-        self.settings = Settings(None, tolerance, self.observe, contact_speed, max_steps)
+        self.settings = Settings(None, min(tolerance, LOOSEST), self.observe, contact_speed, max_steps)
         self.unit = np.eye(len(system.states), len(system.states) + len(self.wrt))
         self._kernels: dict[bool, Kernel] = {}
 
