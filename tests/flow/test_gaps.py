@@ -61,6 +61,20 @@ def test_gaps_of_large_models(oscillators):
     np.testing.assert_allclose(jacobian[np.ix_(own, own)], one.jacobian, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("coupling", [0.0, 0.1])
+def test_gaps_of_an_eliminated_mass_matrix(coupling):
+    rows = [" + ".join("4*q%d''" % i if i == j else f"e*q{j}''" for j in range(4)) for i in range(4)]
+    equations = [f"{row} = -q{i}**7" for i, row in enumerate(rows)]
+    model = kz.Model.from_equations(equations, parameters={"e": coupling})
+    assert model.structure.steps
+    flow, moves = kz.Flow(model), np.array([name.endswith("'") for name in model.states])
+    start, mass = np.where(moves, 1.0, 0.0), np.where(np.eye(4), 4.0, coupling)
+    for tangents in (False, True):
+        state = flow.propagate(start, 0.0, 20.0, tangents=tangents).state
+        energy = state[moves] @ mass @ state[moves] / 2 + (state[~moves] ** 8).sum() / 8
+        assert energy == pytest.approx(mass.sum() / 2, abs=1e-11)
+
+
 def test_a_series_with_gaps_beside_a_wall():
     model = kz.Model.from_equations(
         "x'' = -x**7", impacts=[{"surface": "2 - x", "reset": {"x'": "-x'"}}], start={"x": 0.0, "x'": 1.0}

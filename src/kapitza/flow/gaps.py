@@ -36,7 +36,7 @@ twice the length leaves an error of 1e-11."""
 
 MOST_PAIRS = 500
 """Pairs of a rate and a state in it up to which the filling terms are looked for: it takes 0.3 s. The steps of
-larger systems are always compared."""
+larger systems, and of those with an eliminated mass matrix, are always compared."""
 
 REMEMBERED = 256
 """Vectors of parameters whose rates are kept."""
@@ -80,9 +80,7 @@ class Gaps:
     def _rates(self) -> Callable[[Array], Array] | None:
         """Function of the rates by the parameters (B, npar); None where no series has gaps."""
         system = self.system
-        if system.smooth_steps:
-            return None
-        if sum(len(f.free_symbols) for f in system.smooth_rates) > MOST_PAIRS:
+        if system.smooth_steps or sum(len(f.free_symbols) for f in system.smooth_rates) > MOST_PAIRS:
             return lambda parameters: np.zeros(len(parameters))
         bent = {i for i, f in enumerate(system.smooth_rates) if not self._is_linear(f)}
         after = [i for i in range(len(system.states)) if not bent.isdisjoint(self._before(i))]
