@@ -63,7 +63,7 @@ def test_gaps_of_large_models(oscillators):
 
 @pytest.mark.parametrize("coupling", [0.0, 0.1])
 def test_gaps_of_an_eliminated_mass_matrix(coupling):
-    rows = [" + ".join("4*q%d''" % i if i == j else f"e*q{j}''" for j in range(4)) for i in range(4)]
+    rows = [" + ".join(f"{4 if i == j else 'e'}*q{j}''" for j in range(4)) for i in range(4)]
     equations = [f"{row} = -q{i}**7" for i, row in enumerate(rows)]
     model = kz.Model.from_equations(equations, parameters={"e": coupling})
     assert model.structure.steps

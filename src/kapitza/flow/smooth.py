@@ -179,7 +179,7 @@ class SmoothEngine:
             if self._gaps.filling_rate(parameters) < math.inf and self.careful is not None:
                 with np.errstate(invalid="ignore"):
                     run = self.careful.run(state, tangents, t0, t1, parameters, grid)
-                if np.isfinite(run.tangents).all():
+                if run.tangents is not None and np.isfinite(run.tangents).all():
                     return replace(run, memory=None)
             raise FlowError(
                 f"The tangents of the motion from {described(self.system, state)} at t = {t0:.6g} left the finite "
