@@ -52,11 +52,14 @@ def test_a_delay_of_a_sensor_is_added_by_a_click_and_fitted(study, serve, window
     page.locator(".kz-verdict").wait_for()
     assert page.locator(".kz-stale").count() == 0
     row = page.locator(".row:has-text('delay of the sensor')").filter(has=page.get_by_role("button")).last
+    place = row.bounding_box()
     row.get_by_role("button", name="Add this term").click()
     # The verdict is not that of this study any more.
     page.get_by_text("The study has changed since; press Fit").wait_for()
     page.locator(".kz-stale .kz-verdict").wait_for()
     page.get_by_role("button", name="Added: press Fit").wait_for()
+    # Nothing has moved under the pointer: a second click would add another term.
+    assert page.locator(".row:has-text('delay of the sensor')").last.bounding_box()["y"] == place["y"]
     sensors = tomllib.loads(study.read_text())["data"]["sensors"]
     assert [one["unknown"] for one in sensors.values()] == ["delay"]
     page.wait_for_selector("text=ready to run")

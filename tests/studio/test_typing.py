@@ -134,3 +134,9 @@ def test_an_equation_of_the_menu_is_shown_in_its_field_and_undone(windows, serve
     until_written(page, study, lambda s: s["model"][1].get("free") == ["c", "d", "k"])
     page.wait_for_selector("text=ready to run")
     assert tomllib.loads(study.read_text())["fit"] == tomllib.loads(before)["fit"]
+    # So does a force: it gets its row, and the first candidate stays as it is.
+    page.get_by_label("Add a force").click()
+    page.get_by_role("option", name="viscous friction of phi").click()
+    page.locator("[aria-label='Start of viscous_phi_c']").wait_for()
+    page.wait_for_selector("text=ready to run")
+    assert tomllib.loads(study.read_text())["fit"] == tomllib.loads(before)["fit"]

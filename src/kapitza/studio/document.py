@@ -77,6 +77,11 @@ class Document:
         """
         return value_at(self._plain, place, default)
 
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """The study as plain tables, as it was last readable."""
+        return self._plain
+
     def tables(self, section: str) -> list[dict[str, Any]]:
         """Return the tables of a repeated section."""
         found = self.get(section, default=[])

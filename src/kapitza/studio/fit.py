@@ -22,7 +22,7 @@ from kapitza.studio.hints import in_page
 from kapitza.studio.loading import state_of
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.tables import LinkedTable
-from kapitza.studio.terms import with_term
+from kapitza.studio.terms import with_candidate
 from kapitza.studio.threads import in_thread
 
 if TYPE_CHECKING:
@@ -153,7 +153,8 @@ class FitPane:
                     self.estimates = LinkedTable(("parameter", "start", "now"), height=260)
                 with ui.column().classes("kz-half"):
                     self.moving = picture(go.Figure(), 260)
-        self.older = ui.label().classes("kz-warning").props("aria-live=polite")
+        # Its room is kept: what is below would move under the pointer that has just added a term.
+        self.older = ui.label().classes("kz-warning kz-kept").props("aria-live=polite")
         self.result = ui.column().classes("w-full gap-3")
         with ui.card().classes("kz-card w-full") as self.runs_card:
             ui.label("Runs").classes("kz-title")
@@ -202,7 +203,6 @@ class FitPane:
         elif self.shown and changed_since(self.session.results_folder, self.session.document.text):
             text = "Below: the result of the run before. The study has changed since; press Fit."
         self.older.text = text
-        self.older.set_visibility(bool(text))
         self.result.classes(add="kz-stale" if text else "", remove="" if text else "kz-stale")
 
     async def ran(self, key: str) -> None:
@@ -291,7 +291,7 @@ class FitPane:
                     self._term_button(chosen.candidate, term.name, term.notation)
 
     def _term_button(self, candidate: str, name: str, notation: str) -> None:
-        """Add the button that puts a term into the study.
+        """Add the button that puts a term into the study, as a further candidate beside the one it was found for.
 
         The keys follow from the study at the click: what was typed since the fit stays.
         """
@@ -299,13 +299,15 @@ class FitPane:
         def changes() -> dict[Any, Any]:
             number = next((n for n, c in enumerate(self._candidates()) if c == candidate), 0)
             try:
-                return with_term(tomllib.loads(self.session.document.text), number, name, notation)
+                return with_candidate(tomllib.loads(self.session.document.text), number, name, notation)
             except tomllib.TOMLDecodeError:
                 return {}
 
         def add() -> None:
             try:
-                self.session.set_all(changes(), self.own)
+                # Of a double click the second finds the term in the study.
+                if wanted := changes():
+                    self.session.set_all(wanted, self.own)
             except (KapitzaError, OSError) as problem:
                 ui.notify(str(problem), type="negative", multi_line=True)
 

@@ -13,12 +13,13 @@ from nicegui import ui
 
 from kapitza.errors import KapitzaError
 from kapitza.model import CONSTANTS, FUNCTIONS
+from kapitza.studio.candidates import another_candidate, free_place, names_to_find, title_of
 from kapitza.studio.columns import roles
 from kapitza.studio.fields import bind, text_field
 from kapitza.studio.formulas import formula
 from kapitza.studio.loading import Shown
 from kapitza.studio.motion import simulated
-from kapitza.studio.parameters import free_place, parameter_table
+from kapitza.studio.parameters import parameter_table
 from kapitza.studio.recording import View
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.templates import FIRST_EQUATIONS, coordinate, starting_points
@@ -40,7 +41,7 @@ def build(session: Session) -> None:
     def refresh() -> None:
         tables = session.document.tables("model")
         chosen = state["chosen"] = min(state["chosen"], max(len(tables) - 1, 0))
-        row = [_title(table, number) for number, table in enumerate(tables)], chosen
+        row = [title_of(table, number) for number, table in enumerate(tables)], chosen
         if state["bar"] != row:
             state["bar"] = row
             bar.clear()
@@ -57,10 +58,6 @@ def build(session: Session) -> None:
 
     hear(session.changed, refresh)
     refresh()
-
-
-def _title(table: dict[str, Any], number: int) -> str:
-    return str(table.get("name") or table.get("library") or f"model {number + 1}")
 
 
 def _bar(session: Session, state: dict[str, Any], titles: list[str], refresh: Any) -> None:
@@ -80,20 +77,16 @@ def _bar(session: Session, state: dict[str, Any], titles: list[str], refresh: An
             ui.notify(str(problem), type="negative", multi_line=True)
 
     def add() -> None:
-        first = dict(session.document.get("model", 0, default={}))
-        first.pop("name", None)
         count = len(session.document.tables("model"))
-        values: dict[Any, Any] = {("model", count): {"name": f"candidate {count + 1}", **first}}
-        if count == 1 and session.document.get("model", 0, "name") is None:
-            # Before the second table makes a list of the first; one step of the history.
-            values = {("model", 0, "name"): "candidate 1", **values}
-        put(values, count)
+        put(another_candidate(session.document.content, state["chosen"]), count)
 
     for number, title in enumerate(titles):
         button = ui.button(title, on_click=partial(choose, number)).props("dense no-caps unelevated")
         if number != state["chosen"]:
             button.props("outline")
-    ui.button("Another candidate", icon="add", on_click=add).props("dense no-caps flat")
+    ui.button("Another candidate", icon="add", on_click=add).props("dense no-caps flat").tooltip(
+        "A copy of the one shown, with its own parameters to find"
+    )
     if len(titles) > 1:
         ui.button("Remove this one", icon="delete_outline",
                   on_click=lambda: put({("model", state["chosen"]): None}, 0)).props("dense no-caps flat")  # fmt: skip
@@ -232,9 +225,8 @@ def _make_parameters(session: Session, number: int, names: list[str], own: str) 
     They start at 1.
     """
     values: dict[Any, Any] = {("model", number, "parameters", name): 1.0 for name in names}
-    place = free_place(session, number)
-    free = session.document.get(*place, default=[]) or []
-    values[place] = [*free, *(name for name in names if name not in free)]
+    free = names_to_find(session.document.content, number)
+    values[free_place(session.document.content, number)] = [*free, *(name for name in names if name not in free)]
     session.set_all(values, own)
 
 

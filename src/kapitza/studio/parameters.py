@@ -12,6 +12,7 @@ from typing import Any
 from nicegui import ui
 
 from kapitza.model import Model
+from kapitza.studio.candidates import free_place, names_to_find
 from kapitza.studio.document import Place
 from kapitza.studio.fields import Refused, as_text, bind, number_or_none, plain_input
 from kapitza.studio.session import Session, hear, window
@@ -30,12 +31,6 @@ def value_place(session: Session, number: int, name: str) -> Place:
     return ("model", number, "parameters", name, "value") if isinstance(inline, dict) else (
         "model", number, "parameters", name
     )  # fmt: skip
-
-
-def free_place(session: Session, number: int) -> Place:
-    """Return where the parameters to find are listed."""
-    own = session.document.get("model", number, "free")
-    return ("model", number, "free") if own is not None else ("fit", "free")
 
 
 def bounds_of(session: Session, number: int, name: str, model: Model | None) -> tuple[float, float]:
@@ -183,14 +178,14 @@ def _free_box(session: Session, number: int, name: str) -> None:
     own = window()
 
     def free() -> list[str]:
-        return list(session.document.get(*free_place(session, number), default=[]) or [])
+        return names_to_find(session.document.content, number)
 
     def turned(event: Any) -> None:
         now = free()
         if event.value == (name in now):
             return
         wanted = [*now, name] if event.value else [one for one in now if one != name]
-        session.set(free_place(session, number), wanted, own)
+        session.set(free_place(session.document.content, number), wanted, own)
 
     box = ui.checkbox(value=name in free(), on_change=turned).props(f'dense aria-label="Find {name}"')
     hear(session.changed, lambda: box.set_value(name in free()))

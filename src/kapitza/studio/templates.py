@@ -11,8 +11,8 @@ from nicegui import ui
 from kapitza.errors import KapitzaError
 from kapitza.library import SYSTEMS, model_named
 from kapitza.model import LAWS, Model, model_to_dict
+from kapitza.studio.candidates import free_place, models_of, names_to_find
 from kapitza.studio.document import Change
-from kapitza.studio.parameters import free_place
 from kapitza.studio.session import Session, hear, window
 
 FIRST_EQUATIONS = {
@@ -51,7 +51,8 @@ def replace_candidate(session: Session, number: int, table: dict[str, Any], free
 
     Beside other candidates it lists them itself: theirs would be held, or unknown, by a list that all share.
     """
-    alone = len(session.document.tables("model")) == 1 and free_place(session, number) == ("fit", "free")
+    content = session.document.content
+    alone = len(models_of(content)) == 1 and free_place(content, number) == ("fit", "free")
     values = other_keys(session, number, table if alone else {**table, "free": free})
     if alone:
         values["fit", "free"] = free
@@ -106,7 +107,7 @@ def starting_points(session: Session, number: int) -> None:
         table = {**({"name": kept} if kept else {}), "library": name}
         values = {n: float(made.values[n]) for n in made.names if made.values[n] == made.values[n]}
         table["values"] = values
-        free = session.document.get(*free_place(session, number), default=[]) or []
+        free = names_to_find(session.document.content, number)
         replace_candidate(session, number, table, [n for n in free if n in made.names] or list(made.names)[:1])
 
     def write_out() -> None:
@@ -134,7 +135,7 @@ def starting_points(session: Session, number: int) -> None:
             equation, words = equation.replace("= 0", f"= b*{drives[0]}"), [*words, "b"]
         text = equation.format(x=coordinate(session))
         table |= {"equations": [text], "parameters": {name: given.get(name, 1.0) for name in words}}
-        free = session.document.get(*free_place(session, number), default=[]) or []
+        free = names_to_find(session.document.content, number)
         replace_candidate(session, number, table, [n for n in words if n in free or n not in given])
 
     def once(act: Callable[[str], None]) -> Callable[[Any], None]:
@@ -160,8 +161,8 @@ def starting_points(session: Session, number: int) -> None:
 
     def put(wanted: list[str]) -> None:
         try:
-            place = free_place(session, number)
-            free = list(session.document.get(*place, default=[]) or [])
+            place = free_place(session.document.content, number)
+            free = names_to_find(session.document.content, number)
             before = session.document.get("model", number, "laws", default=[]) or []
             gone = {n for law in before if law not in wanted for n in _law_names(law)}
             new = [n for law in wanted if law not in before for n in _law_names(law)]

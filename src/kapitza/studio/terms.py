@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kapitza.studio.candidates import appended, copied, free_place, models_of, names_to_find, title_of
 from kapitza.studio.document import Place
 
 LAWS = {
@@ -33,10 +34,9 @@ def with_term(content: Mapping[str, Any], number: int, name: str, notation: str)
     """
     if (sensor := SENSOR.fullmatch(name)) is not None:
         return with_sensor_error(content, sensor[2], sensor[1])
-    tables = content.get("model", [])
-    table = tables if isinstance(tables, Mapping) else (tables[number : number + 1] or [{}])[0]
+    table = (models_of(content)[number : number + 1] or [{}])[0]
     if (held := HELD.fullmatch(name)) is not None:
-        return _freed(content, table, number, held[1])
+        return _freed(content, number, held[1])
     coordinate = re.search(r"(?:of|on|equation of) ([^\W\d]\w*)'*$", name)
     if coordinate is None or "{c}" not in notation:
         return {}
@@ -57,14 +57,42 @@ def with_term(content: Mapping[str, Any], number: int, name: str, notation: str)
         equations, parameter = found
         parameters = {**table.get("parameters", {}), parameter: 0.0}
         changes = {(*place, "equations"): equations, (*place, "parameters"): parameters}
-    return changes | _freed(content, table, number, parameter)
+    return changes | _freed(content, number, parameter)
 
 
-def _freed(content: Mapping[str, Any], table: Mapping[str, Any], number: int, parameter: str) -> dict[Place, Any]:
+def _freed(content: Mapping[str, Any], number: int, parameter: str) -> dict[Place, Any]:
     """Return the key that lists a parameter among those to find."""
-    place: Place = ("model", number, "free") if "free" in table else ("fit", "free")
-    free = list(table.get("free", content.get("fit", {}).get("free", [])))
-    return {} if parameter in free else {place: [*free, parameter]}
+    free = names_to_find(content, number)
+    return {} if parameter in free else {free_place(content, number): [*free, parameter]}
+
+
+def with_candidate(content: Mapping[str, Any], number: int, name: str, notation: str) -> dict[Place, Any]:
+    """Return the keys that add a term as a further candidate.
+
+    It is a copy of candidate `number` with the term, so that both are compared by the next fit; {} where the term
+    cannot be added, or a candidate has it already. An error of a sensor belongs to the recording, not to a candidate:
+    it becomes unknown in [data].
+    """
+    changes = with_term(content, number, name, notation)
+    if not changes or SENSOR.fullmatch(name) is not None:
+        return changes
+    made = copied(content, number)
+    for place, value in changes.items():
+        made[str(place[-1])] = value
+    tables = models_of(content)
+    if any(_same_forces(made, copied(content, at)) for at in range(len(tables))):
+        return {}
+    before = title_of(tables[number], number)
+    if len(tables) == 1 and "name" not in tables[0]:
+        before = "candidate 1"  # as `appended` calls it
+    return appended(content, made, f"{before} + {name}")
+
+
+def _same_forces(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two candidates have the same equations, forces and parameters to find."""
+    keys = ("equations", "library", "file", "map", "laws")
+    same = all((one.get(key) or []) == (other.get(key) or []) for key in keys)
+    return same and set(one.get("free", ())) == set(other.get("free", ()))
 
 
 def with_sensor_error(content: Mapping[str, Any], channel: str, error: str) -> dict[Place, Any]:

@@ -1,0 +1,87 @@
+"""Candidates side by side: each has its own parameters to find, and a copy is one of the candidate shown."""
+
+import tomllib
+
+import pytest
+
+pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
+
+import kapitza as kz
+from kapitza.recordings import copy_recording
+from kapitza.studio.candidates import another_candidate, free_place, names_to_find
+from kapitza.studio.document import Document
+from kapitza.studio.terms import with_candidate
+from kapitza.study import write_new_study
+
+EQUATION = "phi'' + c*phi' + k*sin(phi) = 0"
+
+
+@pytest.fixture
+def document(tmp_path):
+    return Document(write_new_study(copy_recording("pendulum", tmp_path), equations=[EQUATION]))
+
+
+def free_of(document):
+    """Return what each candidate finds; a study with a problem is refused here."""
+    return [list(one.free) for one in kz.read_study(document.path).candidates]
+
+
+def test_a_parameter_to_find_of_one_candidate_is_not_asked_of_another(document):
+    """A force of the second candidate: a name in the list that both share would be unknown to the first."""
+    document.set_all(another_candidate(document.content, 0))
+    assert free_of(document) == [["c", "k"], ["c", "k"]]
+    new = [*names_to_find(document.content, 1), "coulomb_phi_c"]
+    document.set_all({("model", 1, "laws"): ["coulomb phi"], free_place(document.content, 1): new})
+    assert free_of(document) == [["c", "k"], ["c", "k", "coulomb_phi_c"]]
+    # The other way round.
+    document.set(free_place(document.content, 0), ["k"])
+    assert free_of(document) == [["k"], ["c", "k", "coulomb_phi_c"]]
+
+
+def test_two_candidates_written_by_hand_with_one_list_get_their_own_when_one_is_changed(document):
+    second = 'name = "b"\nequations = ["phi\'\' + k*phi = 0"]\nparameters = {k = 30.0}\n'
+    text = document.text.replace("\n[model]\n", '\n[[model]]\nname = "a"\n')
+    text = text.replace("\n[data]\n", f"\n[[model]]\n{second}\n[data]\n")
+    document.replace(text.replace('free = ["c", "k"]', 'free = ["k"]'))
+    document.set(free_place(document.content, 0), ["c", "k"])
+    assert free_of(document) == [["c", "k"], ["k"]]
+    # A force that was suggested for one of them is not asked of the other either.
+    term = with_candidate(document.content, 1, "viscous friction of phi", "{c}*phi'")
+    document.set_all(term)
+    assert free_of(document) == [["c", "k"], ["k"], ["k", "viscous_phi_c"]]
+
+
+def test_another_candidate_is_a_copy_of_the_one_shown(document):
+    document.set_all(another_candidate(document.content, 0))
+    document.set(("model", 1, "equations"), ["phi'' + k*phi = 0"])
+    document.set_all({("model", 1, "parameters"): {"k": 30.0}, free_place(document.content, 1): ["k"]})
+    document.set_all(another_candidate(document.content, 1))
+    tables = document.tables("model")
+    assert [table["name"] for table in tables] == ["candidate 1", "candidate 2", "candidate 3"]
+    assert tables[2] == {**tables[1], "name": "candidate 3"}
+    assert free_of(document) == [["c", "k"], ["k"], ["k"]]
+
+
+def test_a_suggested_term_becomes_a_candidate_beside_the_one_it_was_found_for(document):
+    before = document.text
+    offered = ("Coulomb friction of phi", "{c}*sign(phi')"), ("quadratic stiffness of phi", "{c}*phi**2")
+    for count, (name, notation) in enumerate(offered, start=2):
+        document.set_all(with_candidate(document.content, 0, name, notation))
+        assert len(free_of(document)) == count
+        # It is there: a second click adds nothing.
+        assert with_candidate(document.content, 0, name, notation) == {}
+    assert [one.name for one in kz.read_study(document.path).candidates] == [
+        "candidate 1",
+        "candidate 1 + Coulomb friction of phi",
+        "candidate 1 + quadratic stiffness of phi",
+    ]
+    assert free_of(document) == [["c", "k"], ["c", "k", "coulomb_phi_c"], ["c", "k", "c_new1"]]
+    first = dict(document.tables("model")[0])
+    assert {**first, "name": None} == {**tomllib.loads(before)["model"], "name": None}
+    # An error of a sensor belongs to the recording.
+    assert with_candidate(document.content, 0, "offset of the sensor phi", "offset {c}") == {
+        ("data", 0, "sensors"): {"phi": {"unknown": "offset"}}
+    }
+    for _ in offered:
+        document.undo()
+    assert document.text == before
