@@ -284,6 +284,22 @@ def test_predictions_go_on_from_the_end_of_a_driven_recording(capsys, shaken):
     assert "x' [mm/s]" in table
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_drive_that_goes_on_after_the_recording_is_not_moved_by_a_sample(capsys, shaken, tmp_path, first):
+    """The times of the file say whether it begins with the last sample of the recording, or with the next one."""
+    folder, end, _ = shaken
+    later = 0.03 * np.arange(first, 60)
+    pd.DataFrame({"t [s]": end + later, "Cell [N]": np.sin(later)}).to_csv(tmp_path / "later.csv", index=False)
+    tables = []
+    for drive in (f"F={tmp_path / 'later.csv'}", "F=sin(t)"):
+        out = tmp_path / "next.csv"
+        code, _, err = run(capsys, "predict", folder / "run.toml", "--drive", drive, "--duration", 1.5, "--out", out)
+        assert code == 0, err
+        tables.append(pd.read_csv(out)["x [mm]"])
+    # A drive that is 0.03 s too early moves x by 2 mm.
+    np.testing.assert_allclose(*tables, rtol=0, atol=1e-2)
+
+
 def test_a_drive_of_a_prediction_is_read_as_the_study_reads_its_own(capsys, shaken, tmp_path):
     """Columns and units of the study: a file of the load cell alone, and one whose other column is not needed."""
     folder, *_ = shaken

@@ -53,7 +53,7 @@ def predict_command(
     Columns are what the sensors read, in the units of the recording, and the states they do not show. Bands come from
     the errors of the parameters and of the last state, and from the noise of the sensors.
     """
-    from kapitza.study import drive_of, predicted_table
+    from kapitza.study import drive_of, last_data, predicted_table
 
     if out.suffix.lower() != ".csv":
         raise KapitzaError(f'A prediction is written as .csv, not as "{out.name}".')
@@ -62,7 +62,8 @@ def predict_command(
     x0 = start_of(estimate, start)
     units = {s.name: s.unit for s in estimate.model.signals}
     given = {drive_name(estimate, study, n): text for n, text in texts(drive).items()}
-    drives = {n: drive_of(n, text, units.get(n, ""), _reading(study, n)) for n, text in given.items()}
+    end = float(last_data(fit)[0].time[-1]) if given and x0 is None else None
+    drives = {n: drive_of(n, text, units.get(n, ""), _reading(study, n), end) for n, text in given.items()}
     table = predicted_table(
         fit, sample_times(duration, interval), x0, assignments(set_, "--set"), drives=drives or None
     )

@@ -10,7 +10,7 @@ from kapitza.study.folder import finished_before, keep_copy, rewriting
 from kapitza.study.keys import json_schema
 from kapitza.study.motions_of_fit import Family, follow_fit, model_to_follow, repeated_fits
 from kapitza.study.new_notes import new_study_notes
-from kapitza.study.prediction import drive_of, predicted_table
+from kapitza.study.prediction import drive_of, last_data, predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import columns_of, is_study, read_alike, read_study, study_of
 from kapitza.study.recordings import KeptRecords

@@ -145,11 +145,14 @@ def _drawn_starts(
     return last.state + off.reshape(len(draws), len(free)) @ last.by_parameter.T + noise
 
 
-def drive_of(name: str, given: str, unit: str = "", reading: Callable[[Path], Record] = read) -> Signal | Expression:
+def drive_of(
+    name: str, given: str, unit: str = "", reading: Callable[[Path], Record] = read, end: float | None = None
+) -> Signal | Expression:
     """Return a drive from a file or formula.
 
     The file has a column of this name (`next.csv`), followed between its samples as drives of studies are; the formula
-    is one in t. reading: returns the record of a file.
+    is one in t. reading: returns the record of a file. end: last time [s] of a recording from which the motion goes on.
+    The first sample of the file belongs to the start, or is one interval after it if its time says so.
     """
     path = Path(given)
     if path.suffix.lower() in SUFFIXES:
@@ -161,6 +164,10 @@ def drive_of(name: str, given: str, unit: str = "", reading: Callable[[Path], Re
                 f'{path.name} has no column "{name}"; it has {", ".join(names)}: name the column of the drive so.'
             )
         values, time = record[column], record.time - record.time[0]
+        if end is not None and record.size > 1 and 0.5 * time[1] < record.time[0] - end < 1.5 * time[1]:
+            # The file has the samples after those of the recording: the drive at its end is extrapolated.
+            time = np.append(0.0, record.time - end)
+            values = np.append(values[0] - (values[1] - values[0]) * time[1] / (time[2] - time[1]), values)
         found = record.units.get(column, "")
         if unit and found and unit != found:
             raise KapitzaError(f'The drive "{name}" of {path.name} is in {found}, that of the fit in {unit}.')
