@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.report import plot_fit, plot_force_surface, plot_forces, plot_intervals, write_study_report
+from kapitza.report import plot_fit, plot_force_surface, plot_forces, plot_intervals, study_report, write_study_report
 from kapitza.report.motions import extremes, motions_of
 from kapitza.study import StudyFit, StudyResult
 
@@ -130,6 +130,21 @@ def test_a_wide_interval_does_not_flatten_the_others(result):
     # widths of 1 and 100 about the same value: the narrow one can be seen
     assert 1 < (high - low) / (ends["high"] - ends["low"]) < 10
     assert len(figure.axes) == 2
+
+
+def test_every_candidate_has_its_estimates_as_numbers(result, fit):
+    """Also one that loses, or did not end well; weights beyond what they can mean have no digits."""
+    far = replace(fit.likelihood, log_likelihood=fit.likelihood.log_likelihood - 700)
+    third = StudyFit("third", "shooting", replace(fit, likelihood=far))
+    parts = {p.title: p for p in study_report.study_parts(replace(result, fits=(*result.fits, third)), {})}
+    table = parts["Parameters of every candidate"].table
+    assert list(table["model"]) == [EVIL, EVIL, "other", "third"]
+    low, high = (fit.interval(0.95)[end]["c"] for end in ("low", "high"))
+    written = [float(number) for number in re.findall(r"[-\d.]+", table["c"].iloc[2])]
+    assert written == pytest.approx([fit.values["c"], low, high], abs=0.06 * (high - low))
+    assert "k [1/s²]" in table
+    weights = parts["Candidates"].table["weight"]
+    assert [weights[EVIL], weights["other"], weights["third"]] == ["1", f"{np.exp(-10):.3g}", "< 1e-06"]
 
 
 def test_matplotlib_figures_come_back_to_be_changed(result, fit):

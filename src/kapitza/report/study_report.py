@@ -132,6 +132,7 @@ def study_parts(result: StudyResult, truth: Mapping[str, float]) -> list[Part]:
     parts: list[Part] = [Part("Before the fit", warnings=result.warnings)] if result.warnings else []
     if chosen is not None:
         parts.append(parameter_part(chosen, result.level, truth))
+        parts += candidate_parts(result)
         parts += picture_parts(chosen, result)
         parts += missing_parts(chosen)
         parts += plan_parts(result)
@@ -332,18 +333,76 @@ def plan_parts(result: StudyResult) -> list[Part]:
     return parts
 
 
-def comparison_parts(result: StudyResult) -> list[Part]:
+LEAST_WEIGHT = 1e-6
+"""Evidence for a candidate below which its digits say nothing."""
+
+
+def candidate_parts(result: StudyResult) -> list[Part]:
+    """Return the candidates by evidence, and what each of them gives for the parameters."""
     parts = []
     table = result.comparison()
     if len(table):
-        shown = table.drop(columns=["chi2", "dof", "F", "p"])
-        shown["held back [%]"] = 100 * shown.pop("held back")
+        # The same for all: said once, not in a column.
+        method, readings = table["method"].iloc[0], table["readings"].iloc[0]
+        shown = table.drop(columns=["chi2", "dof", "F", "p", "method", "readings", "log L"])
+        shown["weight"] = [f"< {LEAST_WEIGHT:g}" if w < LEAST_WEIGHT else f"{w:.3g}" for w in shown["weight"]]
+        shown["held back [%]"] = [_two(100 * share) for share in shown.pop("held back")]
+        for column in ("AIC", "BIC", "dAIC", "dBIC"):
+            shown[column] = shown[column].round(1)
         notes = (
-            "AIC and BIC weigh the fit against the number of parameters; smaller is better. weight: evidence for each "
-            "model among these. held back: prediction error of data that were not fitted, in per cent of their "
-            "spread.",
+            f"Fits by {method} to {readings} readings. AIC and BIC weigh the fit against the number of parameters; "
+            "smaller is better. weight: evidence for each model among these. held back: prediction error of data that "
+            "were not fitted, in per cent of their spread.",
         )
         parts.append(Part("Candidates", notes, table=shown.dropna(axis=1, how="all")))
+    if len({fit.candidate for fit in result.fits if _has_values(fit)}) > 1:
+        note = f"Value, and in brackets the ends of its {100 * result.level:g} % interval."
+        parts.append(Part("Parameters of every candidate", [note], table=estimate_table(result)))
+    return parts
+
+
+def _has_values(fit: StudyFit) -> bool:
+    return fit.estimate is not None and bool(fit.estimate.names)
+
+
+def estimate_table(result: StudyResult) -> pd.DataFrame:
+    """Return the parameters found, one row per fit, also of those that lose or did not end well.
+
+    A cell holds the value and the ends of its interval.
+    """
+    rows = []
+    for fit in result.fits:
+        if fit.estimate is None or not fit.estimate.names:
+            continue
+        ends, units = fit.estimate.interval(result.level), fit.estimate.units
+        row = {"model": fit.candidate, "method": fit.method}
+        for name in fit.estimate.names:
+            unit = units.get(name, "")
+            low, high = float(ends["low"][name]), float(ends["high"][name])
+            row[f"{name} [{unit}]" if unit else name] = with_ends(float(fit.estimate.values[name]), low, high)
+        rows.append(row)
+    table = pd.DataFrame(rows).fillna("")
+    return table.drop(columns="method") if table["method"].nunique() == 1 else table
+
+
+def with_ends(value: float, low: float, high: float) -> str:
+    """Return a value with the ends of its interval, to two digits of its width.
+
+    >>> with_ends(64.06324, 64.04762, 64.07893)
+    '64.063 (64.048 to 64.079)'
+    >>> with_ends(0.0, math.nan, math.nan)
+    '0 (no interval)'
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and high > low):
+        return f"{value:.6g} (no interval)"
+    digits = max(0, 1 - math.floor(math.log10(high - low)))
+    if digits > 7 or max(abs(low), abs(high)) >= 1e6:
+        return f"{value:.6g} ({low:.6g} to {high:.6g})"
+    return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def comparison_parts(result: StudyResult) -> list[Part]:
+    parts = []
     several, chosen = list(result.succeeded), result.chosen
     if chosen is not None and sum(fit.candidate == chosen.candidate for fit in several) > 1:
         # other candidates mean other things by the same names: they are in the table above

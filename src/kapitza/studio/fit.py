@@ -37,7 +37,7 @@ METHODS = {
     "invariant": "invariant: a conserved quantity",
 }
 COLOURS = {"good": "positive", "fair": "warning", "bad": "negative"}
-FIRST = ("Before the fit", "Parameters", "Data that were not fitted", "Fit over the data", "Residuals")
+FIRST = ("Before the fit", "Parameters", "Candidates", "Data that were not fitted", "Fit over the data", "Residuals")
 """Parts that stand open; the others are folded."""
 
 
