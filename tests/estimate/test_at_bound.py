@@ -10,7 +10,7 @@ from scipy import special
 
 import kapitza as kz
 from kapitza.estimate.energy import takes_energy_out
-from kapitza.estimate.intervals import draws_at_bounds
+from kapitza.estimate.intervals import draws_at_bounds, truncated_gaussian
 
 TIME = np.arange(400) * 0.04
 BASE = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.2, "k": 9.0})
@@ -105,3 +105,49 @@ def test_warning_about_size_follows_the_final_error():
     fit = kz.identify(DRAG, record(1), ["c", "q", "k"], kz.ShootingFit())
     said = [text for text in fit.warnings if "smaller than its own standard error" in text]
     assert [text.split()[0] for text in said] == [n for n in fit.names if abs(fit.values[n]) < fit.deviations[n]]
+
+
+def of_the_first(mean, covariance, x):
+    """Density of the first of two parameters above zero, the second integrated, at points x; by quadrature."""
+    inner = mean[1] + covariance[1, 0] / covariance[0, 0] * (x - mean[0])
+    left = np.sqrt(covariance[1, 1] - covariance[1, 0] ** 2 / covariance[0, 0])
+    log = -0.5 * (x - mean[0]) ** 2 / covariance[0, 0] + special.log_ndtr(inner / left)
+    density = np.exp(log - log.max())
+    return density / np.trapezoid(density, x)
+
+
+@pytest.mark.parametrize("correlation", [0.9998, -0.9, -0.9998, -0.999999])
+@pytest.mark.parametrize("mean", [(-0.06, 0.13), (0.9, -0.9), (-2.0, -0.5)])
+def test_draws_of_exchanged_parameters_are_those_of_the_truncated_gaussian(mean, correlation):
+    """Along the parameters alone the chains stayed where they began: errors and intervals were ten times too wide."""
+    covariance, mean = np.array([[1.0, correlation], [correlation, 1.0]]), np.array(mean)
+    drawn = truncated_gaussian(mean, covariance, np.zeros(2), np.full(2, np.inf))
+    assert drawn.min() >= 0.0
+    for i in (0, 1):
+        order = [i, 1 - i]
+        x = np.concatenate([[0.0], np.geomspace(1e-9, 8.0, 200_001)])
+        density = of_the_first(mean[order], covariance, x)
+        middle = np.trapezoid(density * x, x)
+        spread = np.sqrt(np.trapezoid(density * (x - middle) ** 2, x))
+        # 500 chains that are independent, so a mean is known to 0.045 of the spread.
+        assert drawn[:, i].mean() == pytest.approx(middle, abs=0.15 * spread)
+        assert drawn[:, i].std() == pytest.approx(spread, rel=0.12)
+
+
+def test_frictions_that_are_exchanged_for_each_other_keep_finite_intervals():
+    """Linear, dry and quadratic friction in one decay: with the first at zero the data still determine the others."""
+    model = kz.Model.from_equations(
+        "x'' + c*x' + d*sign(x') + q*x'*abs(x') + k*x = 0",
+        parameters=[kz.Parameter(name, 0.02, bounds=(0.0, math.inf)) for name in ("c", "d", "q")]
+        + [kz.Parameter("k", 64.0)],
+    )
+    truth = model.with_values(c=0.0, d=0.16, q=0.004)
+    data = kz.simulate(truth, [1.6, 0.0], t=np.arange(1000) * 0.009).select(["x"])
+    held = []
+    for seed in range(6):
+        fit = kz.identify(model, kz.measure(data, noise=2e-5, seed=seed), ["c", "d", "q", "k"], kz.ShootingFit())
+        assert fit.identifiability.complete
+        assert np.isfinite(fit.interval(0.95)).all(axis=None)
+        ends = fit.interval(0.99)
+        held += [ends.low[name] <= truth.values[name] <= ends.high[name] for name in fit.names]
+    assert np.mean(held) > 0.9

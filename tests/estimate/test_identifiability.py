@@ -33,3 +33,16 @@ def test_full_rank_has_nothing_undetermined():
     assert found.complete
     assert found.determined == ("a", "b")
     assert found.condition == pytest.approx(2.0)
+
+
+def test_a_parameter_at_zero_beside_one_known_to_many_digits_is_determined():
+    """The second is zero and measured in its own resolution; the third is exchanged for it to a part in 2,000."""
+    information = np.array([[4e12, 0.0, 0.0], [0.0, 1.0, -0.9995], [0.0, -0.9995, 1.0]])
+    found = analyse(information, ["k", "c", "d"], np.array([6400.0, 1.0, 1.0]))
+    assert found.complete
+    exchanged = np.array([[4e12, 0.0, 0.0], [0.0, 1.0, -1.0], [0.0, -1.0, 1.0]])
+    found = analyse(exchanged, ["k", "c", "d"], np.array([64.0, 1.0, 1.0]))
+    assert (found.rank, found.determined) == (2, ("k", "d/c"))
+    np.testing.assert_allclose(np.abs(found.directions[1:, 0]), 1.0)
+    found = analyse(np.diag([4e12, 1.0, 0.0]), ["k", "c", "d"], np.array([64.0, 1.0, 1.0]))
+    assert (found.rank, found.determined) == (2, ("k", "c"))

@@ -11,6 +11,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.report import plot_fit, plot_force_surface, plot_forces, plot_intervals, study_report, write_study_report
+from kapitza.report.interactive import interval_figure
 from kapitza.report.motions import extremes, motions_of
 from kapitza.study import StudyFit, StudyResult
 
@@ -145,6 +146,23 @@ def test_every_candidate_has_its_estimates_as_numbers(result, fit):
     assert "k [1/s²]" in table
     weights = parts["Candidates"].table["weight"]
     assert [weights[EVIL], weights["other"], weights["third"]] == ["1", f"{np.exp(-10):.3g}", "< 1e-06"]
+
+
+def test_an_unknown_interval_is_not_drawn_as_a_point(fit):
+    values, covariance = {**fit.values}, fit.covariance.copy()
+    covariance[fit.names.index("c")] = covariance[:, fit.names.index("c")] = np.inf
+    unknown = fit.with_(covariance=covariance)
+    assert not np.isfinite(unknown.interval().loc["c"]).any()
+    fits = {"known": fit, "unknown": unknown}
+    drawn = interval_figure(fits, 0.95)
+    trace = next(t for t in drawn.data if t.marker.symbol == "x")
+    first, last = next(a.range for a in (drawn.layout.xaxis, drawn.layout.xaxis2) if a.title.text.startswith("c"))
+    assert values["c"] - trace.error_x.arrayminus[0] < first
+    assert values["c"] + trace.error_x.array[0] > last
+    axes = plot_intervals(fits).axes[fit.names.index("c")]
+    low, high = axes.get_xlim()
+    bars = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2]
+    assert any(bar[0] < low and bar[1] > high for bar in bars)
 
 
 def test_matplotlib_figures_come_back_to_be_changed(result, fit):

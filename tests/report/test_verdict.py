@@ -56,6 +56,26 @@ def test_a_right_model_is_good_in_the_unit_of_the_recording(result):
     assert any("kapitza validate" in step for step in verdict.steps)
 
 
+def test_a_friction_below_zero_is_in_the_first_sentence(tmp_path):
+    """Quadratic drag fitted by viscous and dry friction: the dry one comes out negative."""
+    truth = kz.Model.from_equations("x'' + q*x'*abs(x') + k*x = 0", parameters={"q": 0.005, "k": 25.0})
+    clean = kz.simulate(truth, x0=[1.0, 0.0], t=np.arange(4000) * 0.01).select(["x"])
+    kz.write(kz.measure(clean, noise=1e-4, seed=1), tmp_path / "run.csv")
+    (tmp_path / "run.toml").write_text(
+        "[model]\nequations = [\"x'' + c*x' + d*sign(x') + k*x = 0\"]\nparameters = {c = 0.1, d = 0.01, k = 25.0}\n"
+        '[data]\nfile = "run.csv"\n[fit]\nfree = ["c", "d", "k"]\nmethod = "shooting"\n'
+    )
+    made = kz.read_study(tmp_path / "run.toml").run(kz.Silent())
+    assert made.chosen.answer["d"] < 0
+    verdict = verdict_of(made)
+    assert "a friction feeds energy in (d below zero)" in verdict.sentence
+    assert verdict.grade != "good"
+    assert any("bound 0" in step for step in verdict.steps)
+    # The model misses the data: what is left is not called noise.
+    page = write_study_report(made, tmp_path / "report.html").read_text()
+    assert "Standard deviation of what the model leaves" in page
+
+
 def test_weak_and_wrong_models_are_named(result):
     chosen = result.chosen
     loose = chosen.answer.with_(covariance=np.diag([1.0, 1e-4]))

@@ -8,6 +8,7 @@ from kapitza.estimate.comparison import TIE, compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
 from kapitza.estimate.drive_noise import EXPLAINS, drive_effect, with_drive_noise
 from kapitza.estimate.drives import best_degree
+from kapitza.estimate.energy import negative_frictions
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.identifiability import Identifiability

@@ -22,20 +22,23 @@ STATES = 200
 """Random states at which a law is tested for taking energy out."""
 
 
-def energy_warnings(found: Estimate) -> Iterator[str]:
-    """Yield a warning per free friction coefficient below zero.
+def negative_frictions(found: Estimate) -> tuple[str, ...]:
+    """Return the free friction coefficients that are below zero by more than SURELY standard errors."""
+    model = found.model
+    if not isinstance(model, Model) or model.is_map or not found.status.ok:
+        return ()
+    below = [name for name, error in found.deviations.items() if found.values[name] < -SURELY * error]
+    return tuple(name for name in below if name in model.names and takes_energy_out(model, name))
 
-    The coefficient must be negative by more than SURELY standard errors.
-    """
-    if not isinstance(found.model, Model) or found.model.is_map or not found.status.ok:
-        return
-    for name, error in found.deviations.items():
-        value = found.values[name]
-        if value < -SURELY * error and name in found.model.names and takes_energy_out(found.model, name):
-            yield (
-                f"{name} = {value:.4g} is negative by {-value / error:.2g} standard errors: a friction that feeds "
-                "energy in. Check signs, the drive and the clock, or a source of energy is missing in the equations."
-            )
+
+def energy_warnings(found: Estimate) -> Iterator[str]:
+    """Yield a warning per negative friction coefficient."""
+    for name in negative_frictions(found):
+        value, error = found.values[name], found.deviations[name]
+        yield (
+            f"{name} = {value:.4g} is negative by {-value / error:.2g} standard errors: a friction that feeds "
+            "energy in. Check signs, the drive and the clock, or a source of energy is missing in the equations."
+        )
 
 
 def takes_energy_out(model: Model, name: str) -> bool:

@@ -79,24 +79,41 @@ def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: f
     """Return the identifiability from an information matrix (k, k).
 
     information: in the parameters themselves. scale: (k,) the size of each parameter, with its sign (its value, or a
-    typical one where that is zero). Directions whose relative standard error exceeds the best one by more than
-    1/tolerance count as undetermined: use a tolerance near the square root of the relative precision of the
-    information.
+    typical one where that is zero). A parameter whose relative standard error, the others known, exceeds the best one
+    by more than 1/tolerance counts as undetermined, and so does a direction in which the errors of the others raise
+    the error by as much: use a tolerance near the square root of the relative precision of the information.
     """
     names = tuple(names)
     scale = np.asarray(scale, float)
     # Relative changes make the result independent of units, and turn scaling laws into rational directions.
     relative = np.asarray(information, float) * np.outer(scale, scale)
-    eigenvalues, vectors = symmetric_eigenvectors((relative + relative.T) / 2)
-    eigenvalues = np.clip(eigenvalues, 0.0, None)
-    largest = eigenvalues.max(initial=0.0)
-    # Eigenvalues of the information are inverse variances: a ratio of standard errors is squared.
-    null = eigenvalues <= tolerance**2 * largest if largest > 0 else np.ones(len(names), bool)
-    smallest = float(eigenvalues[0]) if names else 0.0
-    condition = float(np.sqrt(largest / smallest)) if smallest > 0 else float("inf") if names else 1.0
-    basis = echelon(vectors[:, null])
+    relative = (relative + relative.T) / 2
+    eigenvalues = np.clip(np.linalg.eigvalsh(relative), 0.0, None) if names else np.ones(1)
+    condition = float(np.sqrt(eigenvalues[-1] / eigenvalues[0])) if eigenvalues[0] > 0 else float("inf")
+    basis = echelon(_null_space(relative, tolerance))
     determined, undetermined = _describe(basis, names)
-    return Identifiability(names, int((~null).sum()), determined, undetermined, basis, condition)
+    return Identifiability(names, len(names) - basis.shape[1], determined, undetermined, basis, condition)
+
+
+def _null_space(relative: Array, tolerance: float) -> Array:
+    """Return the directions (k, d), orthonormal, that an information matrix does not determine.
+
+    A parameter near zero has no size of its own. Beside one that is known to eight digits its share of the eigenvalues
+    says nothing, so the rank is that of the correlations, which depend on no size.
+    """
+    # Diagonal entries of the information are inverse variances: a ratio of standard errors is squared.
+    own = np.clip(np.diag(relative), 0.0, None)
+    # What is known to its own size is determined, however well another is known.
+    seen = own > min(tolerance**2 * own.max(initial=0.0), 0.5)
+    directions = np.eye(own.size)[:, ~seen]
+    if seen.any():
+        errors = own[seen] ** -0.5
+        eigenvalues, vectors = symmetric_eigenvectors(relative[np.ix_(seen, seen)] * np.outer(errors, errors))
+        null = vectors[:, eigenvalues <= tolerance**2 * eigenvalues[-1]]
+        back = np.zeros((own.size, null.shape[1]))
+        back[seen] = null * errors[:, None]
+        directions = np.hstack([directions, back])
+    return np.asarray(np.linalg.qr(directions)[0], float)  # any sign: `echelon` depends on the space alone
 
 
 def echelon(basis: Array) -> Array:

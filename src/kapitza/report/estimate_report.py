@@ -17,6 +17,7 @@ from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.figures import plot_attractor, plot_orbits, plot_record
 from kapitza.report.orbit_fit_sections import likelihood_notes, orbit_fit_sections
 from kapitza.report.page import Section, write_page
+from kapitza.report.verdict import scatter_word
 
 
 def write_report(estimate: Estimate, path: str | Path, level: float = 0.95) -> Path:
@@ -76,7 +77,7 @@ def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:
         notes.append(f"Noise alone, were the model exactly right, would give {widths}.")
     if estimate.noise:
         known = ", ".join(f"{name} {value:.3g}" for name, value in estimate.noise.items())
-        notes.append(f"Standard deviation of the noise: {known}.")
+        notes.append(f"Standard deviation of {scatter_word(estimate)}: {known}.")
     if estimate.leverage:
         unseen = "; ".join(str(fault) for fault in estimate.leverage)
         notes.append(f"Faults too small to be seen are not in the intervals: {unseen}. State them by a Sensor.")

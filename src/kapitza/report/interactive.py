@@ -19,7 +19,7 @@ from kapitza.base.labels import CYCLE, escaped, escaped_label
 from kapitza.estimate import Estimate, PredictionTest, ProfileCurve
 from kapitza.orbits import OrbitSet
 from kapitza.report.motions import Motion, extremes
-from kapitza.report.study_figures import interval_range
+from kapitza.report.study_figures import drawn_ends, interval_range
 from kapitza.signal import Decay, half_cycles
 
 MOST = 3000
@@ -233,25 +233,25 @@ def interval_figure(fits: Mapping[str, Estimate], level: float) -> go.Figure | N
     ends = [fit.interval(level) for fit in fits.values()]
     for number, name in enumerate(names):
         row, column = number // columns + 1, number % columns + 1
-        triples = []
+        triples, texts = [], []
         for text, fit, table in zip(labels, fits.values(), ends, strict=True):
-            if name not in fit.names:
-                continue
-            low, high, value = float(table["low"][name]), float(table["high"][name]), fit.values[name]
-            triples.append((low, value, high))
-            known = math.isfinite(low) and math.isfinite(high)
+            if name in fit.names:
+                triples.append((float(table["low"][name]), fit.values[name], float(table["high"][name])))
+                texts.append(text)
+        limits = interval_range(triples)
+        for text, (low, value, high) in zip(texts, triples, strict=True):
+            first, last = drawn_ends(low, high, limits)
+            known = math.isfinite(high - low)
             figure.add_scatter(
                 x=[value], y=[text], mode="markers",
                 marker={"size": 8, "color": CYCLE[1], "symbol": "circle" if known else "x"},
-                error_x={"type": "data", "symmetric": False, "array": [high - value if known else 0],
-                         "arrayminus": [value - low if known else 0], "color": FIT, "thickness": 2.5, "width": 5},
+                error_x={"type": "data", "symmetric": False, "array": [last - value], "arrayminus": [value - first],
+                         "color": FIT, "thickness": 2.5, "width": 5},
                 hovertemplate=f"{value:.6g}<br>[{low:.6g}, {high:.6g}]<extra></extra>", showlegend=False,
                 row=row, col=column,
             )  # fmt: skip
         unit = next((fit.units.get(name, "") for fit in fits.values() if name in fit.names), "")
-        figure.update_xaxes(
-            title_text=escaped_label(name, unit), range=interval_range(triples), nticks=4, row=row, col=column
-        )
+        figure.update_xaxes(title_text=escaped_label(name, unit), range=limits, nticks=4, row=row, col=column)
     figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], automargin=True)
     figure.update_layout(height=80 + rows * (120 + 34 * len(fits)), meta=STACK)
     return figure

@@ -73,15 +73,17 @@ def plot_intervals(fits: Mapping[str, Estimate], level: float = 0.95) -> Figure:
         figure = new_figure(2.6 * len(names) + 1.4, 1.2 + 0.35 * len(fits))
         panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
         for axes, name in zip(panels, names, strict=True):
-            triples = []
+            triples, places = [], []
             for place, (fit, table) in enumerate(zip([*fits.values()][::-1], ends[::-1], strict=True)):
                 if name not in fit.names:
                     continue
-                low, value, high = float(table["low"][name]), fit.values[name], float(table["high"][name])
-                triples.append((low, value, high))
-                axes.plot([low, high], [place, place], color=CYCLE[0], lw=2.5)
-                axes.plot(value, place, "o", ms=4, color=ACCENT)
-            axes.set_xlim(interval_range(triples))
+                triples.append((float(table["low"][name]), fit.values[name], float(table["high"][name])))
+                places.append(place)
+            limits = interval_range(triples)
+            for place, (low, value, high) in zip(places, triples, strict=True):
+                axes.plot(drawn_ends(low, high, limits), [place, place], color=CYCLE[0], lw=2.5)
+                axes.plot(value, place, "o" if math.isfinite(high - low) else "x", ms=4, color=ACCENT)
+            axes.set_xlim(limits)
             axes.set_xlabel(axis_label(name, next(iter(fits.values())).units.get(name, "")))
             axes.locator_params(axis="x", nbins=4)
         panels[0].set_yticks(range(len(fits)), [plain(text) for text in [*fits][::-1]])
@@ -94,18 +96,24 @@ def interval_range(intervals: Sequence[tuple[float, float, float]]) -> tuple[flo
 
     They include all values, and intervals up to twice the width of the narrower half of them to each side.
     intervals: low, value and high of each. A wide one runs out of its panel instead of flattening the others. None
-    where no interval is known.
+    where no value is known.
     """
     known = [(low, value, high) for low, value, high in intervals if math.isfinite(high - low)]
     values = [value for _, value, _ in intervals if math.isfinite(value)]
-    if not known or not values:
+    if not values:
         return None
-    widths = sorted(high - low for low, _, high in known)
+    widths = sorted(high - low for low, _, high in known) or [0.0]
     reach = 2 * widths[(len(widths) - 1) // 2]
     low = min([*values, *(max(low, value - reach) for low, value, _ in known)])
     high = max([*values, *(min(high, value + reach) for _, value, high in known)])
     margin = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
     return low - margin, high + margin
+
+
+def drawn_ends(low: float, high: float, limits: tuple[float, float] | None) -> tuple[float, float]:
+    """Return ends at which an interval is drawn: unknown and infinite ones are beyond the axis limits."""
+    first, last = limits or (0.0, 0.0)
+    return low if math.isfinite(low) else 2 * first - last, high if math.isfinite(high) else 2 * last - first
 
 
 def plot_forces(estimate: Estimate) -> Figure:

@@ -39,7 +39,7 @@ from kapitza.report.motions import Motion, as_recorded, motion_of_test, motions_
 from kapitza.report.page import table_cells
 from kapitza.report.plan_page import LONG, duration_table, map_figure, plan_answers, plan_sentences, plan_table
 from kapitza.report.spectrum_figures import correlation_figure, response_figure, spectrum_figure
-from kapitza.report.verdict import verdict_of
+from kapitza.report.verdict import scatter_word, verdict_of
 from kapitza.study import StudyFit, StudyResult, fitted_orbits, fitted_settings
 
 METHODS = {
@@ -162,7 +162,7 @@ def parameter_part(chosen: StudyFit, level: float, truth: Mapping[str, float]) -
         notes.append("These data determine only the combinations " + ", ".join(best.identifiable) + ".")
     if best.noise:
         noise = ", ".join(_noise_words(best, name, value) for name, value in best.noise.items())
-        notes.append(f"Standard deviation of the noise: {noise}.")
+        notes.append(f"Standard deviation of {scatter_word(best)}: {noise}.")
     if best.leverage:
         unseen = "; ".join(str(fault) for fault in best.leverage)
         notes.append(f"Faults of the measurement too small to be seen are not in the intervals: {unseen}.")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kapitza.data import Record
+from kapitza.estimate import Estimate, negative_frictions
 from kapitza.report.motions import recorded_units
 from kapitza.study import StudyFit, StudyResult, fitted_settings
 
@@ -55,6 +56,9 @@ def verdict_of(result: StudyResult) -> Verdict:
         parts.append(f"{count} weak ({', '.join(weak)})")
     elif chosen.answer.names and not chosen.misses:
         parts.append("every parameter is known to better than 10 %")
+    feeding = negative_frictions(chosen.answer)
+    if feeding:
+        parts.append(f"a friction feeds energy in ({', '.join(feeding)} below zero)")
     disagree = bool(result.disagreements())
     if disagree:
         parts.append("two methods disagree")
@@ -62,7 +66,7 @@ def verdict_of(result: StudyResult) -> Verdict:
     if chosen.missing is not None and lacking:
         names = chosen.missing.to_try
         parts.append("a term is missing" + (f" (try {' or '.join(names[:2])})" if names else ""))
-    doubts = weak or outside or disagree or lacking or not _white(chosen)
+    doubts = weak or feeding or outside or disagree or lacking or not _white(chosen)
     grade = "bad" if chosen.misses else "fair" if doubts else "good"
     sentence = "; ".join(parts)
     return Verdict(grade, f"The model {sentence}.", steps_after(chosen, weak, tied, outside, disagree))
@@ -71,6 +75,15 @@ def verdict_of(result: StudyResult) -> Verdict:
 def _white(chosen: StudyFit) -> bool:
     misfit = chosen.answer.misfit
     return misfit is None or misfit.to_the_noise
+
+
+def scatter_word(estimate: Estimate) -> str:
+    """Return what the standard deviations of an estimate's channels are.
+
+    They come from the residuals, which are not noise where the model misses the data.
+    """
+    missed = estimate.misfit is not None and estimate.misfit.misses
+    return "what the model leaves, larger than the noise of the sensors" if missed else "the noise"
 
 
 def _counted(number: int) -> str:
@@ -154,6 +167,11 @@ def steps_after(
         steps.append(
             'Look at "What is missing?" and at the residuals against position and velocity; add the term to the '
             "equations as a second candidate ([[model]]) and run kapitza compare."
+        )
+    if negative_frictions(chosen.answer):
+        steps.append(
+            "Do not use a friction below zero: it stands for another law, for example one that grows faster with the "
+            "speed. Give it the bound 0 and add that law, or check the sign, the drive and the clock."
         )
     if chosen.validation is None:
         steps.append("Hold a part of the recording back (hold_back = 0.2) to see whether the model predicts.")

@@ -135,7 +135,7 @@ def test_one_sample_a_period_is_enough(seed):
     Its likelihood is far from Gaussian, so closeness is asked in per cent, not in standard errors.
     """
     model = kz.library.parametric_pendulum()
-    clean = kz.simulate(model, periods=600, seed=1)
+    clean = kz.simulate(model, periods=300, seed=1)
     free = ["l", "k2", "k3"]
     record = readings(clean, {"phi": 0.01, "phi'": 0.05}, seed)
     fit = kz.identify(started(model, free, 0.2, seed), record, free, kz.ShootingFit())

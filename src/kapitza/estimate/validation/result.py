@@ -304,7 +304,7 @@ def _test_rows(test: ModelTest) -> list[tuple[str, str, str, str]]:
     if test.terms.terms:
         best = test.terms.terms[0]
         strongest = f"strongest of {len(test.terms.terms)} terms: {best.name}, {chance_text(best.log10_p)}"
-        rows.append(("missing terms", "", strongest, "missing" if test.missing else "none is missing"))
+        rows.append(("missing terms", "", strongest, "missing" if test.missing else "none of them is missing"))
     if np.isfinite(test.parameters):
         rows.append(("parameters that either record prefers", "", p_text(test.parameters),
                      _said(test.parameters >= REST)))  # fmt: skip
