@@ -43,7 +43,7 @@ def main() -> str:
         largest = max(abs(fit.values[n] / model.values[n] - 1) for n in FREE)
         rows.append(
             [
-                samples, len(record.segments()), int(fit.motion.piece.max()) + 1, f"{work.wall:.1f}", f"{processor:.1f}",
+                samples, len(record.segments()), int(fit.motion.piece[-1]) + 1, f"{work.wall:.1f}", f"{processor:.1f}",
                 f"{1e6 * processor / samples:.0f}", f"{peak_memory_mb():.0f}", f"{100 * largest:.2g} %",
                 f"{np.abs(error).max():.1f}",
             ]
