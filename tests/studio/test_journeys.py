@@ -245,12 +245,23 @@ def test_names_and_units_that_are_left_unfinished_are_kept_or_answered(windows, 
     name.press("Tab")
     page.get_by_text('"F" needs a name in the equations').wait_for()
     assert name.input_value() == "F"
-    # Left by a click elsewhere, without Enter.
+    # Passed by on the way to another field the unit stays.
     unit = page.get_by_label("Unit", exact=True).first
+    read = unit.input_value()
+    unit.focus()
+    page.keyboard.press("Tab")
+    page.wait_for_function("document.activeElement.getAttribute('aria-label') !== 'Unit'")
+    assert unit.input_value() == read == "N (as read)"
+    # Left by a click elsewhere, without Enter.
     unit.click()
     unit.press_sequentially("mN")
     page.get_by_text("What is in it").click()
     until_written(page, study, lambda s: s["data"].get("units") == {"F": "mN"})
+    # Taken by Enter.
+    unit.click()
+    unit.press_sequentially("uN")
+    unit.press("Enter")
+    until_written(page, study, lambda s: s["data"].get("units") == {"F": "uN"})
     page.get_by_role("tab", name="Model").click()
     before = study.read_text(encoding="utf-8")
     page.fill("[aria-label='Start of c']", "nan")

@@ -33,6 +33,15 @@ def open_tab(page, name):
     page.wait_for_selector(f".q-tab--active:has-text('{name}')")
 
 
+RING = "getComputedStyle(document.activeElement).boxShadow.includes('0px 0px 0px 4px')"
+"""Whether a button that has the focus shows it."""
+
+
+def focused(page, condition):
+    """Wait until the focus is on an element with this condition."""
+    page.wait_for_function(f"() => (e => {condition})({FOCUSED})")
+
+
 def test_from_a_recording_to_the_report_by_keyboard_alone(windows, serve, tmp_path):
     copy_recording("pendulum", tmp_path)
     link, _ = serve(tmp_path)
@@ -43,6 +52,8 @@ def test_from_a_recording_to_the_report_by_keyboard_alone(windows, serve, tmp_pa
     page.keyboard.press("Enter")
     settled(page)
     study = tmp_path / "pendulum.toml"
+    tab_to(page, "e.getAttribute('aria-label') === 'Zoom in'")
+    page.wait_for_function(f"() => {RING}")
     # A span of the recording: zoomed in, taken, held back.
     tab_to(page, "e.classList.contains('kz-recording')")
     for key in ("+", "+", "s"):
@@ -52,6 +63,8 @@ def test_from_a_recording_to_the_report_by_keyboard_alone(windows, serve, tmp_pa
     tab_to(page, "e.tagName === 'BUTTON' && e.innerText.includes('Hold back')")
     page.keyboard.press("Enter")
     until_written(page, study, lambda s: "hold_back" in s["data"])
+    # The buttons of the span are gone; the keyboard goes on at the picture.
+    focused(page, "e.classList.contains('kz-recording')")
     # The equation is typed over the one that stands there.
     open_tab(page, "Model")
     page.wait_for_selector(EQUATIONS)
@@ -66,6 +79,7 @@ def test_from_a_recording_to_the_report_by_keyboard_alone(windows, serve, tmp_pa
     tab_to(page, "e.tagName === 'BUTTON' && e.innerText.trim().endsWith('Fit') && !e.disabled")
     page.keyboard.press("Enter")
     page.locator(".kz-verdict").wait_for(timeout=600_000)
+    focused(page, "e.tagName === 'BUTTON' && e.innerText.trim().endsWith('Fit')")
     open_tab(page, "Report and files")
     tab_to(page, "e.tagName === 'BUTTON' && e.innerText.includes('Open the report')")
     with page.context.expect_page() as opened:

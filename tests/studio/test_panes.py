@@ -20,6 +20,7 @@ from kapitza.model import model_from_dict
 from kapitza.rig import FourierSeries
 from kapitza.studio import threads, work
 from kapitza.studio.diagram import point_of, point_rows, row_of
+from kapitza.studio.document import value_at
 from kapitza.studio.drawings import (
     attractor_figure,
     branch_figure,
@@ -28,11 +29,12 @@ from kapitza.studio.drawings import (
     multiplier_figure,
     portrait_figure,
 )
-from kapitza.studio.fit import changed_since, comparison_rows, kept_runs, progress_of
+from kapitza.studio.fit import changed_since, comparison_rows, kept_runs, progress_of, share_rule
 from kapitza.studio.formulas import formula
 from kapitza.studio.hints import in_page
+from kapitza.studio.loading import Shown
 from kapitza.studio.orbits import rows_of
-from kapitza.studio.recording import findings
+from kapitza.studio.recording import findings, shaded
 from kapitza.studio.rig import wrong_fields
 from kapitza.studio.runs import Run
 from kapitza.studio.templates import FIRST_EQUATIONS, about_rest, written_out
@@ -305,6 +307,36 @@ def test_kept_runs_come_newest_first(tmp_path):
     names = [folder.name for folder in kept_runs(tmp_path / "r-results")]
     assert names == ["r-results", "r-results-10", "r-results-2", "r-results-1"]
     assert comparison_rows({}) == []
+
+
+def test_runs_show_no_error_where_there_is_none():
+    """A parameter at its bound has a value, and no standard error."""
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.0, "k": 9.0})
+    best = SimpleNamespace(names=("c", "k"), values={"c": 0.0, "k": 9.0}, deviations={"c": math.nan, "k": 0.02},
+                           units=model.units)  # fmt: skip
+    rows = comparison_rows({"one": SimpleNamespace(best=best), "two": SimpleNamespace(best=None)})
+    assert rows == [{"parameter": "c", "one": "0"}, {"parameter": "k", "one": "9.000 ± 0.020"}]
+
+
+def test_a_span_held_back_rules_over_the_share_and_both_are_named_in_the_picture():
+    spans = {"hold_back": [[4.0, 6.5]]}
+    assert share_rule({"data": {"file": "a.csv"}, "fit": {"hold_back": 0.2}}) == ""
+    one = share_rule({"data": spans, "fit": {"hold_back": 0.2}})
+    assert one == "The share does not count: held back is 4 to 6.5 s, as under Recording."
+    several = share_rule({"data": [{"file": "a.csv"}, spans, {"use": "check", "hold_back": [[0, 1]]}]})
+    assert several.startswith("The share does not count in recording 2:")
+    assert [span["text"] for span in shaded(_drawn({"data": spans, "fit": {"hold_back": 0.2}}), 0)] == ["held back"]
+    share = shaded(_drawn({"data": {"from": 1.0}, "fit": {"hold_back": 0.2}}), 0)
+    assert [span["text"] for span in share] == ["not used", "held back, share 0.2"]
+    assert share[1]["begin"] == pytest.approx(1.0 + 0.8 * 9.0)
+
+
+def _drawn(content):
+    """What `shaded` reads of a session: the study, and times from 0 to 10 s."""
+    shown = Shown.__new__(Shown)
+    object.__setattr__(shown, "time", np.arange(1001) * 0.01)
+    get = SimpleNamespace(get=lambda *place, default=None: value_at(content, place, default))
+    return SimpleNamespace(document=get, recordings=[shown])
 
 
 def test_work_in_a_thread_begins_after_the_shared_imports():

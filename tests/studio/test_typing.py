@@ -129,6 +129,7 @@ def test_an_equation_of_the_menu_is_shown_in_its_field_and_undone(windows, serve
     until_written(page, study, lambda s: isinstance(s["model"], list) and len(s["model"]) == 2)
     # The file is written before the pane is built anew; a menu opened in between would go with the old pane.
     page.get_by_role("button", name="Remove this one").wait_for()
+    page.wait_for_function("document.activeElement.innerText.includes('Another candidate')")
     page.get_by_label("Equation to begin with").click()
     page.get_by_role("option", name="pendulum with dry friction").click()
     until_written(page, study, lambda s: s["model"][1].get("free") == ["c", "d", "k"])

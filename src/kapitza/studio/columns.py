@@ -26,6 +26,9 @@ UNITS = ("", "m", "mm", "um", "in", "m/s", "mm/s", "m/s**2", "g", "rad", "deg", 
 LEFT = "(e) => { if (!e.relatedTarget?.closest('.q-menu')) emit(e.target.value); }"
 """Sends what stands in a field that is left, except for its own menu."""
 
+TYPED = "(e) => { if (!document.querySelector('.q-menu .q-manual-focusable--focused')) emit(e.target.value); }"
+"""Sends what was typed at Enter, unless an entry of the menu is taken. Tab alone changes nothing."""
+
 ERRORS = [error.name for error in FITTED]
 """Errors of a sensor that can be found along with the parameters."""
 
@@ -133,17 +136,18 @@ class _Columns:
         name = ui.input().props('dense outlined aria-label="Name in the equations"').classes("kz-mono")
         name.on("change", lambda: self.set_name(column, str(name.value or "").strip()))
         self.names[column] = name
-        self.units[column] = ui.select(
-            {}, with_input=True, new_value_mode="add-unique", on_change=lambda e: self.set_unit(column, e.value)
-        ).props('dense outlined options-dense aria-label="Unit"')
+        self.units[column] = ui.select({}, with_input=True, on_change=lambda e: self.set_unit(column, e.value)).props(
+            'dense outlined options-dense aria-label="Unit"'
+        )
         # What is typed replaces the unit shown, and is not put into the middle of it.
         for event in ("focusin", "click"):
             self.units[column].on(event, js_handler="(e) => setTimeout(() => e.target.select?.())")
         # Without this a unit that is typed and left without Enter would be gone without a word.
         self.units[column].on("focusout", lambda event: self.left_unit(column, str(event.args)), js_handler=LEFT)
+        self.units[column].on("keydown.enter", lambda event: self.left_unit(column, str(event.args)), js_handler=TYPED)
         self.errors[column] = ui.select(
             ERRORS, value=[], multiple=True, on_change=lambda e: self.set_errors(column, e.value)
-        ).props('dense outlined options-dense aria-label="Sensor errors"')
+        ).props('dense outlined options-dense aria-label="Sensor errors to find"')
         self.angles[column] = ui.checkbox(on_change=lambda e: self.set_angle(column, bool(e.value))).props(
             'dense aria-label="Angle"'
         )

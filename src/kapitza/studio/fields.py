@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nicegui import background_tasks, ui
+from nicegui.element import Element
 from nicegui.elements.mixins.value_element import ValueElement
 
 from kapitza.errors import KapitzaError
@@ -120,6 +121,19 @@ def bind(
     hear(session.changed, changed)
     hear(session.checked, show_problems)
     show_problems()
+
+
+FOCUS = """setTimeout(() => {
+  const now = document.activeElement, element = getHtmlElement(%d);
+  if (element && (!now || now === document.body || now.offsetParent === null || now.disabled))
+    element.focus({preventScroll: true});
+}, 60)"""
+
+
+def keep_focus(element: Element) -> None:
+    """Give an element the focus where what had it is gone, so that a keyboard goes on from there."""
+    # The page is told of what is hidden or rebuilt before this runs.
+    element.client.run_javascript(FOCUS % element.id)
 
 
 def number_or_none(text: Any) -> float | None:

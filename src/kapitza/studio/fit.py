@@ -16,7 +16,7 @@ from nicegui import ui
 
 from kapitza.errors import KapitzaError
 from kapitza.studio.drawings import moving_figure
-from kapitza.studio.fields import choice_field, number_field
+from kapitza.studio.fields import choice_field, keep_focus, number_field
 from kapitza.studio.figures import LIVE, dressed, picture
 from kapitza.studio.hints import in_page
 from kapitza.studio.loading import state_of
@@ -64,13 +64,16 @@ def comparison_rows(results: Mapping[str, StudyResult]) -> list[dict[str, Any]]:
 
     A row holds its value with standard error in every run.
     """
+    from kapitza.study.result import quantity
+
     rows: dict[str, dict[str, Any]] = {}
     for name, result in results.items():
         best = result.best
-        for parameter in () if best is None else best.names:
-            error = best.deviations.get(parameter, float("nan")) if best is not None else float("nan")
+        if best is None:
+            continue
+        for parameter in best.names:
             row = rows.setdefault(parameter, {"parameter": parameter})
-            row[name] = f"{best.values[parameter]:.6g} ± {error:.2g}" if best is not None else ""
+            row[name] = quantity(best, parameter)
     return list(rows.values())
 
 
@@ -85,6 +88,25 @@ def read_run(folder: Path) -> StudyResult | None:
         return read_results(folder)
     except KapitzaError:
         return None
+
+
+def share_rule(content: Mapping[str, Any]) -> str:
+    """Return where the share held back does not count: spans held back of a recording rule."""
+    found = content.get("data", [])
+    tables = found if isinstance(found, list) else [found]
+    fitted = [(n, one) for n, one in enumerate(tables, 1) if isinstance(one, Mapping) and one.get("use") != "check"]
+    ruled = [(n, one["hold_back"]) for n, one in fitted if one.get("hold_back")]
+    if not ruled:
+        return ""
+    spans = ", ".join(f"{span[0]:g} to {span[1]:g} s" for _, held in ruled for span in held if _is_span(span))
+    if len(ruled) == len(fitted):
+        return f"The share does not count: held back is {spans}, as under Recording."
+    numbers = ", ".join(str(n) for n, _ in ruled)
+    return f"The share does not count in recording {numbers}: held back is {spans}, as under Recording."
+
+
+def _is_span(span: Any) -> bool:
+    return isinstance(span, list) and len(span) == 2 and all(isinstance(end, int | float) for end in span)
 
 
 def changed_since(folder: Path, text: str) -> bool:
@@ -134,6 +156,8 @@ class FitPane:
     def __init__(self, session: Session):
         self.session, self.own = session, window()
         self.moved: Any = None
+        self.asked = False
+        """Whether this window has started the fit: a keyboard goes on at its buttons."""
         self.shown: Any = None
         with ui.row().classes("items-start gap-3 w-full"):
             self.start_button = ui.button("Fit", icon="play_arrow", on_click=lambda: self.start(False))
@@ -144,6 +168,7 @@ class FitPane:
             self.stop_button.props("no-caps unelevated color=negative")
             choice_field(session, ("fit", "method"), "method", METHODS, "auto").classes("kz-wider")
             number_field(session, ("fit", "hold_back"), "share held back").classes("kz-short")
+            self.rule = ui.label().classes("kz-note kz-rule")
         self.said = ui.label().classes("kz-note").props("aria-live=polite")
         with ui.card().classes("kz-card w-full") as self.progress:
             self.bar = ui.linear_progress(0.0, show_value=False, size="6px")
@@ -161,14 +186,16 @@ class FitPane:
             self.runs = ui.column().classes("w-full gap-1")
         hear(session.ran, self.ran)
         hear(session.checked, self.buttons)
-        hear(session.changed, self.dim)
+        hear(session.changed, self.buttons)
         ui.timer(LIVE, self.draw_progress)
         self.progress.set_visibility(False)
         self.buttons()
         ui.timer(0.05, self.load, once=True)
 
     async def start(self, resume: bool) -> None:
+        self.asked = True
         await self.session.start("fit", "identify", {"study": str(self.session.path), "resume": resume})
+        keep_focus(self.stop_button)
 
     def buttons(self) -> None:
         work = self.session.runs.get("fit")
@@ -190,6 +217,7 @@ class FitPane:
                 if work.result.get("unchanged") else f"Done in {seconds}.",
             }.get(work.state, "") or text  # fmt: skip
         self.said.text = text
+        self.rule.text = share_rule(self.session.document.content)
         self.dim()
 
     def dim(self) -> None:
@@ -212,6 +240,9 @@ class FitPane:
         self.buttons()
         self.progress.set_visibility(work.active)
         if not work.active:
+            if self.asked:
+                self.asked = False
+                keep_focus(self.start_button)
             await self.load()
 
     def draw_progress(self) -> None:

@@ -15,7 +15,7 @@ from kapitza.errors import KapitzaError
 from kapitza.model import CONSTANTS, FUNCTIONS
 from kapitza.studio.candidates import another_candidate, free_place, names_to_find, title_of
 from kapitza.studio.columns import roles
-from kapitza.studio.fields import bind, text_field
+from kapitza.studio.fields import bind, keep_focus, text_field
 from kapitza.studio.formulas import formula
 from kapitza.studio.loading import Shown
 from kapitza.studio.motion import simulated
@@ -36,7 +36,7 @@ def build(session: Session) -> None:
     """
     bar = ui.row().classes("items-center gap-2 w-full")
     holder = ui.column().classes("w-full gap-3")
-    state: dict[str, Any] = {"bar": None, "built": None, "count": 0, "chosen": 0}
+    state: dict[str, Any] = {"bar": None, "built": None, "count": 0, "chosen": 0, "focus": ""}
 
     def refresh() -> None:
         tables = session.document.tables("model")
@@ -65,7 +65,7 @@ def _bar(session: Session, state: dict[str, Any], titles: list[str], refresh: An
     own = window()
 
     def choose(number: int) -> None:
-        state["chosen"] = number
+        state["chosen"], state["focus"] = number, "chosen"
         refresh()
 
     def put(values: dict[Any, Any], chosen: int) -> None:
@@ -78,18 +78,30 @@ def _bar(session: Session, state: dict[str, Any], titles: list[str], refresh: An
 
     def add() -> None:
         count = len(session.document.tables("model"))
+        state["focus"] = "add"
         put(another_candidate(session.document.content, state["chosen"]), count)
+
+    def remove() -> None:
+        state["focus"] = "chosen"
+        put({("model", state["chosen"]): None}, max(state["chosen"] - 1, 0))
 
     for number, title in enumerate(titles):
         button = ui.button(title, on_click=partial(choose, number)).props("dense no-caps unelevated")
         if number != state["chosen"]:
             button.props("outline")
-    ui.button("Another candidate", icon="add", on_click=add).props("dense no-caps flat").tooltip(
-        "A copy of the one shown, with its own parameters to find"
+        elif state["focus"] == "chosen":
+            keep_focus(button)
+    adds = (
+        ui.button("Another candidate", icon="add", on_click=add)
+        .props("dense no-caps flat")
+        .tooltip("A copy of the one shown, with its own parameters to find")
     )
+    if state["focus"] == "add":
+        keep_focus(adds)
+    state["focus"] = ""
     if len(titles) > 1:
         ui.button("Remove this one", icon="delete_outline",
-                  on_click=lambda: put({("model", state["chosen"]): None}, 0)).props("dense no-caps flat")  # fmt: skip
+                  on_click=remove).props("dense no-caps flat")  # fmt: skip
 
 
 def _candidate(session: Session, number: int) -> None:

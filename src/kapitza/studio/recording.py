@@ -19,6 +19,7 @@ from nicegui.element import Element
 from kapitza.errors import KapitzaError
 from kapitza.studio.columns import column_table, drawn_columns, roles
 from kapitza.studio.document import Change
+from kapitza.studio.fields import keep_focus
 from kapitza.studio.figures import dressed, picture
 from kapitza.studio.hints import in_page
 from kapitza.studio.loading import Mark, Shown
@@ -77,15 +78,15 @@ class View(Element, component=STATIC / "recording.js", esm={"uplot": str(STATIC 
 
 
 def shaded(session: Session, number: int) -> list[dict[str, Any]]:
-    """Return the spans that are not fitted."""
+    """Return the spans that are not fitted, with what is written into them."""
     get, spans = session.document.get, []
     begin, end = get("data", number, "from"), get("data", number, "to")
     if isinstance(begin, int | float):
-        spans.append({"kind": "outside", "begin": None, "end": begin})
+        spans.append({"kind": "outside", "text": "not used", "begin": None, "end": begin})
     if isinstance(end, int | float):
-        spans.append({"kind": "outside", "begin": end, "end": None})
+        spans.append({"kind": "outside", "text": "not used", "begin": end, "end": None})
     held = get("data", number, "hold_back", default=[])
-    spans += [{"kind": "held", "begin": a, "end": b} for a, b in _pairs(held)]
+    spans += [{"kind": "held", "text": "held back", "begin": a, "end": b} for a, b in _pairs(held)]
     share = get("fit", "hold_back", default=0.0)
     shown = session.recordings[number] if number < len(session.recordings) else None
     if not held and isinstance(share, int | float) and share > 0 and isinstance(shown, Shown):
@@ -95,6 +96,7 @@ def shaded(session: Session, number: int) -> list[dict[str, Any]]:
             spans.append(
                 {
                     "kind": "held",
+                    "text": f"held back, share {share:g}",
                     "begin": float(inside[round((1 - share) * (inside.size - 1))]),
                     "end": float(inside[-1]),
                 }
@@ -296,6 +298,7 @@ def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
         except (KapitzaError, OSError) as problem:
             ui.notify(str(problem), type="negative", multi_line=True)
         bar.set_visibility(False)
+        keep_focus(view)
 
     def hold_back() -> None:
         spans = [list(s) for s in _pairs(session.document.get("data", number, "hold_back", default=[]))]

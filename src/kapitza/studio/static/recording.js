@@ -81,9 +81,10 @@ export default {
     show(begin, end) { this.move(begin, end); },
     move(begin, end) {
       const least = (this.whole[1] - this.whole[0]) * 1e-9, most = (this.whole[1] - this.whole[0]) * 1.1;
-      const middle = (begin + end) / 2, half = Math.min(Math.max(end - begin, least), most) / 2;
-      const centre = Math.min(Math.max(middle, this.whole[0]), this.whole[1]);
-      this.range = [centre - half, centre + half];
+      const [first, last] = this.whole, width = Math.min(Math.max(end - begin, least), most), room = last - first - width;
+      // Never past an end of the data; wider than all of it they stand in the middle.
+      const start = room < 0 ? first + room / 2 : Math.min(Math.max((begin + end - width) / 2, first), first + room);
+      this.range = [start, start + width];
       this.charts.forEach((chart) => chart.setScale("x", { min: this.range[0], max: this.range[1] }));
       sessionStorage.setItem(this.store, JSON.stringify(this.range));
       clearTimeout(this.timer);
@@ -153,8 +154,23 @@ export default {
       u.ctx.fillStyle = fill;
       u.ctx.fillRect(a, top, Math.max(b - a, 1), height);
     },
+    word(u, span) {
+      // What a band is, inside it, where there is room.
+      const { left, top, width } = u.bbox, ratio = devicePixelRatio || 1;
+      const a = Math.max(u.valToPos(Math.max(span.begin ?? -Infinity, this.range[0]), "x", true), left);
+      const b = Math.min(u.valToPos(Math.min(span.end ?? Infinity, this.range[1]), "x", true), left + width);
+      u.ctx.save();
+      u.ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+      u.ctx.fillStyle = colour("--kz-text");
+      u.ctx.textAlign = "left";
+      u.ctx.textBaseline = "top";
+      const words = [span.text, span.text.split(",")[0]].find((text) => u.ctx.measureText(text).width + 8 * ratio < b - a);
+      if (words) u.ctx.fillText(words, a + 4 * ratio, top + 3 * ratio);
+      u.ctx.restore();
+    },
     flag(u) {
       const { left, top, width, height } = u.bbox;
+      if (u === this.charts[0] || !this.charts.length) for (const span of this.spans || []) this.word(u, span);
       for (const mark of this.marks || []) {
         const x = u.valToPos(mark.begin, "x", true);
         if (mark.kind === "gap" || x < left || x > left + width) continue;
