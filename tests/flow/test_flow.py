@@ -228,3 +228,21 @@ def test_parameters_of_precise_iterations_that_are_not_numbers_are_named(odd):
         Map(henon).iterate([0.1, 0.1], 3, precision="quad", **odd)
     with pytest.raises(KapitzaError, match="missing: y"):
         Map(henon).iterate({"x": "0.1"}, 3, precision="quad")
+
+
+@pytest.mark.parametrize("size", [1e-7, 1e-9, 1e-12, 1e-18])
+@pytest.mark.parametrize("start", [(1.0, 0.0), (0.0, 0.0)], ids=["released", "from rest"])
+def test_small_motions_are_as_exact_as_large_ones(size, start):
+    """The tolerance of heyoka is absolute for states below 1."""
+    model = Model.from_equations("x'' = -x - 0.1*x' + a*cos(2*t) - x**3/a**2", parameters={"a": 1.0})
+    times, one = np.linspace(0.0, 30.0, 61), np.array(start)
+    large = Flow(model).trajectory(one, times)
+    flow, x0 = Flow(model.with_values(a=size)), size * one
+    several, begin, end = np.array([x0] * 9), np.zeros(9), np.full(9, 30.0)
+    for path in (flow.trajectory(x0, times), flow.paths(several, np.array([times] * 9))[-1]):
+        np.testing.assert_allclose(path / size, large, rtol=0, atol=1e-12)
+    ends = [flow.propagate(x0, 0.0, 30.0, tangents=False).state]
+    ends += list(flow.propagate_many(several, begin, end, tangents=False).state)
+    ends += [flow.paths(several, np.array([times[[0, -1]]] * 9))[0, -1]]
+    for state in ends:
+        np.testing.assert_allclose(state / size, large[-1], rtol=0, atol=1e-12)

@@ -99,6 +99,9 @@ def sample_lanes(
         jobs = [pool.submit(_run, engine, columns, *one) for one in work]
         found = [job.result() for job in jobs]
         reached, tangents = (np.concatenate([f[i] for f in found]) for i in (0, 1))
+    if not columns and (small := engine.are_small(reached)).any():
+        again = (states - whole)[small], local[small], runtime[small], limit, refuse, blocks
+        reached[small] = _run(engine.finer, 0, *again)[0]
     for i in range(samples if columns else 0):
         core.shift_origin(
             tangents[:, i], reached[:, 0], reached[:, i], local[:, 0], local[:, i], turns, vectors

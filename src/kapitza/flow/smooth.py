@@ -15,7 +15,7 @@ import sympy as sp
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Flags
 from kapitza.errors import FlowError
 from kapitza.flow.columns import MOST_TANGENTS, Columns
 from kapitza.flow.compiled import (
@@ -45,6 +45,13 @@ Factorise = Callable[[Array], tuple[Array, NDArray[np.int32], int]]
 
 STEP_LIMIT = 100_000
 """Largest number of Taylor steps of a run; a smooth motion takes a few in each oscillation."""
+
+SMALL, FINER = 1e-6, 1e-15
+"""Largest state of a motion that is made with a finer tolerance, and by how much finer that is. The tolerance is
+relative to the largest state, and absolute where that is below 1: 1e-17 would be 1e-5 of a motion of 1e-12."""
+
+FINEST = 1e-17
+"""Tolerance below which no finer one is taken."""
 
 LANES = 8
 """Members of a SIMD batch, twice the register width: with fewer there are more calls, with more the coefficients leave
@@ -127,6 +134,8 @@ class SmoothEngine:
         if stretches is not None and len(stretches.ends) > 1:
             assert self._stepper is not None
             return replace(self._stepper.run(state, tangents, t0, t1, parameters, grid, None, stretches), memory=None)
+        if tangents is None and self.is_fine(state):
+            return self.finer.run(state, None, t0, t1, parameters, grid)
         if tangents is not None and self.by_columns is not None and t1 != t0:
             return self._run_by_columns(self.by_columns, state, tangents, t0, t1, parameters, grid)
         if self.observe:
@@ -145,6 +154,8 @@ class SmoothEngine:
             return replace(self.careful.run(state, tangents, t0, t1, parameters, grid), memory=None)
         self._require_finish(integrator, outcome, state, t0, t1, parameters)
         end = integrator.state.copy()
+        if tangents is None and not state.any() and self.is_fine(end):
+            return self.finer.run(state, None, t0, t1, parameters, grid)
         events = tuple(_crossings.events) if self.observe else ()
         grid_states = None if samples is None else samples[:, :n]
         if tangents is None:
@@ -197,6 +208,8 @@ class SmoothEngine:
 
         The system must be plain (`is_plain`). Solvers call this most often.
         """
+        if self.is_fine(state):
+            return self.finer.arrive(state, t0, t1, parameters)
         integrator, now, runtime = self._memory(False)
         now[:] = state
         integrator.time = t0
@@ -209,6 +222,8 @@ class SmoothEngine:
             return self.careful.run(state, None, t0, t1, parameters).state
         if outcome != _finished:
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
+        if state[0] == 0.0 and not state.any() and self.is_fine(now):
+            return self.finer.arrive(state, t0, t1, parameters)
         return now.copy()
 
     def carry(self, state: Array, t0: float, t1: float, parameters: Array) -> tuple[Array, Array]:
@@ -232,6 +247,24 @@ class SmoothEngine:
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
         end = now.copy()
         return end[:n], end[n:].reshape(n, self.columns)
+
+    def is_fine(self, state: Array) -> bool:
+        """Return whether a motion of this size is made with a finer tolerance.
+
+        Tangents are of the size 1 and need no finer one.
+        """
+        values = state.tolist()
+        return self.tolerance > FINEST and all(-SMALL < x < SMALL for x in values) and any(values)
+
+    def are_small(self, paths: Array) -> Flags:
+        """Return which motions (B, m, n) are made with a finer tolerance."""
+        sizes = np.abs(paths).max(axis=(1, 2))
+        return (sizes > 0.0) & (sizes < SMALL) & (self.tolerance > FINEST)
+
+    @cached_property
+    def finer(self) -> SmoothEngine:
+        """Engine of small motions."""
+        return SmoothEngine(self.system, self.wrt, self.tolerance * FINER, self.observe, self.max_steps)
 
     def _keeps(self, length: float, parameters: Array) -> bool:
         """Return whether the coefficients of the last step of a run may be needed."""
@@ -335,7 +368,11 @@ class SmoothEngine:
             return self._run_many_by_columns(self.by_columns, states, tangents, t0, t1, parameters)
         integrator = self._batch(tangents is not None)
         if self.is_plain:
-            return self._ended(self._run_packed(integrator, states, tangents is not None, t0, t1, parameters), tangents)
+            ends = self._run_packed(integrator, states, tangents is not None, t0, t1, parameters)
+            small = self.are_small(np.stack((states, ends[:, : self.size]), 1)) if tangents is None else []
+            if np.any(small):
+                ends[small] = self.finer.run_many(states[small], None, t0[small], t1[small], parameters[small]).state
+            return self._ended(ends, tangents)
         ends = np.empty((count, integrator.state.shape[0]))
         for first in range(0, count, LANES):
             # The last batch is filled up with copies of its last member.
