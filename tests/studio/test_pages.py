@@ -17,6 +17,17 @@ EVIL = "<img src=x onerror=alert(1)>"
 RANGE = "JSON.parse(document.querySelector('.kz-recording').dataset.range)"
 
 
+MOTION = """async () => {
+  const columns = document.querySelectorAll('.kz-channel').length;
+  const asked = '/data/view?study=shaker.toml&number=0&overlay=1&begin=-1e9&end=1e9&width=800';
+  const numbers = new Float64Array(await (await fetch(asked)).arrayBuffer()), count = numbers[0];
+  const row = (at) => numbers.subarray(4 + at * count, 4 + (at + 1) * count);
+  const first = row(2 * columns).findIndex((value) => !Number.isNaN(value));
+  return first < 0 ? null : row(0)[first];
+}"""
+"""The time at which the motion of the last column begins."""
+
+
 def test_a_dropped_recording_is_seen_marked_and_cut(windows, serve, tmp_path):
     time = np.arange(4000) * 0.005
     x = np.sin(6 * time) * np.exp(-0.05 * time)
@@ -125,6 +136,13 @@ def test_the_page_comes_back_after_a_restart_with_tab_zoom_and_theme(windows, se
     seen = page.evaluate(RANGE)
     page.get_by_role("tab", name="Model").click()
     page.wait_for_selector(EQUATIONS)
+    # The zoom is kept here, and the motion begins at its left end, where the data are.
+    for _ in range(600):
+        begins = page.evaluate(MOTION)
+        if begins is not None and begins >= seen[0]:
+            break
+        page.wait_for_timeout(50)
+    assert begins == pytest.approx(seen[0], abs=0.05)
     process.kill()
     process.wait()
     again, _ = serve(recording)

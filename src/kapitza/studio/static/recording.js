@@ -13,6 +13,8 @@ export default {
     const kept = JSON.parse(sessionStorage.getItem(this.store) || "null");
     this.range = kept && kept[0] < this.whole[1] && kept[1] > this.whole[0] ? kept : [...this.whole];
     this.$el.addEventListener("keydown", (event) => this.key(event));
+    // A zoom that was kept is what is seen: what belongs to it, such as a simulated motion, begins there.
+    if (this.range[0] !== this.whole[0] || this.range[1] !== this.whole[1]) this.tell();
     // Mounted in a hidden tab the width is 0: charts are made when there is one.
     this.sizes = new ResizeObserver(() => this.layout());
     this.sizes.observe(this.$el);
@@ -23,13 +25,14 @@ export default {
     this.sizes.disconnect();
     this.theme.disconnect();
     this.charts.forEach((chart) => chart.destroy());
+    clearTimeout(this.timer);
   },
   watch: {
     marks() { this.charts.forEach((chart) => chart.redraw(false)); },
     spans() { this.charts.forEach((chart) => chart.redraw(false)); },
     url() { this.rebuild(); },
     channels(now, before) { if (JSON.stringify(now) !== JSON.stringify(before)) this.rebuild(); },
-    whole(now, before) { if (now[0] !== before[0] || now[1] !== before[1]) { this.range = [...now]; this.rebuild(); } },
+    whole(now, before) { if (now[0] !== before[0] || now[1] !== before[1]) { this.range = [...now]; this.tell(); this.rebuild(); } },
   },
   methods: {
     height() { return this.tall || Math.max(110, Math.min(240, Math.round(420 / Math.max(this.channels.length, 1)))); },
@@ -87,9 +90,12 @@ export default {
       this.range = [start, start + width];
       this.charts.forEach((chart) => chart.setScale("x", { min: this.range[0], max: this.range[1] }));
       sessionStorage.setItem(this.store, JSON.stringify(this.range));
+      this.tell();
+      this.sharpen();
+    },
+    tell() {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.$emit("seen", { begin: this.range[0], end: this.range[1] }), 300);
-      this.sharpen();
     },
     zoom(factor, at = 0.5) {
       const [a, b] = this.range, centre = a + at * (b - a);
