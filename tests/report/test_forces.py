@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.report.force_figures import force_figure
+from kapitza.report.force_figures import force_figure, surface_figure
 from kapitza.report.forces import forces_of
 from kapitza.report.motions import Motion
 from kapitza.study import parameter_draws
@@ -31,6 +31,9 @@ def test_curves_and_surface_are_the_forces_of_the_equation():
     x, v = np.meshgrid(surface.positions, surface.rates)
     np.testing.assert_allclose(surface.rates[-1], 2, rtol=0.01)
     np.testing.assert_allclose(surface.force, (0.3 * v + 5 * x + 1.5 * x**3) / 2, atol=1e-12)
+    # The dark line of the motion stands on the pale surface; that of the legend is seen on a dark page too.
+    drawn = surface_figure(found.surfaces * 2, motion).to_dict()["data"]
+    assert [trace["line"]["color"] for trace in drawn if trace["showlegend"]] == ["#7d8894"]
     expected = 1.96 * np.hypot(0.05 * x, 0.03 * v) / 2
     np.testing.assert_allclose(surface.band, expected, rtol=0.05, atol=1e-9)
 

@@ -10,6 +10,7 @@ import kapitza as kz
 from kapitza.recordings import copy_recording
 from kapitza.studio.candidates import another_candidate, free_place, names_to_find
 from kapitza.studio.document import Document
+from kapitza.studio.session import drafts
 from kapitza.studio.terms import with_candidate
 from kapitza.study import write_new_study
 
@@ -49,6 +50,18 @@ def test_two_candidates_written_by_hand_with_one_list_get_their_own_when_one_is_
     term = with_candidate(document.content, 1, "viscous friction of phi", "{c}*phi'")
     document.set_all(term)
     assert free_of(document) == [["c", "k"], ["k"], ["k", "viscous_phi_c"]]
+
+
+def test_the_models_of_a_text_with_problems_are_those_of_the_text(document):
+    """The formula, the rows of parameters and the forces on offer follow what is typed, whatever else is wrong."""
+    study = kz.read_study(document.path)
+    document.set_all(another_candidate(document.content, 0))
+    document.set_all({("model", 1, "laws"): ["coulomb phi"], ("fit", "free"): ["c", "k", "coulomb_phi_c"]})
+    found = drafts(document.path, document.text, study)
+    assert [found[number].names for number in (0, 1)] == [("c", "k"), ("c", "k", "coulomb_phi_c")]
+    document.set(("model", 0, "equations"), ["phi'' + c*phi' + k*sin(phi = 0"])
+    assert list(drafts(document.path, document.text, study)) == [1]
+    assert drafts(document.path, document.text + "\n[[[", study) == {}
 
 
 def test_another_candidate_is_a_copy_of_the_one_shown(document):

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -14,6 +15,7 @@ import pytest
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 
 import kapitza as kz
+from kapitza import studio
 from kapitza.base.cures import Set
 from kapitza.library import SYSTEMS
 from kapitza.model import model_from_dict
@@ -43,6 +45,7 @@ from kapitza.studio.work import follow_branch, follow_rig, half_range, rig_point
 from kapitza.studio.worker import Lines
 from kapitza.study import orbit_labels
 
+STYLE = Path(studio.__file__).parent / "static" / "studio.css"
 SHAKEN = "x'' + d*x' + x + x**3 = B*cos(omega*t)"
 
 
@@ -185,6 +188,43 @@ def test_dots_stand_clear_of_the_letter_in_any_font(chromium, tmp_path, font):
     page.close()
     inked = plt.imread(tmp_path / "letter.png")[..., :3].min(axis=(1, 2)) < 0.5
     assert np.count_nonzero(np.diff(inked.astype(int)) == 1) + inked[0] == 2
+
+
+def test_dots_of_an_equation_are_higher_than_one_pixel(chromium, tmp_path):
+    """Wherever the text begins between two pixels: half of a dot looks cut."""
+    drawn = formula(kz.Model.from_equations("angle'' + x = 0", parameters={"x": 1.0}))
+    page = chromium.new_page()
+    for shift in (0.0, 0.3, 0.6):
+        page.set_content(f"<style>{STYLE.read_text()}</style><body style='padding-top: {shift}px'>"
+                         f"<div class='kz-formula'>{drawn}</div>")  # fmt: skip
+        page.locator("mover").screenshot(path=tmp_path / "letter.png")
+        ink = 1 - plt.imread(tmp_path / "letter.png")[..., :3].mean(axis=2)
+        upper = ink[: ink.shape[0] // 4].max(axis=1)
+        assert np.count_nonzero(upper > 0.6) >= 2
+    page.close()
+
+
+DARK = """<style>{style}</style><body class='body--dark'><div class='kz-figure'><div class='plot-container'><svg>
+<g class='heatmaplayer'><rect id='area' width='30' height='30' fill='#bdd7ee'/></g>
+<g class='scatterlayer'><rect id='line' y='40' width='30' height='30' fill='#0072b2'/></g></svg></div></div>
+<div class='kz-stale' style='background: var(--kz-card)'><p class='kz-note' id='old'>old</p></div>"""
+
+
+def test_areas_keep_their_colours_in_the_dark_and_an_older_result_is_readable(chromium, tmp_path):
+    page = chromium.new_page()
+    page.set_content(DARK.format(style=STYLE.read_text()))
+    shades = {}
+    for name in ("area", "line"):
+        page.locator(f"#{name}").screenshot(path=tmp_path / f"{name}.png")
+        shades[name] = np.round(255 * plt.imread(tmp_path / f"{name}.png")[15, 15, :3]).tolist()
+    assert shades["area"] == [0xBD, 0xD7, 0xEE]
+    assert shades["line"][2] > 0xB2
+    # What is seen of the words through the opacity: a contrast of at least 3 to the card they stand on.
+    page.locator("#old").screenshot(path=tmp_path / "old.png")
+    page.close()
+    parts = plt.imread(tmp_path / "old.png")[..., :3]
+    linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+    assert (linear.max() + 0.05) / (linear.min() + 0.05) > 3
 
 
 def test_equations_to_begin_with_keep_the_position_of_rest():

@@ -105,8 +105,13 @@ def surface_figure(
                 style = {"mode": "lines", "line": {"color": "#22223b", "width": 0.8}}
             figure.add_scatter(
                 **line(motion, motion.rate(name), extremes(at, MOST), at), name="motion of the fit", hoverinfo="skip",
-                legendgroup="motion", showlegend=number == 0, row=row, col=column, **style,
+                legendgroup="motion", showlegend=False, row=row, col=column, **style,
             )  # fmt: skip
+            if not any(trace.showlegend for trace in figure.data):
+                # Dark on the pale surface, the line of the legend would vanish on a dark page.
+                figure.add_scatter(x=[None], y=[None], mode="lines", line={"color": "#7d8894", "width": 1.5},
+                                   name="motion of the fit", legendgroup="motion", showlegend=True,
+                                   row=row, col=column)  # fmt: skip
         figure.update_xaxes(
             title_text=escaped_label(name, unit_of(name, units)),
             range=[surface.positions[0], surface.positions[-1]],

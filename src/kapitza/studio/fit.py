@@ -64,7 +64,7 @@ def comparison_rows(results: Mapping[str, StudyResult]) -> list[dict[str, Any]]:
 
     A row holds its value with standard error in every run.
     """
-    from kapitza.study.result import quantity
+    from kapitza.study import quantity
 
     rows: dict[str, dict[str, Any]] = {}
     for name, result in results.items():

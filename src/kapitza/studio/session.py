@@ -34,6 +34,7 @@ place beside its field (`fields.py` does so by itself); the page lists all of th
 from __future__ import annotations
 
 import asyncio
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -43,12 +44,13 @@ from nicegui import Event, context, helpers
 
 from kapitza.errors import DataError, KapitzaError
 from kapitza.model import Model, dimension_problems
+from kapitza.studio.candidates import models_of, title_of
 from kapitza.studio.document import Change, Document, Place
 from kapitza.studio.loading import Shown, key_of, load, state_of, with_spikes
 from kapitza.studio.motion import Motion
 from kapitza.studio.runs import Run, Runs
 from kapitza.studio.threads import in_thread, return_memory
-from kapitza.study import KeptRecords, Problem, Study, StudyError, StudyResult, read_results, study_of
+from kapitza.study import KeptRecords, Problem, Study, StudyError, StudyResult, build_model, read_results, study_of
 
 WATCH = 0.4
 """Seconds between two looks at the file on disk: a change outside is seen within a second."""
@@ -93,6 +95,8 @@ class Session:
         self.study: Study | None = None
         self.study_version = -1
         self.problems: tuple[Problem, ...] = ()
+        self.drafts: dict[int, Model] = {}
+        """Models of candidates that can be built while the study as a whole has problems."""
         self.warnings: tuple[tuple[int, str], ...] = ()
         """Number of a candidate, and what looks wrong in it without being refused."""
         self.checked_version = -1
@@ -153,10 +157,12 @@ class Session:
         return [p.message for p in self.problems if p.place[: len(place)] == place]
 
     def model(self, number: int) -> Model | None:
-        """Return the last valid model of a candidate.
+        """Return the model of a candidate.
 
-        It is the one that was last read without problems.
+        It is that of the present text where it can be built, else the one that was last read without problems.
         """
+        if number in self.drafts:
+            return self.drafts[number]
         study = self.study
         return None if study is None or number >= len(study.candidates) else study.candidates[number].model
 
@@ -187,10 +193,10 @@ class Session:
             await self._read.wait()
             while self.checked_version != self.document.version:
                 version = self.document.version
-                read = await in_thread(_read, self.path, self.document.text, self._records)
+                read = await in_thread(_read, self.path, self.document.text, self._records, self.study)
                 if read is None:
                     return
-                study, problems, warnings = read
+                study, problems, warnings, self.drafts = read
                 if study is not None:
                     self.study, self.study_version = study, version
                 self.problems, self.warnings, self.checked_version = problems, warnings, version
@@ -305,24 +311,48 @@ class Session:
         task.add_done_callback(self._tasks.discard)
 
 
-def _read(
-    path: Path, text: str, kept: KeptRecords
-) -> tuple[Study | None, tuple[Problem, ...], tuple[tuple[int, str], ...]]:
+Checked = tuple[Study | None, tuple[Problem, ...], tuple[tuple[int, str], ...], dict[int, Model]]
+"""A study, its problems, its warnings by candidate, and models that can be built in spite of problems."""
+
+
+def _read(path: Path, text: str, kept: KeptRecords, before: Study | None) -> Checked:
     """Return a study, its problems and its warnings.
 
-    Warnings are sums of unlike quantities by candidate; those that need fits come with a run.
+    Warnings are sums of unlike quantities by candidate; those that need fits come with a run. before: the last study
+    without problems.
     """
     try:
         study = study_of(path, text, kept)
         return_memory(sum(one.size for one in kept.others))
-        return study, (), tuple((n, t) for n, c in enumerate(study.candidates) for t in dimension_problems(c.model))
+        warnings = tuple((n, t) for n, c in enumerate(study.candidates) for t in dimension_problems(c.model))
+        return study, (), warnings, {}
     except StudyError as error:
-        return None, error.problems, ()
+        return None, error.problems, (), drafts(path, text, before)
     except (KapitzaError, OSError) as error:
-        return None, (Problem((), 0, str(error)),), ()
+        return None, (Problem((), 0, str(error)),), (), {}
     except Exception as error:
         # A defect of the check must not end it: the page would say "ready" of a text that nobody has read.
-        return None, (Problem((), 0, f"The study could not be checked: {type(error).__name__}: {error}"),), ()
+        return None, (Problem((), 0, f"The study could not be checked: {type(error).__name__}: {error}"),), (), {}
+
+
+def drafts(path: Path, text: str, before: Study | None) -> dict[int, Model]:
+    """Return the models of a text with problems, by candidate; those that cannot be built are left out.
+
+    before: the last study without problems, for the drives that were measured.
+    """
+    try:
+        tables = models_of(tomllib.loads(text))
+    except tomllib.TOMLDecodeError:
+        return {}
+    signals = before.candidates[0].model.signals if before is not None else ()
+    found = {}
+    for number, table in enumerate(tables):
+        try:
+            found[number] = build_model(table, path.parent, signals, title_of(table, number))
+        except Exception:
+            # Whatever is wrong with it, the problems of the study say so.
+            continue
+    return found
 
 
 def _loaded(table: Mapping[str, Any], folder: Path) -> Shown | Unread:

@@ -3,6 +3,7 @@
 A study holds a recording, candidate models and what to find.
 """
 
+from kapitza.study.candidates import build_model
 from kapitza.study.draws import parameter_draws
 from kapitza.study.exclusions import orbit_labels, without_excluded
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
@@ -14,7 +15,7 @@ from kapitza.study.prediction import drive_of, last_data, predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import columns_of, is_study, read_alike, read_study, study_of
 from kapitza.study.recordings import KeptRecords
-from kapitza.study.result import StudyResult, as_plain, read_results
+from kapitza.study.result import StudyResult, as_plain, quantity, read_results
 from kapitza.study.running import equations_text
 from kapitza.study.sensor_columns import recorded_range, state_units
 from kapitza.study.study import Study
