@@ -537,6 +537,29 @@ def test_accelerometers_without_equations_and_with_several_coordinates(tmp_path)
     two = ["a'' + c*a' + k*a = 0", "b'' + c*b' + k*(b - a) = 0"]
     study = kz.read_study(write_new_study(tmp_path / "run.csv", force=True, equations=two))
     assert study.outputs == {"Accel_1": "a''", "Accel_2": "b''"}
+    # Those that are stated stay.
+    stated = {"Accel 1": "b''", "Accel 2": "a''"}
+    study = kz.read_study(write_new_study(tmp_path / "run.csv", force=True, equations=two, channels=stated))
+    assert study.outputs == {"Accel_1": "b''", "Accel_2": "a''"}
+    one = {"Accel 1": "b''"}
+    study = kz.read_study(write_new_study(tmp_path / "run.csv", force=True, equations=two, channels=one))
+    assert study.outputs == {"Accel_1": "b''", "Accel_2": "a''"}
+
+
+def test_coordinates_with_and_without_a_unit_stand_in_one_new_study(tmp_path):
+    """The accelerometer names a coordinate that no channel has."""
+    time = np.arange(400) * 0.01
+    decay = np.exp(-0.3 * time) * np.cos(9 * time)
+    header = "t [s],Accel [gravity],y [mm],z [m/s]"
+    np.savetxt(
+        tmp_path / "run.csv", np.column_stack([time, decay, decay, decay]), delimiter=",", header=header, comments=""
+    )
+    equations = ["x'' + c*x' + k*(x - y) = 0", "y'' + c*y' + k*(y - x) = 0", "z' = -a*z + x"]
+    channels = {"Accel": "x''"}
+    study = kz.read_study(write_new_study(tmp_path / "run.csv", equations=equations, channels=channels))
+    model = study.candidates[0].model
+    assert {c.name: c.order for c in model.coordinates} == {"x": 2, "y": 2, "z": 1}
+    assert (model.units["x"], model.units["y"], model.units["z"]) == ("", "m", "m/s")
 
 
 def test_misspelt_coordinates_are_asked_about(capsys, tmp_path):

@@ -126,7 +126,7 @@ def write_new_study(
         drives = {column: name for column, name in drives.items() if name in own}
         moving = [c.name for c in chosen.coordinates if c.order == 2]
         left = [c for c in record.channels if c not in drives and c not in given and c not in chosen.states]
-        measures |= measured_accelerations(record, left, moving)
+        measures = measured_accelerations(record, left, moving, measures)
         names = states_for(tuple(c for c in record.channels if c not in {*drives, *measures}), chosen) | given
     elif equations:
         equations = [in_identifiers(equation, record.channels) for equation in equations]
@@ -135,7 +135,7 @@ def write_new_study(
         left = motion_names(record, drives, words)
         moving = [name for text in equations for name, order in primed_names(text).items() if order == 2]
         unnamed = [c for c in left if c not in given and left[c].rstrip("'") not in words]
-        measures |= measured_accelerations(record, unnamed, moving)
+        measures = measured_accelerations(record, unnamed, moving, measures)
         left = {c: name for c, name in left.items() if c not in measures}
         names = named_in(equations, left | given, given, measures)
         section, free = written_model(record, equations, names, tuple(drives.values()))
@@ -173,23 +173,25 @@ ACCELERATIONS = ("m/s^2", "rad/s^2")
 """Units of what accelerometers measure."""
 
 
-def measured_accelerations(record: Record, channels: Sequence[str], moving: Sequence[str]) -> dict[str, str]:
-    """Return the accelerometers among channels: channel → x''.
+def measured_accelerations(
+    record: Record, channels: Sequence[str], moving: Sequence[str], stated: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the stated accelerometers and those among other channels: channel → x''.
 
-    They are channels in m/s^2 or rad/s^2, and those called accel… in another unit of sensors or in none. moving:
+    The others are channels in m/s^2 or rad/s^2, and those called accel… in another unit of sensors or in none. moving:
     coordinates of second order. Several accelerometers must be as many as coordinates, which are taken in order.
     """
-    found = [c for c in channels if is_acceleration(record, c)]
-    moving = list(dict.fromkeys(moving))
+    found = [c for c in channels if is_acceleration(record, c) and c not in stated]
+    moving = [name for name in dict.fromkeys(moving) if f"{name}''" not in stated.values()]
     if not found or not moving:
-        return {}
+        return dict(stated)
     if len(found) > len(moving) or (len(found) < len(moving) and len(moving) > 1):
         chosen = Do(f'channels={{"{found[0]}": "{moving[0]}\'\'"}}', f"--channel \"{found[0]}={moving[0]}''\"")
         raise DataError(
             f"{', '.join(found)} measure accelerations, and the equations have the coordinates {', '.join(moving)}: "
             f"say which acceleration each one is by {chosen}."
         )
-    return {c: f"{name}''" for c, name in zip(found, moving, strict=True)}
+    return {**stated, **{c: f"{name}''" for c, name in zip(found, moving, strict=True)}}
 
 
 def own_accelerations(record: Record, channels: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
@@ -354,10 +356,16 @@ def written_model(
     values = [f'parameters.{name} = 1.0            # a first guess; {{value = 1.0, unit = "kg"}} states a unit\n'
               for name in free]  # fmt: skip
     angles = {names[c] for c, a in zip(record.channels, record.angles, strict=True) if a and c in names}
-    values += [f"coordinates.{name} = {{angle = true}}\n" for name in moving if name in angles]
     # A unit that is stated later must be one of the same kind: a laser in mm is not in deg.
     units = {name: record.units[c] for c, name in names.items() if record.units.get(c, "") not in ("", *SIGNAL_UNITS)}
-    values += [f"coordinates.{n} = {{unit = {quoted(units[n])}}}\n" for n in moving if n in units and n not in angles]
+    orders = {name: order for text in equations for name, order in primed_names(text).items()}
+    if not angles.isdisjoint(moving) or not units.keys().isdisjoint(moving):
+        # All of them: a model has no other coordinates than those that are listed.
+        for name in moving:
+            facts = [f"order = {orders[name]}"] if orders[name] != 2 else []
+            facts += ["angle = true"] if name in angles else []
+            facts += [f"unit = {quoted(units[name])}"] if name in units and name not in angles else []
+            values.append(f"coordinates.{name} = {{{', '.join(facts)}}}\n")
     return OWN.format(equations=lines, parameters="".join(values)), free
 
 
