@@ -156,3 +156,14 @@ def test_a_record_brings_its_period_along():
     assert kz.solve_orbit(model, record).period == pytest.approx(2 * np.pi, rel=1e-8)
     with pytest.raises(KapitzaError, match="autonomous: give an approximate period"):
         kz.solve_orbit(model, kz.Record.from_arrays(time, {"x": np.cos(time), "y": np.sin(time)}))
+
+
+@pytest.mark.parametrize("omega", [0.5, 1.0, 2.0])
+def test_an_orbit_is_found_though_the_motion_from_the_start_grows_without_limit(omega):
+    """A hardening spring with negative damping makes the motion faster and faster: 300 periods took a minute."""
+    text = "x'' + c*x' + x + k*x**3 + q*x'*abs(x') = F*cos(omega*t)"
+    values = {"c": -0.03, "k": 0.02, "q": 0.0, "F": 0.25, "omega": omega}
+    model = kz.Model.from_equations(text, parameters=values, period="2*pi/omega", start={"x": 0.1, "x'": 0.0})
+    orbit = kz.solve_orbit(model)
+    # Liouville: a period multiplies areas by exp(-c T).
+    assert np.prod(orbit.multipliers).real == pytest.approx(np.exp(0.03 * orbit.period), rel=1e-6)

@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     from kapitza.data import Record
 
 
-TRANSIENT = 300
-"""Excitation periods (or guessed periods) that a start from nothing lets pass before it looks for a return."""
+TRANSIENT, PIECE = 300, 32
+"""Excitation periods (or guessed periods) that a start from nothing lets pass before it looks for a return, and periods
+after which it looks whether the motion grows."""
+
+GROWN = 1e3
+"""Largest size of a motion, in that of its first periods, up to which it is followed."""
 
 
 Guess = Annotated[Any, Check("an orbit, a Record, a state or states", lambda value: True, lambda what, value: value)]
@@ -254,13 +258,28 @@ def _from_nothing(problem: Problem) -> Loop:
     if problem.autonomous:
         return _settled_autonomous(problem, start)
     repeats = problem.repeats or 1
-    path = problem.flow.strobe(start, TRANSIENT * repeats + repeats, parameters=problem.parameters)
-    states = np.asarray(path.states)
+    states = _transient(problem, start, (TRANSIENT + 1) * repeats)
     gaps = difference(states[repeats:], states[:-repeats], problem.angles)
-    # Only the second half of the run: the first still holds the transient.
-    size = np.linalg.norm(gaps[-TRANSIENT * repeats // 2 :], axis=1)
+    # Only the second half of the run: the first still holds the transient. Of a motion that grows it is the nearest.
+    settled = len(states) == (TRANSIENT + 1) * repeats + 1
+    size = np.linalg.norm(gaps[-(len(gaps) // 2) :] if settled else gaps, axis=1)
     best = states.shape[0] - repeats - size.size + int(np.argmin(size))
     return _from_points(problem, states[best : best + repeats])
+
+
+def _transient(problem: Problem, start: Array, periods: int) -> Array:
+    """Return the states (N, n) of the motion from a start once a period.
+
+    It ends early where the motion grows without limit, as with a negative damping: a hardening spring makes it faster
+    and faster, and the last periods of such a run would take minutes.
+    """
+    made = [start[None]]
+    for done in range(0, periods, PIECE):
+        path = problem.flow.strobe(made[-1][-1], min(PIECE, periods - done), parameters=problem.parameters)
+        made.append(np.asarray(path.states)[1:])
+        if np.abs(made[-1]).max() > GROWN * np.abs(made[1]).max():
+            break
+    return np.concatenate(made)
 
 
 def _settled_autonomous(problem: Problem, start: Array) -> Loop:
