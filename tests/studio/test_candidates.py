@@ -11,6 +11,7 @@ from kapitza.recordings import copy_recording
 from kapitza.studio.candidates import another_candidate, free_place, names_to_find
 from kapitza.studio.document import Document
 from kapitza.studio.session import drafts
+from kapitza.studio.templates import FIRST_EQUATIONS, begun
 from kapitza.studio.terms import with_candidate
 from kapitza.study import write_new_study
 
@@ -62,6 +63,20 @@ def test_the_models_of_a_text_with_problems_are_those_of_the_text(document):
     document.set(("model", 0, "equations"), ["phi'' + c*phi' + k*sin(phi = 0"])
     assert list(drafts(document.path, document.text, study)) == [1]
     assert drafts(document.path, document.text + "\n[[[", study) == {}
+
+
+def test_friction_of_an_equation_to_begin_with_is_not_below_zero(document):
+    """Viscous and dry friction would feed energy in; what is known of a parameter stays."""
+    kept = {"name": "a", "parameters": {"c": 0.2, "rest": 1.0}, "laws": ["cubic phi"]}
+    table = begun(FIRST_EQUATIONS["pendulum with dry friction"], kept, "phi", ["F"])
+    document.set_all({("model", 0, key): one for key, one in table.items()} | {("fit", "free"): ["c", "d", "k"]})
+    assert table["equations"] == ["phi'' + c*phi' + d*sign(phi') + k*sin(phi - rest) = b*F"]
+    assert table["parameters"]["c"] == 0.2
+    document.set(("model", 0, "equations"), [table["equations"][0].replace("b*F", "b")])
+    model = kz.read_study(document.path).candidates[0].model
+    assert {p.name: p.bounds[0] for p in model.parameters}["d"] == 0.0
+    fresh = begun(FIRST_EQUATIONS["oscillator"], {}, "x", [])["parameters"]
+    assert (fresh["c"]["bounds"][0], fresh["k"]) == (0.0, 1.0)
 
 
 def test_another_candidate_is_a_copy_of_the_one_shown(document):

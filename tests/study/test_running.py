@@ -298,6 +298,22 @@ def test_a_new_study_runs_as_it_was_written(tmp_path):
         write_new_study(tmp_path / "cart run.csv")
 
 
+@pytest.mark.parametrize(("swing", "unit", "force"), [(1.3, "deg", "sin(phi)"), (1.3, "rad", "sin(phi)"),
+                                                      (1.3, "m", "phi"), (0.3, "rad", "phi")])  # fmt: skip
+def test_a_new_study_of_an_angle_that_swings_far_is_one_of_a_pendulum(tmp_path, swing, unit, force):
+    model = kz.Model.from_equations("phi'' + c*phi' + k*sin(phi) = 0", parameters={"c": 0.1, "k": 20.0})
+    clean = kz.simulate(model, [swing, 0.0], t=np.linspace(0, 12, 601))
+    phi = kz.measure(clean.select(["phi"]), noise=0.002, seed=1)["phi"] * (180 / np.pi if unit == "deg" else 1.0)
+    lines = [f"t [s],phi [{unit}]", *(f"{t:.3f},{v:.7f}" for t, v in zip(clean.time, phi, strict=True))]
+    (tmp_path / "run.csv").write_text("\n".join(lines), encoding="utf-8")
+    study = read_study(write_new_study(tmp_path / "run.csv"))
+    assert study.content["model"]["equations"] == [f"phi'' + c*phi' + k*{force} = 0"]
+    if "sin" in force:
+        # Started at the frequency of the swing and its amplitude; the period decides to a few per cent.
+        assert study.candidates[0].model.values["k"] == pytest.approx(20.0, rel=0.1)
+        assert study.run().best.values["k"] == pytest.approx(20.0, rel=0.002)
+
+
 def test_the_same_recording_in_other_units_gives_the_same_parameters(tmp_path):
     model = kz.Model.from_equations(
         "phi'' + c*phi' + w2*sin(phi) = 0", angles=["phi"], parameters={"c": 0.2, "w2": 20.0}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nicegui import ui
@@ -96,6 +97,31 @@ def about_rest(equation: str) -> str:
     return re.sub(r"\(\{x\}\)|\{x\}(?!')", "({x} - rest)", equation)
 
 
+FRICTION = ("c", "d")
+"""Parameters of the equations to begin with that take energy out: below 0 they would feed it in."""
+
+
+def begun(equation: str, kept: Mapping[str, Any], name: str, drives: Sequence[str]) -> dict[str, Any]:
+    """Return the table of a candidate that begins with an equation.
+
+    kept: the table before; what is known of its parameters stays. name: of the coordinate.
+    """
+    words = re.findall(r"(?<![\w'])[a-z]\d?(?=\*)", equation)
+    given = kept.get("parameters", {})
+    if "rest" in given:
+        # Where the motion does not swing about 0 the study says so: a pendulum measured from above rests at pi.
+        equation, words = about_rest(equation), [*words, "rest"]
+    if drives:
+        # A recording that is driven stays driven.
+        equation, words = equation.replace("= 0", f"= b*{drives[0]}"), [*words, "b"]
+    new = {word: {"value": 1.0, "bounds": [0.0, math.inf]} if word in FRICTION else 1.0 for word in words}
+    return {
+        **{key: kept[key] for key in ("name", "coordinates", "excitation") if key in kept},
+        "equations": [equation.format(x=name)],
+        "parameters": {word: given.get(word, one) for word, one in new.items()},
+    }
+
+
 def starting_points(session: Session, number: int) -> None:
     """Offer models of the library, and laws to add."""
     own = window()
@@ -122,21 +148,12 @@ def starting_points(session: Session, number: int) -> None:
             ui.notify(str(problem), type="negative", multi_line=True)
 
     def begin(equation: str) -> None:
-        words = re.findall(r"(?<![\w'])[a-z]\d?(?=\*)", equation)
         kept = session.document.get("model", number, default={})
-        table = {key: kept[key] for key in ("name", "coordinates", "excitation") if key in kept}
         given = kept.get("parameters", {})
-        if "rest" in given:
-            # Where the motion does not swing about 0 the study says so: a pendulum measured from above rests at pi.
-            equation, words = about_rest(equation), [*words, "rest"]
         drives = session.document.get("data", 0, "drive", default=[]) or []
-        if drives:
-            # A recording that is driven stays driven.
-            equation, words = equation.replace("= 0", f"= b*{drives[0]}"), [*words, "b"]
-        text = equation.format(x=coordinate(session))
-        table |= {"equations": [text], "parameters": {name: given.get(name, 1.0) for name in words}}
+        table = begun(equation, kept, coordinate(session), drives)
         free = names_to_find(session.document.content, number)
-        replace_candidate(session, number, table, [n for n in words if n in free or n not in given])
+        replace_candidate(session, number, table, [n for n in table["parameters"] if n in free or n not in given])
 
     def once(act: Callable[[str], None]) -> Callable[[Any], None]:
         """Act on what is chosen and forget it: the same entry can be chosen again, after an undo for instance."""

@@ -94,7 +94,8 @@ def write_new_study(
     """Write a study for a recording; return its path.
 
     It runs as it is, and its comments say what can be changed. Without a model every channel gets its own oscillator,
-    x'' + c*x' + k*x = 0, started at the frequency of its spectrum: a first fit to replace by the real equations.
+    x'' + c*x' + k*x = 0, started at the frequency of its spectrum: a first fit to replace by the real equations. Of
+    an angle in rad or deg that swings by more than 0.5 rad the force is k*sin(x).
     drive: channels that drive the motion, or channel → name in the equations; by default those whose names and units
     say so, and those that the equations name. equations: of the motion; names in them that are not channels become free
     parameters, started at 1. channels: channel → coordinate that it measures. angles: channels that are angles, by
@@ -374,7 +375,8 @@ def own_model(
 ) -> tuple[str, list[str]]:
     """Return an oscillator for every coordinate.
 
-    Each starts at its frequency and has a gain for each drive. One that moves about a value far from 0 has a rest
+    Each starts at its frequency and has a gain for each drive. An angle that swings far is a pendulum, whose force is
+    the sine of it. One that moves about a value far from 0 has a rest
     position too, which is found with the rest. accelerated: channels that measure the acceleration of theirs.
     """
     coordinates = [n for n in names.values() if not n.endswith("'")] or [next(iter(names.values())).rstrip("'")]
@@ -389,6 +391,12 @@ def own_model(
         middle, spread = float(np.mean(record[channel])), float(np.std(record[channel]))
         rest = f"rest{end}" if abs(middle) > spread and channel not in accelerated else ""
         spring = f"({name} - {rest})" if rest else name
+        swing = swing_of(record, channel) if channel not in accelerated else 0.0
+        stiffness = omega**2
+        if swing > LARGE_SWING:
+            spring = f"sin({name} - {rest})" if rest else f"sin({name})"
+            # A pendulum that swings by A is slower by 1 + A^2 / 16, to the next order in A.
+            stiffness *= (1 + min(swing, np.pi / 2) ** 2 / 16) ** 2
         lines.append(f"  \"{name}'' + c{end}*{name}' + k{end}*{spring} = {right}\",\n")
         free += [f"c{end}", f"k{end}", *([rest] if rest else []), *gains]
         for gain, driver in zip(gains, drives, strict=True):
@@ -399,12 +407,23 @@ def own_model(
             )
             values.append(f"parameters.{gain} = {size:.3g}\n")
         values.append(f"parameters.c{end} = {{value = {0.05 * omega:.3g}, bounds = [0.0, inf]}}\n")
-        values.append(f"parameters.k{end} = {omega**2:.4g}\n")
+        values.append(f"parameters.k{end} = {stiffness:.4g}\n")
         if rest:
             values.append(f"parameters.{rest} = {middle:.4g}\n")
         if name in angles:
             values.append(f"coordinates.{name} = {{angle = true}}\n")
     return OWN.format(equations="".join(lines), parameters="".join(values)), free
+
+
+LARGE_SWING = 0.5
+"""Swing [rad] of an angle from which the sine is another force than the angle: 4 % less."""
+
+
+def swing_of(record: Record, channel: str) -> float:
+    """Return half of the range of an angle [rad]; 0 of a channel in another unit, or none."""
+    factor = {"rad": 1.0, "deg": np.pi / 180}.get(record.units.get(channel, ""), 0.0)
+    values = record.unwrapped()[channel]
+    return factor * 0.5 * float(np.ptp(values[np.isfinite(values)])) if factor else 0.0
 
 
 def known_model(model: str, chosen: Model, path: Path) -> tuple[str, list[str]]:
