@@ -42,6 +42,12 @@ def test_a_dropped_recording_is_seen_marked_and_cut(windows, serve, tmp_path):
     folder.mkdir()
     link, _ = serve(folder)
     page = windows().open(link)
+    # Nobody has started a studio here before: the tour is offered, once.
+    page.get_by_role("button", name="Take the tour").click()
+    page.locator("code", has_text="kapitza identify").wait_for()
+    page.get_by_role("button", name="Begin").click()
+    page.locator(".kz-dialog").wait_for(state="hidden")
+    page.get_by_role("button", name="Take the tour").wait_for(state="hidden")
     page.set_input_files("input[type=file]", str(recording))
     settled(page)
     assert (folder / "run <b>1.csv").is_file()

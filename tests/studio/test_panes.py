@@ -33,7 +33,7 @@ from kapitza.studio.drawings import (
 )
 from kapitza.studio.fit import changed_since, comparison_rows, kept_runs, progress_of, share_rule
 from kapitza.studio.formulas import formula
-from kapitza.studio.hints import in_page
+from kapitza.studio.hints import in_page, with_code
 from kapitza.studio.loading import Shown
 from kapitza.studio.orbits import rows_of
 from kapitza.studio.recording import findings, shaded
@@ -166,6 +166,10 @@ def test_hints_name_buttons_of_the_page():
     # What has no field is said to stand in the text of the study.
     assert in_page("Try [fit.shooting] robust = true.").endswith("robust = true (in the text under Report and files).")
     assert in_page("Nothing to change [m].") == "Nothing to change [m]."
+
+
+def test_commands_in_texts_of_the_page_are_code_and_nothing_else_is():
+    assert with_code("`kapitza identify` on <b> it") == "<code>kapitza identify</code> on &lt;b&gt; it"
 
 
 def test_formulas_put_dots_over_letters_and_the_rest_of_a_name_below():

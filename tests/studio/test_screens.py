@@ -128,6 +128,8 @@ def test_pictures_of_the_docs(windows, serve, tmp_path):
         for dark in (False, True):
             page = windows(width, 900, dark).open(link)
             page.wait_for_selector("text=Try the pendulum")
+            if page.get_by_role("button", name="Not now").count():
+                page.get_by_role("button", name="Not now").click()
             pages = {
                 name: {"orbits": "wells.toml", "diagram": "shaken.toml", "rig": "shaken.toml"}.get(
                     name, "pendulum.toml"

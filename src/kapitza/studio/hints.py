@@ -5,6 +5,7 @@ Texts of the library are written for Python, study files and commands; a reader 
 
 from __future__ import annotations
 
+import html
 import re
 
 from kapitza.base.cures import in_study
@@ -49,6 +50,15 @@ SECTION = r"\[(?:data|model|fit|output)[\w.]*\]"
 KEY = re.compile(rf"(?:{SECTION} )?\b\w+ = [^,;.\s]+(?: in {SECTION})?|in {SECTION}")
 
 TEXT = " (in the text under Report and files)"
+
+
+def with_code(text: str) -> str:
+    """Return a text as HTML, what stands between backticks as code.
+
+    >>> with_code("Press `a < b`.")
+    'Press <code>a &lt; b</code>.'
+    """
+    return re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(text))
 
 
 def in_page(text: object) -> str:

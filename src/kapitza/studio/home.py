@@ -11,6 +11,7 @@ from nicegui import events, ui
 
 from kapitza.errors import KapitzaError
 from kapitza.studio.fields import Refused, number_or_none
+from kapitza.studio.hints import with_code
 from kapitza.studio.studio import Studio
 from kapitza.studio.threads import in_thread
 
@@ -128,6 +129,23 @@ def drop_area(studio: Studio) -> ui.upload:
     return area.props("flat bordered").classes("w-full kz-drop")
 
 
+def welcome(studio: Studio) -> None:
+    """Offer the tour to who has started no studio before, beside the page and not over it."""
+    if not studio.first_run:
+        return
+    with ui.row().classes("kz-welcome items-center gap-3 w-full") as bar:
+        ui.label("New here? The tour says what each tab is for.").classes("kz-note")
+
+        def done(show: bool) -> None:
+            studio.first_run = False
+            bar.set_visibility(False)
+            if show:
+                tour()
+
+        ui.button("Take the tour", icon="help_outline", on_click=lambda: done(True)).props("dense no-caps outline")
+        ui.button("Not now", on_click=lambda: done(False)).props("dense no-caps flat")
+
+
 def tour() -> None:
     """Show what each tab is for."""
     with ui.dialog(value=True) as dialog, ui.card().classes("kz-dialog"):
@@ -138,6 +156,6 @@ def tour() -> None:
                 with ui.column().classes("gap-0"):
                     ui.label(title).classes("kz-title")
                     ui.label(text).classes("kz-note")
-        ui.label("The study file is all there is: what you click is written into it, and `kapitza identify` on it "
-                 "gives the same numbers. Ctrl Z takes back.").classes("kz-note")  # fmt: skip
+        said = "The study file is all there is: what you click is written into it, and `kapitza identify` on it gives "
+        ui.html(with_code(said + "the same numbers. Ctrl Z takes back."), sanitize=False).classes("kz-note")
         ui.button("Begin", on_click=dialog.close).props("unelevated no-caps")

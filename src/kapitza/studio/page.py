@@ -56,6 +56,7 @@ def add(studio: Studio) -> None:
             ui.notify(str(problem), type="negative", timeout=0, close_button=True)
             session = None
         _header(studio, session, dark)
+        home.welcome(studio)
         if session is None:
             home.build(studio)
         else:

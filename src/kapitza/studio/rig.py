@@ -13,6 +13,7 @@ from nicegui import ui
 
 from kapitza.studio.drawings import rig_figure
 from kapitza.studio.figures import LIVE, dressed, picture
+from kapitza.studio.hints import with_code
 from kapitza.studio.session import Session, hear
 from kapitza.studio.tables import LinkedTable
 from kapitza.studio.work import OWN_RIGS, rig_points, work_folder
@@ -85,11 +86,12 @@ class RigPane:
                     field.classes("kz-medium" if name in ("rig", "token", "speed") else "kz-short")
                     self.fields[name] = field
                 self.fields["rig"].on_value_change(self.suggest)
-            ui.label(
+            said = (
                 "Motions are followed by control that vanishes on them, stable or not, without a model. "
                 "Simulated rigs come with Kapitza; a real one is served at an address by `kapitza rig serve` on its "
                 "computer."
-            ).classes("kz-note")
+            )
+            ui.html(with_code(said), sanitize=False).classes("kz-note")
         with ui.row().classes("kz-columns w-full"):
             with ui.card().classes("kz-card"):
                 ui.label("Points").classes("kz-title")

@@ -40,6 +40,7 @@ PATIENT = 40
 def run(target: Path, port: int, browser: bool) -> None:
     """Serve a folder, study or recording until Ctrl-C."""
     studio = opened(target)
+    studio.first_run = not _kept().exists()
     asked = port != 0
     wanted, token = _address(target.resolve(), port)
     sock = _socket(wanted, asked)

@@ -23,6 +23,8 @@ class Studio:
 
     def __init__(self, folder: Path, first: str = ""):
         self.folder, self.first = folder.resolve(), first
+        self.first_run = False
+        """Whether nobody has started a studio in this account before, nor closed the offer of the tour."""
         self.workers = Runs()
         self._sessions: dict[Path, Session] = {}
 
