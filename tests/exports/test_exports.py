@@ -390,6 +390,51 @@ def test_a_fit_exports_its_start_and_what_its_sensors_read(tmp_path):
     assert np.allclose(read[:, 0], 2.0 * states[:, 0] + fit.values["q_offset"], atol=1e-14)
 
 
+def driven(folder):
+    """A forced oscillator recorded from t = 3 s on; its export in Python, C and MATLAB."""
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = cos(2*t)", parameters={"c": 0.2, "k": 9.0}, start={"x": 1.0, "x'": 0.0},
+        period="pi", name="shaken",
+    )  # fmt: skip
+    time = 3.0 + np.arange(300) * 0.02
+    record = kz.measure(kz.simulate(model, t=time), noise=1e-3, seed=3)
+    fit = kz.identify(model.with_values(k=8.8), record, free=["c", "k"], method=kz.ShootingFit())
+    for suffix in ("py", "c", "m"):
+        kz.export(fit, folder / f"rig.{suffix}")
+    return fit, time
+
+
+def test_a_fitted_start_under_a_drive_is_refused_at_other_times(tmp_path):
+    """From t = 0 the drive would have another phase at that state: another motion, without a word."""
+    fit, time = driven(tmp_path)
+    rig = loaded(tmp_path / "rig.py")
+    assert np.abs(rig.simulate(time)[:, 0] - fit.motion.predicted[:, 0]).max() < 1e-6
+    with pytest.raises(ValueError, match="belongs to t = 3 s"):
+        rig.simulate(time - 3.0)
+    assert rig.simulate(time - 3.0, x0=[0.0, 0.0]).shape == (300, 2)
+    text = (tmp_path / "rig.m").read_text()
+    assert "kept.start_at = 3.0;" in text
+    assert "c.other_start" in text
+    # Without a drive a motion may begin at any time.
+    free = decaying("q")
+    kz.export(free, tmp_path / "free.py")
+    alone = loaded(tmp_path / "free.py")
+    shifted = alone.simulate(free.motion.sample_times - 1.0)
+    np.testing.assert_allclose(shifted, alone.simulate(free.motion.sample_times), atol=1e-9)
+
+
+@needs_compiler
+def test_a_fitted_start_under_a_drive_is_refused_at_other_times_in_c(tmp_path):
+    fit, time = driven(tmp_path)
+    program = compiled(tmp_path / "rig.c", "-DRIG_MAIN")
+    made = rows(program)
+    assert made[0][:2] == pytest.approx([3.0, fit.motion.states[0, 0]])
+    refused = subprocess.run([program, "0", "6"], capture_output=True, text=True)
+    assert refused.returncode != 0
+    assert "belongs to t = 3 s" in refused.stderr + refused.stdout
+    assert time[0] == 3.0
+
+
 @needs_compiler
 def test_readings_of_sensors_are_outputs_in_c_and_of_units(tmp_path):
     fit = decaying(kz.Sensor("q", "offset", gain=2.0))

@@ -56,6 +56,7 @@ def header(program: Program) -> str:
             "#define KZ_ROOM(n) ((n) > 0 ? (n) : 1)",
             f"#define KZ_PERIOD {program.period!r}",
             *_reach(program),
+            *_fitted_start(program),
             *_enumerated("STATE", program.states),
             *_enumerated("PARAMETER", program.parameters),
             *_enumerated("OUTPUT", program.outputs),
@@ -74,6 +75,16 @@ def _reach(program: Program) -> list[str]:
         f"#define KZ_FIRST_TIME {program.reach[0]!r}",
         f"#define KZ_LAST_TIME {program.reach[1]!r}",
         f"#define KZ_LIMIT {quoted(program.limit)}",
+    ]
+
+
+def _fitted_start(program: Program) -> list[str]:
+    """Return the time of a fitted start under a drive; nothing where the motion may begin at any time."""
+    if program.fitted_at is None:
+        return []
+    return [
+        f"#define KZ_START_AT {program.fitted_at!r}",
+        f"#define KZ_OTHER_START {quoted(program.other_start)}",
     ]
 
 

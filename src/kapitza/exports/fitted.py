@@ -51,15 +51,17 @@ def with_start(program: Program, fit: Estimate, channels: Mapping[str, str]) -> 
     )
     states = tuple(replace(q, unit=q.unit or units.get(q.name, "")) for q in program.states)
     notes = [f"The output {name} is what the sensor of {channel} reads." for name, channel in channels.items()]
-    begin = program.begin
+    begin, fitted_at = program.begin, None
     if fit.motion is not None and len(fit.motion.states):
         begin, values = float(fit.motion.times[0]), fit.motion.states[0].tolist()
         states = tuple(replace(q, value=value) for q, value in zip(states, values, strict=True))
         notes.append(f"The start is the fitted state at t = {begin:.9g} s.")
+        # A motion without drives is the same at all times.
+        fitted_at = None if fit.model.structure.is_autonomous else begin
     elif not any(q.value for q in states):
         notes.append("No start was fitted: give one.")
     description = " ".join(text for text in (program.description, *notes) if text)
-    return replace(program, states=states, outputs=outputs, begin=begin, description=description)
+    return replace(program, states=states, outputs=outputs, begin=begin, fitted_at=fitted_at, description=description)
 
 
 def _units(fit: Estimate) -> dict[str, str]:

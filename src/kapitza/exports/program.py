@@ -112,6 +112,15 @@ class Program:
     resets: tuple[Body, ...]
     output_values: Body
     begin: float = 0.0
+    fitted_at: float | None = None
+    """Time [s] of a fitted start in a motion that depends on the time; at others it is refused."""
+
+    @property
+    def other_start(self) -> str:
+        """Return why the fitted start is refused at other times; "" where it is not."""
+        if self.fitted_at is None:
+            return ""
+        return f"the fitted start belongs to t = {self.fitted_at:.9g} s: begin there, or give a state"
 
     @property
     def reach(self) -> tuple[float, float] | None:

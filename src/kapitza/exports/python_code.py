@@ -122,6 +122,8 @@ def _constants(program: Program) -> str:
         f"VALUES = {[q.value for q in program.parameters]!r}",
         f"OUTPUTS = {tuple(q.name for q in program.outputs)!a}",
         f"PERIOD = {program.period!r}",
+        "# Time of a fitted start under a drive (None: it may begin at any time).",
+        f"START_AT, OTHER_START = {program.fitted_at!r}, {program.other_start!r}",
         "# Span of a first run, and where measured drives that do not repeat are known (None: everywhere).",
         f"SPAN = {program.span!r}",
         f"REACH = {program.reach!r}",
@@ -200,6 +202,8 @@ def simulate(times, x0=None, parameters=None, tolerance=1e-12):
         raise ValueError(f"No parameters {unknown}; there are {PARAMETERS}.")
     p = np.array([{**values, **(parameters or {})}[name] for name in PARAMETERS], float)
     require_known(times[0], times[-1])
+    if x0 is None and START_AT is not None and abs(times[0] - START_AT) > 1e-9 * max(1.0, abs(START_AT)):
+        raise ValueError(OTHER_START)
     return run(FUNCTIONS, times, START if x0 is None else x0, p, tolerance)
 
 

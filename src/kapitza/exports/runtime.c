@@ -234,7 +234,7 @@ int kz_settle(kz_motion *q, double t, const double *x)
 #endif
 }
 
-/* Set time, state and parameters (NULL: those of the model) and the modes there. */
+/* Set time, state and parameters (NULL: those of the model, whose fitted start belongs to its time) and the modes. */
 int kz_init(kz_motion *q, double t, const double *x, const double *p)
 {
     memset(q, 0, sizeof *q);
@@ -243,6 +243,12 @@ int kz_init(kz_motion *q, double t, const double *x, const double *p)
     q->message = "";
     memcpy(q->x, x ? x : kz_start, sizeof q->x);
     memcpy(q->p, p ? p : kz_values, KZ_PARAMETERS * sizeof(double));
+#ifdef KZ_START_AT
+    if (!x && fabs(t - (KZ_START_AT)) > 1e-9 * fmax(1.0, fabs(KZ_START_AT))) {
+        q->message = KZ_OTHER_START;
+        return 5;
+    }
+#endif
     return kz_begin(q);
 }
 
