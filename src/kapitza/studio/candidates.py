@@ -6,9 +6,13 @@ These are functions of the study as plain tables, without a page.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kapitza.studio.document import Place, value_at
+
+if TYPE_CHECKING:
+    from kapitza.study import StudyResult
 
 Tables = list[dict[str, Any]]
 
@@ -39,7 +43,33 @@ def free_place(content: Mapping[str, Any], number: int) -> Place:
 
 def title_of(table: Mapping[str, Any], number: int) -> str:
     """Return what a candidate is called."""
-    return str(table.get("name") or table.get("library") or f"model {number + 1}")
+    file = Path(str(table["file"])).stem if "file" in table else ""
+    return str(table.get("name") or table.get("library") or file or f"model {number + 1}")
+
+
+def value_place(content: Mapping[str, Any], number: int, name: str) -> Place:
+    """Return where the value to start from is written."""
+    inline = value_at(content, ("model", number, "parameters", name))
+    if inline is None:
+        return ("model", number, "values", name)
+    return ("model", number, "parameters", name, "value") if isinstance(inline, Mapping) else (
+        "model", number, "parameters", name
+    )  # fmt: skip
+
+
+def starts_from(result: StudyResult | None, content: Mapping[str, Any], number: int) -> dict[Place, Any]:
+    """Return the keys that start a candidate from its fit; {} where it was not fitted, or starts there already."""
+    tables = models_of(content)
+    if result is None or number >= len(tables):
+        return {}
+    # Fitted alone it had no name, which a second candidate gave it.
+    called = title_of(tables[number], number), f"model {number + 1}"
+    fits = [fit for name in called for fit in result.fits if fit.candidate == name and fit.ok]
+    if not fits:
+        return {}
+    found, known = fits[0].answer, fits[0].answer.model.names
+    values = {value_place(content, number, n): float(f"{found.values[n]:.6g}") for n in found.names if n in known}
+    return {place: value for place, value in values.items() if value_at(content, place) != value}
 
 
 def appended(content: Mapping[str, Any], table: Mapping[str, Any], name: str) -> dict[Place, Any]:

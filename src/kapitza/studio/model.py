@@ -13,7 +13,7 @@ from nicegui import ui
 
 from kapitza.errors import KapitzaError
 from kapitza.model import CONSTANTS, FUNCTIONS
-from kapitza.studio.candidates import another_candidate, free_place, names_to_find, title_of
+from kapitza.studio.candidates import another_candidate, free_place, names_to_find, starts_from, title_of
 from kapitza.studio.columns import roles
 from kapitza.studio.fields import bind, keep_focus, text_field
 from kapitza.studio.formulas import formula
@@ -120,10 +120,36 @@ def _candidate(session: Session, number: int) -> None:
             starting_points(session, number)
     redraw = _Redraw(session, number)
     with ui.card().classes("kz-card w-full"):
-        ui.label("Parameters").classes("kz-title")
+        with ui.row().classes("items-center gap-3"):
+            ui.label("Parameters").classes("kz-title")
+            _start_button(session, number)
         parameter_table(session, number, lambda: session.model(number), redraw.with_values)
     with ui.card().classes("kz-card w-full"):
         redraw.build()
+
+
+def _start_button(session: Session, number: int) -> None:
+    """Add a button that takes the values of the last fit of this candidate as those to start from."""
+    own = window()
+
+    async def take() -> None:
+        values = starts_from(await session.result(), session.document.content, number)
+        try:
+            if values:
+                session.set_all(values, own)
+        except (KapitzaError, OSError) as problem:
+            ui.notify(str(problem), type="negative", multi_line=True)
+
+    async def show() -> None:
+        values = starts_from(await session.result(), session.document.content, number)
+        if not button.is_deleted:
+            button.set_visibility(bool(values))
+
+    button = ui.button("Start from the fit", icon="restart_alt", on_click=take).props("dense no-caps flat")
+    button.set_visibility(False)
+    hear(session.changed, show)
+    hear(session.ran, show)
+    ui.timer(0.05, show, once=True)
 
 
 def _equations(session: Session, number: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from nicegui import ui
 
 from kapitza.model import Model
-from kapitza.studio.candidates import free_place, names_to_find
+from kapitza.studio.candidates import free_place, names_to_find, value_place
 from kapitza.studio.document import Place
 from kapitza.studio.fields import Refused, as_text, bind, number_or_none, plain_input
 from kapitza.studio.session import Session, hear, window
@@ -21,16 +21,6 @@ STEPS = 400
 """Positions of a slider."""
 
 TITLES = ("find", "", "start", "move it", "unit", "from", "to", "known: mean", "± deviation")
-
-
-def value_place(session: Session, number: int, name: str) -> Place:
-    """Return where the value to start from is written."""
-    inline = session.document.get("model", number, "parameters", name)
-    if inline is None:
-        return ("model", number, "values", name)
-    return ("model", number, "parameters", name, "value") if isinstance(inline, dict) else (
-        "model", number, "parameters", name
-    )  # fmt: skip
 
 
 def bounds_of(session: Session, number: int, name: str, model: Model | None) -> tuple[float, float]:
@@ -216,13 +206,13 @@ def _slider(
     def let_go(event: Any) -> None:
         sliders.pop(name, None)
         sent["value"] = float(f"{float(event.args):.5g}")
-        session.set(value_place(session, number, name), sent["value"], own)
+        session.set(value_place(session.document.content, number, name), sent["value"], own)
 
     slider.on("update:model-value", during, throttle=0.05)
     slider.on("change", let_go)
 
     def changed() -> None:
-        now = session.document.get(*value_place(session, number, name))
+        now = session.document.get(*value_place(session.document.content, number, name))
         if not isinstance(now, int | float) or not math.isfinite(now) or name in sliders:
             return
         # Its own value, sent back, would pull the slider away from where it has been moved meanwhile.
