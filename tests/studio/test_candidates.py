@@ -3,14 +3,20 @@
 import tomllib
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 
+from fastapi import FastAPI
+
 import kapitza as kz
 from kapitza.recordings import copy_recording
+from kapitza.studio import serve
 from kapitza.studio.candidates import another_candidate, free_place, names_to_find, starts_from
 from kapitza.studio.document import Document
+from kapitza.studio.loading import load
+from kapitza.studio.motion import Motion
 from kapitza.studio.session import drafts
 from kapitza.studio.templates import FIRST_EQUATIONS, begun
 from kapitza.studio.terms import with_candidate
@@ -97,6 +103,21 @@ def test_a_candidate_starts_from_its_own_fit(document):
     assert starts_from(result, document.content, 0) == {}
     assert starts_from(result, document.content, 1) == {("model", 1, "parameters", "k"): 31.0}
     assert starts_from(None, document.content, 1) == {}
+
+
+def test_each_candidate_has_its_own_motion_over_the_data(document):
+    """Two windows show two candidates: the later one drew its motion into both."""
+    shown = load(document.tables("data")[0], document.path.parent)
+    time = np.array([0.0, 10.0])
+    motions = {n: Motion(time, {"phi": np.full(2, float(n))}, {}) for n in (0, 1)}
+    session = SimpleNamespace(recordings=[shown], motions=motions)
+    api = FastAPI()
+    serve.add_routes(api, SimpleNamespace(opened=lambda name: session))
+    view = next(route.endpoint for route in api.routes if getattr(route, "path", "") == "/data/view")
+    for number in (0, 1, 2):
+        packed = np.frombuffer(view("s", 0, 1.0, 2.0, 50, overlay=True, candidate=number).body)
+        drawn = packed[4 + 2 * int(packed[0]) :] if packed[3] else []
+        assert set(drawn) == ({float(number)} if number in motions else set())
 
 
 def test_another_candidate_is_a_copy_of_the_one_shown(document):

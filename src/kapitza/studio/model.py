@@ -300,7 +300,7 @@ class _Redraw:
             self.view.take()
             return
         with self.holder:
-            self.view = View(self.session, 0, overlay=True)
+            self.view = View(self.session, 0, self.number)
             self.view.on("seen", self.moved)
         ui.timer(0.05, self.run, once=True)
 
@@ -349,6 +349,6 @@ class _Redraw:
         # Another candidate, or another tab, may have been chosen meanwhile.
         if self.said.is_deleted:
             return
-        self.session.motion, self.said.text = made, text
+        self.session.motions[self.number], self.said.text = made, text
         if self.view is not None:
             self.view.run_method("sharpen")

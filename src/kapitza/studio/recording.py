@@ -35,13 +35,15 @@ KEYS = "Wheel or + and - zoom, arrows move, Home shows all, Shift and drag takes
 class View(Element, component=STATIC / "recording.js", esm={"uplot": str(STATIC / "uplot")}):
     """Draw a recording by channels.
 
-    See static/recording.js for its events.
+    candidate: whose simulated motion is drawn over it. See static/recording.js for its events.
     """
 
-    def __init__(self, session: Session, number: int, overlay: bool = False, tall: int = 0):
+    def __init__(self, session: Session, number: int, candidate: int | None = None, tall: int = 0):
         super().__init__()
         self.session, self.number, self.every = session, number, False
-        query = {"study": session.path.name, "number": number, "overlay": int(overlay)}
+        query: dict[str, Any] = {"study": session.path.name, "number": number, "overlay": int(candidate is not None)}
+        # Two windows may show two candidates.
+        query |= {} if candidate is None else {"candidate": candidate}
         self.props["url"] = f"/data/view?{urlencode(query)}"
         self.props["label"] = f"Recording {number + 1}"
         self.props["store"] = f"kapitza {session.path} {number}"

@@ -100,8 +100,9 @@ def add_routes(api: FastAPI, studio: Studio) -> None:
 
     @api.get("/data/view")
     def view(  # pyright: ignore[reportUnusedFunction]
-        study: str, number: int, begin: float, end: float, width: int, overlay: bool = False, rows: str = ""
-    ) -> Response:
+        study: str, number: int, begin: float, end: float, width: int, overlay: bool = False, rows: str = "",
+        candidate: int = 0,
+    ) -> Response:  # fmt: skip
         # A window opens its study, in the loop of the server; a picture, which is asked for in a thread, cannot.
         try:
             session = studio.opened(study)
@@ -114,7 +115,7 @@ def add_routes(api: FastAPI, studio: Studio) -> None:
         wanted = [int(at) for at in rows.split("-") if at.isdecimal() and int(at) < len(found.channels)]
         wanted = wanted or list(range(len(found.channels)))
         seen = found.pyramid.only(wanted).view(begin, end, min(max(width, 10), WIDEST))
-        motion = session.motion if overlay else None
+        motion = session.motions.get(candidate) if overlay else None
         channels = tuple(found.channels[at] for at in wanted)
         packed = seen.packed(None if motion is None else motion.at(seen.time, channels))
         return Response(packed, media_type="application/octet-stream", headers={"cache-control": "no-store"})

@@ -102,8 +102,8 @@ class Session:
         self.checked_version = -1
         self.recordings: list[Shown | Unread | None] = []
         self.runs: dict[str, Run] = {}
-        self.motion: Motion | None = None
-        """What the sliders of the model pane simulate, drawn over the data."""
+        self.motions: dict[int, Motion | None] = {}
+        """What the sliders of the model pane simulate, drawn over the data; by candidate."""
         self.changed: Event[Change] = Event()
         self.checked: Event[[]] = Event()
         self.loaded: Event[[]] = Event()
