@@ -145,7 +145,7 @@ def test_every_candidate_has_its_estimates_as_numbers(result, fit):
     assert written == pytest.approx([fit.values["c"], low, high], abs=0.06 * (high - low))
     assert "k [1/s²]" in table
     weights = parts["Candidates"].table["weight"]
-    assert [weights[EVIL], weights["other"], weights["third"]] == ["1", f"{np.exp(-10):.3g}", "< 1e-06"]
+    assert [weights[EVIL], weights["other"], weights["third"]] == ["1", f"{np.exp(-10):.3g}", "< 1e-6"]
 
 
 def test_an_unknown_interval_is_not_drawn_as_a_point(fit):

@@ -345,7 +345,7 @@ def candidate_parts(result: StudyResult) -> list[Part]:
         # The same for all: said once, not in a column.
         method, readings = table["method"].iloc[0], table["readings"].iloc[0]
         shown = table.drop(columns=["chi2", "dof", "F", "p", "method", "readings", "log L"])
-        shown["weight"] = [f"< {LEAST_WEIGHT:g}" if w < LEAST_WEIGHT else f"{w:.3g}" for w in shown["weight"]]
+        shown["weight"] = ["< 1e-6" if w < LEAST_WEIGHT else f"{w:.3g}" for w in shown["weight"]]
         shown["held back [%]"] = [_two(100 * share) for share in shown.pop("held back")]
         for column in ("AIC", "BIC", "dAIC", "dBIC"):
             shown[column] = shown[column].round(1)
@@ -390,6 +390,8 @@ def with_ends(value: float, low: float, high: float) -> str:
 
     >>> with_ends(64.06324, 64.04762, 64.07893)
     '64.063 (64.048 to 64.079)'
+    >>> with_ends(0.09, -0.001, 0.19)
+    '0.09 (0.00 to 0.19)'
     >>> with_ends(0.0, math.nan, math.nan)
     '0 (no interval)'
     """
@@ -398,6 +400,8 @@ def with_ends(value: float, low: float, high: float) -> str:
     digits = max(0, 1 - math.floor(math.log10(high - low)))
     if digits > 7 or max(abs(low), abs(high)) >= 1e6:
         return f"{value:.6g} ({low:.6g} to {high:.6g})"
+    # A rounded -0.001 is 0.00, not -0.00.
+    value, low, high = (round(number, digits) + 0.0 for number in (value, low, high))
     return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
