@@ -80,7 +80,7 @@ def truncated_gaussian(mean: Array, covariance: Array, low: Array, high: Array, 
     # Unit variances keep the inverse well conditioned, whatever the units.
     size = np.sqrt(np.diag(covariance))
     below, above = (low - mean) / size, (high - mean) / size
-    spread, axes = np.linalg.eigh(covariance / np.outer(size, size))  # any sign, any basis of equal spreads: a path
+    spread, axes = np.linalg.eigh(covariance / np.outer(size, size))  # any sign: a path of draws
     precision = (axes / spread) @ axes.T
     state = np.clip(rng.standard_normal((CHAINS, mean.size)), below, above)
     taken = []
