@@ -18,6 +18,7 @@ from kapitza.studio.document import Document
 from kapitza.studio.loading import load
 from kapitza.studio.motion import Motion
 from kapitza.studio.session import drafts
+from kapitza.studio.sharing import python_of
 from kapitza.studio.templates import FIRST_EQUATIONS, begun
 from kapitza.studio.terms import with_candidate
 from kapitza.study import write_new_study
@@ -154,3 +155,12 @@ def test_a_suggested_term_becomes_a_candidate_beside_the_one_it_was_found_for(do
     for _ in offered:
         document.undo()
     assert document.text == before
+
+
+def test_the_python_of_the_page_reads_the_chosen_candidate(tmp_path):
+    """A candidate by name would be the rejected one as soon as another explains the data better."""
+    session = SimpleNamespace(path=tmp_path / "rig.toml", results_folder=tmp_path / "rig-results", study=None)
+    line = next(line for line in python_of(session).splitlines() if line.startswith("fit = "))
+    made = {"result": SimpleNamespace(best="the chosen one")}
+    exec(line, made)
+    assert made["fit"] == "the chosen one"

@@ -170,8 +170,6 @@ def _text(session: Session) -> None:
 
 def python_of(session: Session) -> str:
     """Return Python that does the same as the page."""
-    study = session.study
-    name = study.candidates[0].name if study is not None else "model 1"
     return f"""\
 import kapitza as kz
 
@@ -180,12 +178,12 @@ study = kz.read_study({session.path.name!r})
 result = study.run()
 print(result)
 
-# An Estimate: values, intervals, warnings.
-fit = result[{name!r}]
+# The answer, of the candidate with the most evidence: values, intervals, warnings.
+fit = result.best
 print(fit.table())
 fit.report("fit.html")
 
-# The recording as it is fitted, the model with the values to start from.
+# The recording as it is fitted, the first model with the values to start from.
 record = study.fitted[0].record
 model = study.candidates[0].model
 print(kz.inspect(record))
