@@ -74,6 +74,11 @@ WRONG = {
     "nested": ("seed = " + "[" * 5000 + "]" * 5000 + "\n" + GOOD, 0, "nested too deeply"),
     "bounds": (GOOD + "[fit.bounds]\nc = [1.0, 0.0]\n", 15, "bounds"),
     "start outside": (GOOD + "[fit.bounds]\nk = [5.0, 9.0]\n", 15, "outside its bounds"),
+    "start outside its own": (GOOD.replace("c = 0.2", "c = {value = -3.0, bounds = [0.0, inf]}"), 5, "-3, outside"),
+    "start outside the library": (
+        GOOD.replace("""equations = ["x'' + c*x' + k*x = 0"]\nparameters = {c = 0.2, k = 3.0}""",
+                     'library = "henon_heiles"\nvalues = {m1 = -1.0}').replace('"c", "k"', '"m1"'), 5,
+        "m1 starts at -1, outside"),
     "prior of nothing": (GOOD + "[fit.priors]\nm = {mean = 1.0, deviation = 0.1}\n", 15, 'has a parameter "m"'),
     "settings": (GOOD + "[fit.shooting]\nsoftnes = 0.1\n", 15, 'Did you mean "softness"?'),
     "setting out of range": (GOOD + "[fit.harmonic]\noverlap = 1\n", 14, "= 1; give a whole number, 2 or more"),

@@ -5,6 +5,7 @@ They come from the library, from a file, or are written into the study.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -122,7 +123,9 @@ def check_candidates(
         _check_units(content, place, notes)
         model = _clocked(model, content, fit, place, notes)
         free = _free(content, fit, model, place, notes)
-        made.append(Candidate(name, _with_knowledge(model, fit, notes), free, place))
+        model = _with_knowledge(model, fit, notes)
+        _check_starts(model, content, fit, free, place, notes)
+        made.append(Candidate(name, model, free, place))
     _check_names(fit, made, notes)
     return made
 
@@ -206,15 +209,35 @@ def _with_knowledge(model: Model, fit: Mapping[str, Any], notes: Notebook) -> Mo
             parameter = replace(parameter, **changes) if changes else parameter
         except KapitzaError as error:
             notes.add(("fit", "bounds" if "bounds" in str(error) else "priors", parameter.name), error)
-        low, high = parameter.bounds
-        if "bounds" in changes and parameter.value == parameter.value and not low <= parameter.value <= high:
-            notes.add(
-                ("fit", "bounds", parameter.name),
-                f"{parameter.name} starts at {parameter.value:g}, outside its bounds [{low:g}, {high:g}]: widen them, "
-                "or give another value to start from.",
-            )
         parameters.append(parameter)
     return replace(model, parameters=tuple(parameters))
+
+
+def _check_starts(
+    model: Model, content: Mapping[str, Any], fit: Mapping[str, Any], free: Sequence[str], place: Place, notes: Notebook
+) -> None:
+    """Note parameters that start outside their bounds.
+
+    Bounds are those of [fit], of the parameter itself, or of the model; the last count for free parameters only.
+    """
+    for parameter in model.parameters:
+        name, inline = parameter.name, content.get("parameters", {}).get(parameter.name)
+        in_fit, in_table = name in fit.get("bounds", {}), isinstance(inline, Mapping) and "bounds" in inline
+        low, high = parameter.bounds
+        if not (in_fit or in_table or name in free) or math.isnan(parameter.value) or low <= parameter.value <= high:
+            continue
+        where: Place = (*place, "parameters", name, "value")
+        if in_fit:
+            where = ("fit", "bounds", name)
+        elif name in content.get("values", {}):
+            where = (*place, "values", name)
+        elif inline is None:
+            where = (*place, "values")
+        notes.add(
+            where,
+            f"{name} starts at {parameter.value:g}, outside its bounds [{low:g}, {high:g}]: widen them, or give "
+            "another value to start from.",
+        )
 
 
 def _check_names(fit: Mapping[str, Any], made: Sequence[Candidate], notes: Notebook) -> None:
