@@ -364,7 +364,7 @@ def other_orbits(
     >>> [round(float(o.points[0, 0])) for o in kz.other_orbits(model, [first], starts=20, spread=3.0)]
     [0, -1]
     """
-    model.needs_repetition("orbits")
+    model.needs_period("orbits")
     if model.period is None:
         raise KapitzaError(f'"{model.name}" is autonomous: look for other orbits with find_orbits(model).')
     checks.whole("starts", starts, least=1, error=KapitzaError)

@@ -315,6 +315,7 @@ def orbit_family(
         )
     if half_map:
         required_symmetry(model)
+    model.needs_period("families of orbits")
     if model.period is None and period is None and isinstance(start, (Mapping, np.ndarray, list, tuple)):
         raise KapitzaError(
             f'"{model.name}" is autonomous: follow the rest state near the start with {Give(equilibrium=True)}, or '

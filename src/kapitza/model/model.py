@@ -17,12 +17,13 @@ import sympy as sp
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, MaybeMissing
 from kapitza.base.arrays import Array
-from kapitza.base.cures import Set
+from kapitza.base.cures import Do, Set
 from kapitza.base.display import Shown
 from kapitza.base.units import rate_unit
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.checks import check_model
 from kapitza.model.delays import Delayed, delayed_terms, is_delayed
+from kapitza.model.excitation import stated_by_waves
 from kapitza.model.linear import Linearisation, equilibrium, linear_combinations, linear_terms, linearise
 from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
@@ -357,6 +358,24 @@ class Model(Shown):
                     f"has no period, so that it has no {what}. Give the signal its period if it repeats, or replace it "
                     f"by a formula in t."
                 )
+
+    def needs_period(self, what: str) -> None:
+        """Refuse a model whose equations hold the time while no period of the excitation is stated.
+
+        what: the thing that would need a period, in the plural.
+        """
+        self.needs_repetition(what)
+        if self.excitation is None and not self.is_map and not self.structure.is_autonomous:
+            period = stated_by_waves(self.equations, self.states)
+            python, study = 'period="…"', 'excitation = {period = "…"}'
+            how = f"{Do(python, study)} in the model, … being its period in s"
+            if period is not None:
+                python, study = f'period="{period}"', f'excitation = {{period = "{period}"}}'
+                how = f"{Do(python, study)} in the model"
+            raise ModelError(
+                f'The equations of "{self.name}" hold the time t, but no period of the excitation is stated, so that '
+                f"it has no {what}: state {how}."
+            )
 
     @cached_property
     def delays(self) -> tuple[Delayed, ...]:

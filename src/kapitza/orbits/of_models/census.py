@@ -105,7 +105,7 @@ def find_orbits_of_model(
     rounds = checks.whole("rounds", rounds, least=1, most=MOST_STARTS, error=KapitzaError)
     if not 1 <= min_period <= max_period:
         raise KapitzaError(f"Periods from {min_period} to {max_period}: give 1 ≤ min_period ≤ max_period.")
-    model.needs_repetition("periodic orbits")
+    model.needs_period("periodic orbits")
     if not model.is_map and model.period is None:
         return autonomous_census(model, max_period, min_period, section, starts, seed, executor, monitor)
     _check_region(model, region)

@@ -202,7 +202,7 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
             f'Model "{model.name}" has delays ({model.delays[0].symbol.name}): its state is a piece of its past, so '
             "periodic orbits, monodromy and multipliers by a state do not exist. Use Flow(model).trajectory(x, times)."
         )
-    model.needs_repetition("periodic orbits")
+    model.needs_period("periodic orbits")
     excitation = model.period
     if period is None and isinstance(guess, PeriodicOrbit):
         period = guess.period if excitation is None or guess.repeats is None else float(guess.repeats)

@@ -1,0 +1,33 @@
+"""Period of an excitation that is written in t."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import sympy as sp
+
+from kapitza.model.symbols import Expression, symbol, time
+
+WAVES = (sp.sin, sp.cos, sp.tan)
+"""Functions that repeat."""
+
+
+def stated_by_waves(equations: Sequence[Expression], states: Iterable[str]) -> str | None:
+    """Return the common period of the waves in t, as text such as "2*pi/omega".
+
+    None where the time stands elsewhere too, where a phase is not linear in t, or where there is no common period.
+    """
+    moving = {symbol(name) for name in states}
+    waves = {wave for e in equations for wave in e.atoms(*WAVES) if wave.has(time)}
+    held = {wave: sp.Dummy() for wave in waves}
+    if any(e.xreplace(held).has(time) for e in equations):
+        return None
+    rates = [sp.diff(wave.args[0], time) for wave in waves]
+    if not rates or any(rate.free_symbols & {time, *moving} for rate in rates):
+        return None
+    ratios = [sp.nsimplify(sp.simplify(rate / rates[0])) for rate in rates]
+    if not all(ratio.is_Rational for ratio in ratios):
+        return None
+    least = abs(sp.gcd_list([sp.Rational(ratio) for ratio in ratios]))
+    rate = sp.nsimplify(rates[0] * least)
+    return str(2 * sp.pi / (-rate if rate.could_extract_minus_sign() else rate))
