@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.flow import count_builds
 from kapitza.orbits.of_models import OrbitSolver
 
@@ -167,3 +167,18 @@ def test_an_orbit_is_found_though_the_motion_from_the_start_grows_without_limit(
     orbit = kz.solve_orbit(model)
     # Liouville: a period multiplies areas by exp(-c T).
     assert np.prod(orbit.multipliers).real == pytest.approx(np.exp(0.03 * orbit.period), rel=1e-6)
+
+
+def test_a_trial_with_a_frequency_below_zero_is_shortened_and_not_an_error_of_the_model():
+    """Leaving on the branch of a doubling tried one: "the period is -10.9, check the parameters"."""
+    from kapitza.orbits.of_models.problem import pose
+    from kapitza.orbits.of_models.shooting import ShootingEquations
+
+    model = kz.Model.from_equations(
+        "x'' + 0.2*x' + x = cos(omega*t)", parameters={"omega": 1.2}, period="2*pi/omega", start={"x": 0.1, "x'": 0.0}
+    )
+    problem = pose(model, None, None, None, ("omega",))
+    equations = ShootingEquations(problem, np.zeros(1), None, kz.Flow(model, wrt=("omega",)), ("omega",))
+    assert np.isfinite(equations.residual(np.array([0.1, 0.0, 1.2]))).all()
+    with pytest.raises(FlowError, match="period"):
+        equations.residual(np.array([0.1, 0.0, -1.2]))

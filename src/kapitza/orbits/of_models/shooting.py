@@ -17,7 +17,7 @@ from kapitza.base.angles import difference, turns
 from kapitza.base.argument_checks import Count, Positive
 from kapitza.base.arrays import Array
 from kapitza.base.lazy_fields import Later, to_come
-from kapitza.errors import FlowError, KapitzaError, Status
+from kapitza.errors import FlowError, KapitzaError, ModelError, Status
 from kapitza.flow import Event, Flow
 from kapitza.orbits import Loop, SolverReport
 from kapitza.orbits.of_models.loop import FlowLoop
@@ -87,7 +87,11 @@ class ShootingEquations:
         return nodes, self._fixed_period
 
     def _forced_period(self, vector: Array) -> float:
-        return self.span * float(self.flow.core.period_law(vector) or self.problem.period)
+        try:
+            return self.span * float(self.flow.core.period_law(vector) or self.problem.period)
+        except ModelError as problem:
+            # A trial step may lead to a frequency below zero: it is shortened.
+            raise FlowError(str(problem)) from problem
 
     def _usable(self, x: Array) -> tuple[Array, float]:
         """Return nodes and period of a usable iterate.
