@@ -41,6 +41,7 @@ from kapitza.flow.kernel.library import (
     STALLED,
     STEPS,
     STRICT,
+    TOUCHED,
     UNSETTLED,
     CheckedTape,
     CRun,
@@ -223,6 +224,7 @@ class Trip:
         self._taken = self._handled = 0  # events taken from the journey; those of the stepper up to then
         self._returned: tuple[float, int, int] | None = None
         self._fine_at = np.nan  # time at which the stepper had finer thresholds
+        self._shifted_at = np.nan  # time at which it passed surfaces a few roundings away
 
     def travel(self) -> None:
         """Go on to the end of the run."""
@@ -319,7 +321,9 @@ class Trip:
             if status == STALLED and self._fine_at != run.t:
                 lenient, self._fine_at = FINE, run.t
             else:
-                lenient, self._returned = SHIFTED, None
+                # A few roundings were not enough: the event logic calls a surface touched up to its own rounding.
+                lenient = TOUCHED if self._shifted_at == run.t else SHIFTED
+                self._returned, self._shifted_at = None, run.t
         else:
             raise FlowError(f"The compiled stepper refused the run (status {status}) at {journey.described()}.")
         self._take_over(journey)

@@ -917,7 +917,7 @@ typedef struct {
 
 /* Thresholds of a surface that is zero at the start of a step: as always; relative to the terms of the rates, and up to the
  * third derivative; none: the surface counts as a few roundings away. */
-enum { STRICT, FINE, SHIFTED };
+enum { STRICT, FINE, SHIFTED, TOUCHED };
 
 typedef struct {
     const kz_tape *const *tapes;
@@ -1073,9 +1073,9 @@ static double size_of_rates(const kz_work *w) {
     return most;
 }
 
-/* Treat a surface as a few roundings away, and look for its next zero from there. */
-static int shifted(double *p, double size) {
-    p[0] = fmax(p[0], 1e-15 * size + 1e-100);
+/* Treat a surface as this far away, and look for its next zero from there. */
+static int shifted(double *p, double distance) {
+    p[0] = fmax(p[0], distance + 1e-100);
     return 0;
 }
 
@@ -1083,17 +1083,18 @@ static int shifted(double *p, double size) {
  * sign is not decided, -3 where it vanishes all the time, -4 where a
  * continuous switch is left to its other side without a rate, as when what held it is released. rates: the largest rate of the states.
  * lenient: STRICT decides plain cases only. FINE is for what STRICT did not decide, and knows smaller rates and one more
- * derivative: a wall is left at third order where the contact force vanishes. SHIFTED never stops. */
+ * derivative: a wall is left at third order where the contact force vanishes. SHIFTED never stops: surfaces are a few
+ * roundings away, for TOUCHED as far as the event logic calls a surface touched. */
 static int divided(kz_work *w, const kz_watch *watch, double h, double *p, double rates, int *measured, int lenient) {
     double rest = 0.0;
-    if (watch->kind == EDGE && p[0] > 0 && lenient != SHIFTED) return 0; /* scaled to be tiny: only its sign counts */
+    if (watch->kind == EDGE && p[0] > 0 && lenient < SHIFTED) return 0; /* scaled to be tiny: only its sign counts */
     /* Beyond the end of a series, which need not be that of the term: the event logic has let the motion pass. */
-    if (watch->kind == EDGE && lenient != SHIFTED) return lenient ? -3 : -2;
+    if (watch->kind == EDGE && lenient < SHIFTED) return lenient ? -3 : -2;
     for (int k = 1; k <= w->order; k++) rest += fabs(p[k]);
     if (p[0] > 1e-6 * (1.0 + rest)) return 0;
     if (!*measured) { measure_sizes(w); *measured = 1; }
     double size = watch->kind == RELEASE ? 1.0 : w->size[watch->node];
-    if (lenient == SHIFTED) return shifted(p, size);
+    if (lenient >= SHIFTED) return shifted(p, lenient == TOUCHED ? NEAR * (1.0 + size) : 1e-15 * size);
     if (fabs(p[0]) > NEAR * (1.0 + size)) return p[0] > 0 ? 0 : lenient ? -1 : -2;
     if (lenient && p[0] > 4e-15 * size) return 0; /* the top of a flight of 1e-12 is above its wall */
     double slope = p[1] / h, bend = p[2] / (h * h), still = 1e-10 * (lenient ? size_of_rates(w) : 1.0 + rates);
@@ -1651,7 +1652,8 @@ static int step(kz_trip *trip) {
     /* Nothing comes before an event that is pending: the motion has been followed up to it. */
     for (int i = chosen < 0 ? 0 : count; i < count; i++) {
         watched_series(w, list + i, h, p);
-        int taken = divided(w, list + i, h, p, rates, &measured, lenient);
+        int asked = list[i].kind == run->ending_kind && list[i].index == run->ending_index;
+        int taken = divided(w, list + i, h, p, rates, &measured, lenient == TOUCHED && !asked ? SHIFTED : lenient);
         if (taken == -2) return STALLED;
         if (taken == -3) continue;
         if (taken == -4) {

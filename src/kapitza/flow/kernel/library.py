@@ -23,7 +23,7 @@ DONE, GIVEN_BACK, NEED_REGIME, FULL, STEPS, NOT_FINITE, STALLED, MEMORY, MANY_EV
 SIZES = 15
 """Numbers that describe a tape."""
 
-STRICT, FINE, SHIFTED = range(3)
+STRICT, FINE, SHIFTED, TOUCHED = range(4)
 """How the next step passes surfaces that are zero at its start, as in hybrid.c."""
 
 KINDS = ("cross", "stick", "release", "impact", "contact", "detach", "graze", "crossing", "edge")
