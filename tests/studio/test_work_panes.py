@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 
 import kapitza as kz
-from kapitza.studio.work import follow_branch, rig_points, work_folder
+from kapitza.studio.rig_files import rig_points
+from kapitza.studio.work import follow_branch, work_folder
 
 STUDY = """# A shaken oscillator.
 [model]

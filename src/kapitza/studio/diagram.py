@@ -22,10 +22,11 @@ from kapitza.studio.drawings import (
 )
 from kapitza.studio.figures import LIVE, dressed, picture
 from kapitza.studio.loading import state_of
+from kapitza.studio.rig_files import last_along
 from kapitza.studio.session import Session, hear
 from kapitza.studio.tables import LinkedTable
 from kapitza.studio.threads import in_thread
-from kapitza.studio.work import BRANCHES, branch_list, rig_points, work_folder
+from kapitza.studio.work import BRANCHES, branch_list, work_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +104,7 @@ class DiagramPane:
         self.state: Any = None
         self.listed: Any = None
         self.grown = 0
+        self.measured_on_rig: Any = None
         listed = branch_list(self.folder)
         self.request: dict[str, Any] = listed[0]["request"] if listed else {}
         self._controls()
@@ -217,8 +219,14 @@ class DiagramPane:
             await self.load()
 
     def grow(self) -> None:
-        """Draw the points of a growing branch."""
+        """Draw the points of a growing branch, and those that a rig has measured since."""
         work = self.session.runs.get("branch")
+        rig = self.session.runs.get("rig")
+        measured = None if rig is None else (id(rig), len(rig.lines), rig.state)
+        if measured != self.measured_on_rig and not (work is not None and work.active):
+            self.measured_on_rig = measured
+            if self.branches:
+                self.draw_branches()
         if work is None or not work.active:
             return
         self.status()
@@ -264,15 +272,11 @@ class DiagramPane:
 
         None beside values on a section: a rig measures amplitudes.
         """
-        kept = rig_points(self.folder)
-        if (
-            not self.branches
-            or self.measure.value != "amplitude"
-            or kept.get("request", {}).get("parameter") != self.branches[0][0].parameter
-        ):
+        if not self.branches or self.measure.value != "amplitude":
             return []
+        kept = last_along(self.folder, self.branches[0][0].parameter)
         name = self.branches[0][0].model.states[0]
-        return [(p["value"], p["amplitudes"][name]) for p in kept["points"] if name in p.get("amplitudes", ())]
+        return [(p["value"], p["amplitudes"][name]) for p in kept.get("points", ()) if name in p.get("amplitudes", ())]
 
     def redraw(self) -> None:
         self.status()
@@ -282,8 +286,7 @@ class DiagramPane:
         self.below.set_visibility(bool(self.branches))
         if not shown:
             return
-        figure = branch_figure(self.branches, self.chosen, self.on_rig(), str(self.measure.value))
-        self.figure.update_figure(dressed(figure, 440))
+        self.draw_branches()
         self.table.fill(point_rows(self.branches), row_of(self.branches, self.chosen))
         # Only for other branches: a click on "Switch here" must not meet a button that is being replaced.
         if self.listed is not self.state:
@@ -294,6 +297,10 @@ class DiagramPane:
         if self.chosen is not None:
             branch, index = self.branches[self.chosen[0]][0], self.chosen[1]
             ui.timer(0.01, lambda: self.draw_orbit(branch, index), once=True)
+
+    def draw_branches(self) -> None:
+        figure = branch_figure(self.branches, self.chosen, self.on_rig(), str(self.measure.value))
+        self.figure.update_figure(dressed(figure, 440))
 
     def _bifurcations(self) -> None:
         count = 0

@@ -41,4 +41,8 @@ def dressed(figure: go.Figure, height: int | None = None) -> dict[str, Any]:
 
 def picture(figure: go.Figure, height: int | None = None) -> ui.plotly:
     """Add a figure to the page; `update_figure(dressed(...))` changes it."""
-    return ui.plotly(dressed(figure, height)).classes("w-full kz-figure")
+    made = ui.plotly(dressed(figure, height)).classes("w-full kz-figure")
+    if height:
+        # Plotly fits a figure to its element: one of a tab that is shown again is empty, and low, at that moment.
+        made.style(f"height: {height}px")
+    return made

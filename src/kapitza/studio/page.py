@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -12,6 +13,7 @@ from nicegui import app, ui
 
 from kapitza.errors import KapitzaError
 from kapitza.studio import diagram, fit, home, model, orbits, recording, rig, sharing
+from kapitza.studio.runs import Run
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.studio import Studio
 
@@ -167,10 +169,27 @@ def _work(studio: Studio, session: Session | None) -> None:
             said.text = f"{'' if one is session else f'{one.path.name}: '}{key}: {words}"
             stop.set_enabled(any(one.runs[key].state == "running" for one, key in found))
 
+    rigs = [one.runs["rig"] for one in studio.sessions if "rig" in one.runs and one.runs["rig"].active]
+
+    def end_of_rigs() -> None:
+        for text in ended_rigs(rigs, [one for one in studio.sessions if one is not session]):
+            ui.notify(text, position="bottom-right", multi_line=True, timeout=20_000, close_button=True)
+
+    def look() -> None:
+        show()
+        end_of_rigs()
+        rigs[:] = [one.runs["rig"] for one in studio.sessions if "rig" in one.runs and one.runs["rig"].active]
+
     if session is not None:
-        hear(session.ran, show)
-    ui.timer(OTHERS, show)
+        hear(session.ran, look)
+    ui.timer(OTHERS, look)
     show()
+
+
+def ended_rigs(before: Sequence[Run], others: Sequence[Session]) -> list[str]:
+    """Return a sentence for each rig that has ended since the last look, with the file of a study that is not shown."""
+    foreign = {id(one.runs["rig"]): f"{one.path.name}: " for one in others if "rig" in one.runs}
+    return [foreign.get(id(run), "") + rig.sentence(run) for run in before if not run.active]
 
 
 def _theme(dark: ui.dark_mode) -> None:

@@ -17,6 +17,15 @@ import numpy as np
 from kapitza.base.files import replacing
 from kapitza.base.monitor import Monitor, checkpoint, watch
 from kapitza.errors import DataError, KapitzaError, Status
+from kapitza.studio.rig_files import (
+    can_go_on,
+    give_up,
+    journal_file,
+    new_run,
+    points_file,
+    rig_points,
+    write_points,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,12 +35,14 @@ if TYPE_CHECKING:
 
     Emit = Callable[[Mapping[str, Any]], None]
 
-ORBITS, BRANCHES, RIG, JOURNAL = "orbits.nc", "branches.json", "rig.json", "rig.jsonl"
+ORBITS, BRANCHES = "orbits.nc", "branches.json"
 """Files of the folder."""
 
 OWN_RIGS = {"duffing": ("omega", "B", "x"), "beam": ("Omega", "A", "x")}
 """Simulated rigs that come with Kapitza: name of the frequency, of the amplitude, and of the controlled coordinate."""
 
+RESUMED = ("rig", "parameter", "frequency", "start", "noise", "scales", "modes")
+"""What a run that goes on has as it began; the range and the speed may be others."""
 
 SAMPLES = 257
 """Of a period of a rig, from which its amplitude is taken."""
@@ -142,45 +153,62 @@ def _switched(arguments: Mapping[str, Any], folder: Path, monitor: Monitor) -> B
 def follow_rig(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:
     """Follow a rig's motions along a parameter.
 
-    Every point is shown and written as it comes.
+    Every point is shown and written as it comes, into the files of a new run.
     rig: "duffing", "beam", a rig file, or an address (with token). parameter, low, high, start: where; modes, points.
+    resume: number of the run to go on from instead, with its rig, parameter and start.
     The rig is in its safe state when the job ends, however it ends: the line "safe" says after how many seconds.
     """
     from kapitza.rig import RigStepping
 
     folder = work_folder(Path(arguments["study"]))
     folder.mkdir(exist_ok=True)
-    parameter, points = str(arguments["parameter"]), []
+    resume = arguments.get("resume") is not None
+    number = int(arguments["resume"]) if resume else new_run(folder)
+    points: list[dict[str, Any]] = []
     state, message = "failed", ""
-    with opened_rig(arguments, Path(arguments["study"]).parent) as experiment:
+    if resume:
+        if not can_go_on(folder, number):
+            raise DataError(f"Run {number} has no two points to go on from: begin a new run.")
+        before = rig_points(folder, number)
+        kept = {name: before["request"][name] for name in RESUMED if name in before["request"]}
+        arguments, points = {**before["request"], **arguments, **kept}, list(before["points"])
+    emit({"event": "run", "number": number, "file": f"{folder.name}/{points_file(folder, number).name}"})
+    for line in points:
+        emit({"event": "point", **line})
+    parameter, known = str(arguments["parameter"]), len(points)
+    try:
+        with opened_rig(arguments, Path(arguments["study"]).parent) as experiment:
 
-        def seen(point: RigPoint) -> bool:
-            line = point_line(point, experiment.rig.outputs)
-            points.append(line)
-            emit({"event": "point", **line})
-            _write_points(folder, arguments, points, "running")
-            return monitor.cancelled
+            def seen(point: RigPoint) -> bool:
+                line = point_line(point, experiment.rig.outputs)
+                points.append(line)
+                emit({"event": "point", **line})
+                write_points(folder, number, arguments, points, "running", "")
+                return monitor.cancelled
 
-        try:
-            experiment.check(parameter)
-            experiment.values[parameter] = float(arguments["start"])
-            # The outer block hears a stop in the first points too, before the continuation watches by itself.
-            with watch(monitor, f"rig along {parameter}") as task:
-                branch = experiment.follow(
-                    None, parameter, (float(arguments["low"]), float(arguments["high"])),
-                    direction=int(arguments.get("direction", 1)), record=folder / JOURNAL, watch=seen, monitor=task,
-                    stepping=RigStepping(max_points=int(arguments.get("points") or 80)),
-                )  # fmt: skip
-                state, message = ("stopped" if branch.status is Status.INTERRUPTED else "done"), branch.message
-            state = "stopped" if task.interrupted else state
-        except KapitzaError as problem:
-            message = str(problem)
-            raise
-        finally:
-            began = time.monotonic()
-            experiment.rig.stop()
-            emit({"event": "safe", "seconds": time.monotonic() - began})
-            _write_points(folder, arguments, points, state, message)
+            try:
+                experiment.check(parameter)
+                experiment.values[parameter] = float(arguments["start"])
+                # The outer block hears a stop in the first points too, before the continuation watches by itself.
+                with watch(monitor, f"rig along {parameter}") as task:
+                    branch = experiment.follow(
+                        None, parameter, (float(arguments["low"]), float(arguments["high"])),
+                        direction=int(arguments.get("direction", 1)), record=journal_file(folder, number),
+                        resume=resume, watch=seen, monitor=task,
+                        stepping=RigStepping(max_points=known + int(arguments.get("points") or 80)),
+                    )  # fmt: skip
+                    state, message = ("stopped" if branch.status is Status.INTERRUPTED else "done"), branch.message
+                state = "stopped" if task.interrupted else state
+            finally:
+                began = time.monotonic()
+                experiment.rig.stop()
+                emit({"event": "safe", "seconds": time.monotonic() - began})
+    except KapitzaError as problem:
+        message = str(problem)
+        raise
+    finally:
+        if points or not give_up(folder, number):
+            write_points(folder, number, arguments, points, state, message)
     if state == "stopped":
         raise KeyboardInterrupt
     return {"points": len(points), "message": message}
@@ -264,25 +292,3 @@ def point_line(point: RigPoint, outputs: tuple[str, ...]) -> dict[str, Any]:
 def half_range(series: FourierSeries) -> float:
     """Return half the peak-to-peak value of a periodic signal."""
     return float(np.ptp(series(np.linspace(0.0, series.period, SAMPLES)))) / 2
-
-
-def rig_points(folder: Path) -> dict[str, Any]:
-    """Return the rig points on disk.
-
-    {} where there are none.
-    """
-    try:
-        found = json.loads((folder / RIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _write_points(
-    folder: Path, request: Mapping[str, Any], points: list[dict[str, Any]], state: str, message: str = ""
-) -> None:
-    asked = {key: value for key, value in request.items() if key != "token"}
-    with replacing(folder / RIG) as draft:
-        draft.write_text(
-            json.dumps({"request": asked, "points": points, "state": state, "message": message}), encoding="utf-8"
-        )
