@@ -36,6 +36,9 @@ PATIENCE = 180_000
 
 DRAWN = "document.querySelector('.kz-portrait')?.data?.[0]"
 
+ON_RIG = """(count) => [...document.querySelectorAll('.js-plotly-plot')].some(
+  p => (p.data || []).some(t => t.name === 'measured on the rig' && t.x.length === count))"""
+
 PIXEL = """(index) => {
   const plot = [...document.querySelectorAll('.js-plotly-plot')].find(p => p.data.some(t => t.customdata));
   const box = plot.getBoundingClientRect(), layout = plot._fullLayout;
@@ -84,10 +87,15 @@ def test_a_branch_is_clicked_a_rig_is_stopped_and_a_fit_equals_the_command(study
     page.get_by_text("so far").wait_for(timeout=PATIENCE)
     page.locator(".kz-table tbody tr").nth(1).wait_for(timeout=PATIENCE)
     page.get_by_role("button", name="Stop the rig").click(timeout=PATIENCE)
-    page.get_by_text("the rig is in its safe state").wait_for(timeout=PATIENCE)
+    # Beside the button, and on every tab.
+    page.get_by_text("the rig is in its safe state").first.wait_for(timeout=PATIENCE)
     kept = rig_points(work_folder(study))
     assert kept["state"] == "stopped"
     assert page.locator(".kz-table tbody tr").count() == len(kept["points"]) >= 2
+
+    # The points are drawn over the branch without another look at the page.
+    page.get_by_role("tab", name="Diagram").click()
+    page.wait_for_function(ON_RIG, arg=len(kept["points"]))
 
     # The button and the command give one file.
     page.get_by_role("tab", name="Fit").click()

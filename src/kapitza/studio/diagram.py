@@ -21,6 +21,16 @@ from kapitza.studio.drawings import (
     time_figure,
 )
 from kapitza.studio.figures import LIVE, dressed, picture
+from kapitza.studio.followed import (
+    Source,
+    ends_of,
+    model_of,
+    old_branch,
+    sources,
+    suggested_range,
+    usual,
+    wrong_range,
+)
 from kapitza.studio.loading import state_of
 from kapitza.studio.rig_files import last_along
 from kapitza.studio.session import Session, hear
@@ -35,6 +45,7 @@ if TYPE_CHECKING:
     from kapitza.continuation import Branch
     from kapitza.model import Model
     from kapitza.orbits import PeriodicOrbit
+    from kapitza.study import StudyResult
 
 POINTS = ("branch", "point", "value", "height", "period [s]", "stability")
 LEAVES = ("period doubling", "pitchfork", "branch point", "Hopf")
@@ -105,9 +116,15 @@ class DiagramPane:
         self.listed: Any = None
         self.grown = 0
         self.measured_on_rig: Any = None
+        self.result: StudyResult | None = None
+        self.sources: list[Source] = []
+        self.touched = self.suggesting = False
+        """Whether the range was typed in this window; whether it is being filled."""
         listed = branch_list(self.folder)
         self.request: dict[str, Any] = listed[0]["request"] if listed else {}
         self._controls()
+        # Its room is kept: what is below would move under the pointer.
+        self.older = ui.label().classes("kz-warning kz-kept").props("aria-live=polite")
         with ui.row().classes("kz-columns w-full") as self.body:
             with ui.card().classes("kz-card"):
                 with ui.row().classes("items-center w-full"):
@@ -128,78 +145,125 @@ class DiagramPane:
             _, self.multipliers = _card("Multipliers and the unit circle", "multipliers")
         for part in (self.body, self.below):
             part.set_visibility(False)
+        self.offer()
         hear(session.ran, self.ran)
         hear(session.checked, self.offer)
+        hear(session.changed, self.offer)
         ui.timer(LIVE, self.grow)
         ui.timer(0.05, self.load, once=True)
 
     def _controls(self) -> None:
         with ui.row().classes("items-start gap-3 w-full"):
             self.follow = ui.button("Follow", icon="timeline", on_click=self.start).props("no-caps unelevated")
+            self.candidate = ui.select({}, label="model", on_change=self.offer).props("dense outlined")
+            self.candidate.props("hide-bottom-space").classes("kz-wider")
             self.parameter = ui.select([], label="along").props("dense outlined hide-bottom-space")
             self.parameter.classes("kz-medium").on_value_change(self.suggest)
-            self.low = ui.input("from", value=str(self.request.get("low", "")))
-            self.high = ui.input("to", value=str(self.request.get("high", "")))
+            ends = sorted(float(self.request[key]) for key in ("low", "high") if key in self.request)
+            texts = [f"{end:g}" for end in ends] if len(ends) == 2 else ["", ""]
+            self.low, self.high = ui.input("from", value=texts[0]), ui.input("to", value=texts[1])
             for field in (self.low, self.high):
-                field.props("dense outlined hide-bottom-space").classes("kz-short")
+                field.props("dense outlined hide-bottom-space").classes("kz-short").on_value_change(self.typed)
             self.rest = ui.switch("rest state", value=bool(self.request.get("rest")))
         self.said = ui.label().classes("kz-note").props("aria-live=polite")
-        self.offer()
 
     def model(self) -> Model | None:
-        study = self.session.study
-        return study.candidates[0].model if study is not None and study.candidates else None
+        """Return the model that is followed, with the values that it begins at."""
+        number = self.candidate.value
+        if number is None or number >= len(self.sources):
+            return None
+        return model_of(self.sources[number], self.session.model(number), self.result)
 
     def offer(self) -> None:
-        """Offer the parameters of the model.
+        """Offer the candidates, and the parameters of the one chosen.
 
         The excitation frequency comes first.
         """
+        self.sources = sources(self.session.document.content, self.result)
+        options = {number: one.label for number, one in enumerate(self.sources)}
+        if options != self.candidate.options:
+            names = [one.name for one in self.sources]
+            asked = self.request.get("candidate")
+            first = names.index(asked) if asked in names else usual(self.sources, self.result)
+            kept = self.candidate.value if self.candidate.value in options else first
+            self.candidate.set_options(options, value=kept if options else None)
         model = self.model()
         names = [] if model is None else list(model.names)
-        if names == self.parameter.options:
-            return
-        self.parameter.set_options(names)
-        usual = [name for name in names if name.lower().startswith("omega")] or names
-        asked = self.request.get("parameter")
-        if usual:
-            self.parameter.value = asked if asked in names else usual[0]
+        if names != self.parameter.options:
+            self.parameter.set_options(names, value=self.parameter.value if self.parameter.value in names else None)
+            usually = [name for name in names if name.lower().startswith("omega")] or names
+            asked = self.request.get("parameter")
+            if usually and self.parameter.value is None:
+                self.parameter.value = asked if asked in names else usually[0]
+        self.follow_value()
+        self.dim()
 
     def suggest(self) -> None:
-        """Suggest a range about the parameter's value."""
-        model = self.model()
-        name = self.parameter.value
-        if model is None or name not in model.names or name == self.request.get("parameter"):
+        """Suggest a range about the value of another parameter."""
+        self.touched = False
+        self.follow_value()
+
+    def typed(self) -> None:
+        self.touched = self.touched or not self.suggesting
+
+    def follow_value(self) -> None:
+        """Keep the range about the parameter's value, unless it was typed.
+
+        That of the last branch stays as long as the value is in it.
+        """
+        model, name = self.model(), self.parameter.value
+        if self.touched or model is None or name not in model.names:
             return
         value = model.values[name]
-        if value == value and value != 0:
-            ends = sorted((0.5 * value, 1.5 * value))
-            self.low.value, self.high.value = f"{ends[0]:.4g}", f"{ends[1]:.4g}"
+        known = self.request if name == self.request.get("parameter") else {}
+        if known and not wrong_range(name, float(known["low"]), float(known["high"]), value):
+            texts = f"{float(known['low']):g}", f"{float(known['high']):g}"
+        else:
+            texts = suggested_range(value)
+        if texts is not None:
+            self.suggesting = True
+            self.low.value, self.high.value = texts
+            self.suggesting = False
+
+    def dim(self) -> None:
+        """Dim branches that are not those of the present study."""
+        work = self.session.runs.get("branch")
+        running = work is not None and work.active
+        text = old_branch(self.request, self.sources) if self.branches and not running else ""
+        self.older.text = text
+        for part in (self.body, self.below):
+            part.classes(add="kz-stale" if text else "", remove="" if text else "kz-stale")
 
     async def start(self) -> None:
         """Follow the requested branch.
 
         Problems are shown beside the fields.
         """
-        numbers = {}
-        for name, field in (("low", self.low), ("high", self.high)):
+        numbers, model, name = {}, self.model(), str(self.parameter.value)
+        for key, field in (("low", self.low), ("high", self.high)):
             problem = ""
             try:
-                numbers[name] = float(str(field.value).replace(",", "."))
+                numbers[key] = float(str(field.value).replace(",", "."))
             except ValueError:
                 problem = f'"{field.value}" is not a number.'
-            if name == "high" and len(numbers) == 2 and not numbers["low"] < numbers["high"]:
-                problem = f"{numbers['high']:g} is not above {numbers['low']:g}."
+            if key == "high" and len(numbers) == 2:
+                value = float("nan") if model is None else model.values.get(name, float("nan"))
+                problem = wrong_range(name, numbers["low"], numbers["high"], value)
             field.props["error"], field.props["error-message"] = bool(problem), problem
             field.update()
             if problem:
                 return
-        results = self.session.results_folder
+        if self.candidate.value is None:
+            return
+        # A branch is followed both ways from the present value: the order of the ends does not matter.
+        numbers["low"], numbers["high"] = sorted((numbers["low"], numbers["high"]))
+        source = self.sources[self.candidate.value]
         self.grown = 0
         await self.session.start(
             "branch", "branch",
-            {"study": str(self.session.path), "parameter": self.parameter.value, "rest": bool(self.rest.value),
-             "results": str(results) if (results / "result.json").is_file() else "", **numbers},
+            {"study": str(self.session.path), "parameter": name, "rest": bool(self.rest.value),
+             "candidate": source.name, "mark": source.mark,
+             "results": str(self.session.results_folder) if source.fitted else "", **numbers},
         )  # fmt: skip
 
     async def switch(self, branch: int, number: int) -> None:
@@ -211,8 +275,12 @@ class DiagramPane:
         await self.session.start("branch", "branch", asked | bounds)
 
     async def ran(self, key: str) -> None:
+        if key == "fit" and not self.session.runs["fit"].active:
+            self.result = await self.session.result()
+            self.offer()
         if key != "branch":
             return
+        self.dim()
         work = self.session.runs["branch"]
         self.follow.set_enabled(not work.active)
         if not work.active:
@@ -240,7 +308,7 @@ class DiagramPane:
         work = self.session.runs.get("branch")
         active = work is not None and work.active
         self.follow.set_enabled(not active)
-        text = "Periodic motions of the fitted model along a parameter, with stability and bifurcations."
+        text = "Periodic motions of the model along a parameter, both ways from its value, and where they change."
         if work is not None and active:
             inner = work.levels[max(work.levels)] if work.levels else {}
             text = f"{inner.get('title', 'starting')}: {inner.get('done') or 0:.0f} points, {inner.get('text', '')}"
@@ -249,7 +317,8 @@ class DiagramPane:
         elif self.branches:
             branches = "1 branch" if len(self.branches) == 1 else f"{len(self.branches)} branches"
             ends = [str(branch).splitlines()[0] for branch, _ in self.branches[:1]]
-            text = f"{sum(len(b) for b, _ in self.branches)} points on {branches}. {ends[0]}"
+            text = f"{sum(len(b) for b, _ in self.branches)} points on {branches}. {ends[0]}. "
+            text += ends_of(self.branches[0][0])
         self.said.text = text
 
     async def load(self) -> None:
@@ -260,6 +329,10 @@ class DiagramPane:
             found = await in_thread(read_branches, self.folder) or []
             self.branches = await in_thread(measured_heights, found, str(self.measure.value)) or []
             self.chosen = (len(self.branches) - 1, 0) if self.branches else None
+            listed = branch_list(self.folder)
+            self.request = listed[0]["request"] if listed else {}
+        self.result = await self.session.result()
+        self.offer()
         self.redraw()
 
     async def measured(self) -> None:

@@ -30,13 +30,20 @@ from kapitza.studio.rig_files import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kapitza.base.arrays import Array
     from kapitza.continuation import Branch
+    from kapitza.data import Record
+    from kapitza.model import Model
     from kapitza.rig import Experiment, FourierSeries, Rig, RigPoint, Samples
+    from kapitza.study import Family
 
     Emit = Callable[[Mapping[str, Any]], None]
 
 ORBITS, BRANCHES = "orbits.nc", "branches.json"
 """Files of the folder."""
+
+SETTLING, DIES_OUT = 40, 0.5
+"""Periods after which a motion without a drive is looked at, and the share of its amplitude below which it dies out."""
 
 OWN_RIGS = {"duffing": ("omega", "B", "x"), "beam": ("Omega", "A", "x")}
 """Simulated rigs that come with Kapitza: name of the frequency, of the amplitude, and of the controlled coordinate."""
@@ -81,7 +88,8 @@ def follow_branch(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) ->
     """Follow a branch, or leave one.
 
     It is left at a bifurcation; results: folder of a fit, else the model of the study.
-    parameter, low, high, rest, values: see `Family`. branch, bifurcation: numbers of the branch to leave, and where.
+    candidate: name of the one followed; parameter, low, high, rest, values: see `Family`.
+    branch, bifurcation: numbers of the branch to leave, and where.
     """
     del emit
     from kapitza import save
@@ -117,7 +125,7 @@ def branch_list(folder: Path) -> list[dict[str, Any]]:
 
 def _followed(arguments: Mapping[str, Any], monitor: Monitor) -> Branch:
     from kapitza import follow
-    from kapitza.study import Family, follow_fit, read_results, read_study
+    from kapitza.study import Family, cycle_of, follow_fit, read_results, read_study
 
     bounds = float(arguments["low"]), float(arguments["high"])
     if not bounds[0] < bounds[1]:
@@ -125,16 +133,76 @@ def _followed(arguments: Mapping[str, Any], monitor: Monitor) -> Branch:
     family = Family(
         str(arguments["parameter"]), bounds, dict(arguments.get("values") or {}), rest=bool(arguments.get("rest"))
     )
+    name = arguments.get("candidate")
     if arguments.get("results"):
-        chosen = read_results(Path(arguments["results"])).chosen
+        result = read_results(Path(arguments["results"]))
+        fits = [fit for fit in result.succeeded if fit.candidate == name] if name else [result.chosen]
+        answer = result.chosen
+        chosen = answer if any(fit is answer for fit in fits) else next(iter(fits), None)
         if chosen is not None:
-            return follow_fit(chosen, family, monitor=monitor)
+            guess = None if family.rest else cycle_of(chosen)
+            try:
+                return follow_fit(chosen, family, monitor=monitor)
+            except KapitzaError as problem:
+                raise _without_motion(chosen.answer.model, guess, family, problem) from None
     # Before any fit: the model of the study at the values it starts from.
     study = read_study(Path(arguments["study"]))
-    model = study.candidates[0].model.with_values(**study.fitted[0].values).with_values(**family.values)
+    number = next((n for n, one in enumerate(study.candidates) if one.name == name), 0)
+    model = study.candidates[number].model.with_values(**study.fitted[0].values).with_values(**family.values)
     model.check(family.parameter)
-    settings = {"equilibrium": True} if family.rest else {}
-    return follow(model, None, family.parameter, bounds, monitor=monitor, **settings)
+    if family.rest or model.period is not None or model.is_map:
+        settings = {"equilibrium": True} if family.rest else {}
+        return follow(model, None, family.parameter, bounds, monitor=monitor, **settings)
+    guess = _recorded_motion(model, study.parts(study.candidates[number])[0].record)
+    try:
+        if guess is None:
+            raise DataError(f'"{model.name}" has no drive, and no motion of a recording to begin with.')
+        return follow(model, _settling(model, guess)[-1], family.parameter, bounds, period=guess[1], monitor=monitor)
+    except KapitzaError as problem:
+        raise _without_motion(model, guess, family, problem) from None
+
+
+def _recorded_motion(model: Model, record: Record | None) -> tuple[Array, float] | None:
+    """Return a state as large as the recorded motion, and its period [s]; None without samples."""
+    from kapitza.study import main_frequency
+
+    channel = None if record is None else next((one for one in record.channels if one in model.states), None)
+    if record is None or channel is None:
+        return None
+    state = np.zeros(len(model.states))
+    state[model.states.index(channel)] = float(np.nanmax(np.abs(record[channel])))
+    return state, 1.0 / main_frequency(record, channel)
+
+
+def _settling(model: Model, guess: tuple[Array, float]) -> Array:
+    """Return the states (N, n) of a motion that begins at a guess, 32 of each period."""
+    from kapitza import simulate
+
+    motion = simulate(model, guess[0], t=np.linspace(0.0, SETTLING * guess[1], SETTLING * 32 + 1))
+    return np.column_stack([motion[name] for name in model.states])
+
+
+def _without_motion(
+    model: Model, guess: tuple[Array, float] | None, family: Family, problem: KapitzaError
+) -> KapitzaError:
+    """Return why a model has no periodic motion to follow: that it dies out, where it does."""
+    if model.period is not None or model.is_map or family.rest:
+        return problem
+    cure = (
+        "Add a drive under Model, such as F*cos(omega*t) with the excitation period 2*pi/omega, or switch on "
+        '"rest state" to follow the rest state.'
+    )
+    if guess is None:
+        return DataError(f"{problem} {cure}")
+    try:
+        motion = _settling(model, guess)[:, 0]
+    except KapitzaError:
+        return DataError(f"{problem} {cure}")
+    first, last = np.ptp(motion[:65]), np.ptp(motion[-65:])
+    if not last < DIES_OUT * first:
+        return problem
+    share = f"{100 * last / first:.2g} % of its amplitude is left after {SETTLING} periods"
+    return DataError(f'The motion of "{model.name}" dies out ({share}): there is no periodic motion to follow. {cure}')
 
 
 def _switched(arguments: Mapping[str, Any], folder: Path, monitor: Monitor) -> Branch:

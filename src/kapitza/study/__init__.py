@@ -9,7 +9,7 @@ from kapitza.study.exclusions import orbit_labels, without_excluded
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
 from kapitza.study.folder import finished_before, keep_copy, rewriting
 from kapitza.study.keys import json_schema
-from kapitza.study.motions_of_fit import Family, follow_fit, model_to_follow, repeated_fits
+from kapitza.study.motions_of_fit import Family, cycle_of, follow_fit, model_to_follow, repeated_fits
 from kapitza.study.new_notes import new_study_notes
 from kapitza.study.prediction import drive_of, last_data, predicted_table
 from kapitza.study.problems import Problem, StudyError
@@ -19,4 +19,4 @@ from kapitza.study.result import StudyResult, as_plain, quantity, read_results
 from kapitza.study.running import equations_text
 from kapitza.study.sensor_columns import recorded_range, state_units
 from kapitza.study.study import Study
-from kapitza.study.writing import write_new_study
+from kapitza.study.writing import main_frequency, write_new_study
