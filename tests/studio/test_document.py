@@ -6,11 +6,14 @@ import tomllib
 import pytest
 
 pytest.importorskip("tomlkit", reason="the studio is not installed: pip install 'kapitza[studio]'")
+pytest.importorskip("nicegui", reason="the studio is not installed: pip install 'kapitza[studio]'")
 
 import kapitza as kz
 from kapitza.errors import DataError
 from kapitza.recordings import copy_recording
 from kapitza.studio.document import Change, Document
+from kapitza.studio.fields import keeps_entry
+from kapitza.studio.session import seen_outside
 from kapitza.study import write_new_study
 
 
@@ -106,6 +109,23 @@ def test_a_file_that_cannot_be_parsed_is_not_written_over(document):
     document.replace(document.text.removesuffix("\n[[["))
     document.set(("seed",), 9)
     assert document.get("seed") == 9
+
+
+def test_a_broken_file_is_not_said_to_be_shown(document):
+    document.path.write_text(document.text.replace("seed = 0", "seed = 5"))
+    assert document.refresh()
+    assert seen_outside(document).endswith("is shown anew.")
+    document.path.write_text(document.text + "\n[[[")
+    assert document.refresh()
+    assert "cannot be read" in seen_outside(document)
+    assert "shown anew" not in seen_outside(document)
+    assert document.get("seed") == 5
+
+
+def test_a_refused_entry_stays_until_its_own_key_is_changed():
+    assert keeps_entry('"3..5" is not a number', 0.08, 0.08)
+    assert not keeps_entry('"3..5" is not a number', 0.09, 0.08)
+    assert not keeps_entry("", 0.08, 0.08)
 
 
 def test_a_file_that_an_editor_has_just_emptied_is_read_when_it_is_written(document, monkeypatch):

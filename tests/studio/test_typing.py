@@ -74,7 +74,7 @@ def test_equations_are_checked_while_typed_and_a_slider_moves_the_motion(windows
         filled(page, label, right, "")
         page.wait_for_selector("text=ready to run")
     for tab, label, wrong, message in (
-        ("Diagram", "to", "0.1", "is not above"),
+        ("Diagram", "to", "0.1", "take it into the range"),
         ("Rig", "start at", "99", "is not between"),
         ("Rig", "noise of the sensor", "-1", "is negative"),
     ):

@@ -59,6 +59,7 @@ def bind(
         "edited": -math.inf,
         "refused": "",
         "shown": "",
+        "known": session.document.get(*place),
     }
 
     def show_problems() -> None:
@@ -83,6 +84,7 @@ def bind(
                 session.set(place, value, own)
         except (Refused, KapitzaError, OSError) as problem:
             state["refused"] = str(problem)
+        state["known"] = session.document.get(*place)
         show_problems()
 
     async def wait() -> None:
@@ -110,6 +112,10 @@ def bind(
         value = from_study(now)
         if value == element.value:
             return
+        if keeps_entry(state["refused"], now, state["known"]):
+            # Somebody changed something else: an entry that was refused stays, with its message, until it is mended.
+            return
+        state["known"] = now
         state["setting"] = True
         element.value = value
         state["setting"], state["refused"] = False, ""
@@ -121,6 +127,11 @@ def bind(
     hear(session.changed, changed)
     hear(session.checked, show_problems)
     show_problems()
+
+
+def keeps_entry(refused: str, now: Any, known: Any) -> bool:
+    """Return whether a field keeps what was typed into it and refused: its key has the value that it had then."""
+    return bool(refused) and now == known
 
 
 FOCUS = """setTimeout(() => {

@@ -251,7 +251,7 @@ class Session:
             try:
                 before = self.document.version
                 if self.document.refresh():
-                    self._take(before, Change(message=f"{self.path.name} was changed outside and is shown anew."))
+                    self._take(before, Change(message=seen_outside(self.document)))
                 if seen:
                     seen = ""
                     self.tell(f"{self.path.name} is readable again.")
@@ -353,6 +353,16 @@ def drafts(path: Path, text: str, before: Study | None) -> dict[int, Model]:
             # Whatever is wrong with it, the problems of the study say so.
             continue
     return found
+
+
+def seen_outside(document: Document) -> str:
+    """Return what is said of a file that was changed outside: one that cannot be parsed is not shown."""
+    if document.problem:
+        return (
+            f"{document.path.name} was changed outside and cannot be read: {document.problem}. Shown is what it held "
+            "before, until it is mended."
+        )
+    return f"{document.path.name} was changed outside and is shown anew."
 
 
 def _loaded(table: Mapping[str, Any], folder: Path) -> Shown | Unread:
