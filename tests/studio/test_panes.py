@@ -309,7 +309,7 @@ def test_ten_wrong_numbers_of_a_rig_each_have_a_message():
         "speed": "0",
     }
     assert wrong_fields(right) == {}
-    wrong = [("rig", "engine"), ("parameter", " "), ("low", "a"), ("high", "0.1"), ("start", "7"), ("start", "x"),
+    wrong = [("rig", "engine"), ("parameter", " "), ("low", "a"), ("high", "0.5"), ("start", "7"), ("start", "x"),
              ("noise", "-1"), ("speed", "-2"), ("speed", "fast"), ("high", "")]  # fmt: skip
     for field, value in wrong:
         assert list(wrong_fields({**right, field: value})) == [field], (field, value)
