@@ -13,8 +13,9 @@ from fastapi import FastAPI
 import kapitza as kz
 from kapitza.recordings import copy_recording
 from kapitza.studio import serve
-from kapitza.studio.candidates import another_candidate, free_place, names_to_find, starts_from
+from kapitza.studio.candidates import another_candidate, free_place, names_to_find, starts_from, without_parameter
 from kapitza.studio.document import Document
+from kapitza.studio.fit import failures
 from kapitza.studio.loading import load
 from kapitza.studio.motion import Motion
 from kapitza.studio.session import drafts
@@ -163,3 +164,26 @@ def test_the_python_of_the_page_reads_the_chosen_candidate(tmp_path):
     lines = python_of(session).splitlines()
     assert [line for line in lines if line.startswith("fit = ")] == ["fit = result.best"]
     assert isinstance(StudyResult.best, property)
+
+
+def test_a_parameter_that_has_left_the_equation_is_named_and_removed_by_a_click(document):
+    equation = "phi'' + c*phi' + sin(phi) = 0"
+    document.set_all({("model", 0, "equations"): [equation], ("fit", "bounds"): {"k": [0.0, 90.0], "c": [0.0, 1.0]}})
+    with pytest.raises(kz.StudyError) as caught:
+        kz.read_study(document.path)
+    (problem,) = caught.value.problems
+    assert problem.place == ("model", 0, "parameters", "k")
+    assert "k does not stand in the equations" in problem.message
+    document.set_all(without_parameter(document.content, 0, "k"))
+    assert free_of(document) == [["c"]]
+    assert "k" not in document.content["model"]["parameters"]
+    assert document.content["fit"]["bounds"] == {"c": [0.0, 1.0]}
+
+
+def test_a_run_without_an_answer_says_why():
+    fits = [
+        SimpleNamespace(label="model 1 by auto", failure="k has no influence."),
+        SimpleNamespace(label="b", failure=""),
+    ]
+    assert failures(SimpleNamespace(chosen=None, fits=fits)) == ["model 1 by auto: k has no influence."]
+    assert failures(SimpleNamespace(chosen=fits[1], fits=fits)) == []

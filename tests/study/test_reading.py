@@ -79,6 +79,9 @@ WRONG = {
         GOOD.replace("""equations = ["x'' + c*x' + k*x = 0"]\nparameters = {c = 0.2, k = 3.0}""",
                      'library = "henon_heiles"\nvalues = {m1 = -1.0}').replace('"c", "k"', '"m1"'), 5,
         "m1 starts at -1, outside"),
+    "free in no equation": (
+        GOOD.replace("k = 3.0", "k = 3.0, b = 2.0").replace('"k"]', '"k", "b"]'), 5,
+        "b does not stand in the equations of model 1"),
     "prior of nothing": (GOOD + "[fit.priors]\nm = {mean = 1.0, deviation = 0.1}\n", 15, 'has a parameter "m"'),
     "settings": (GOOD + "[fit.shooting]\nsoftnes = 0.1\n", 15, 'Did you mean "softness"?'),
     "setting out of range": (GOOD + "[fit.harmonic]\noverlap = 1\n", 14, "= 1; give a whole number, 2 or more"),
@@ -279,3 +282,13 @@ def test_an_accelerometer_is_measured_by_the_name_of_the_acceleration(folder):
     assert read_study(write(folder, text)).recordings[0].outputs == {"acc": "x''"}
     third = problems(folder, text.replace("x''\"}", "x'''\"}"))
     assert "x'''" in third[0].message
+
+
+def test_a_parameter_of_a_sensor_or_of_the_excitation_is_not_idle(folder):
+    """What stands in a measured expression or an output is found from the data, outside of the equations."""
+    text = GOOD.replace("k = 3.0", "k = 3.0, b = 2.0").replace('"k"]', '"k", "b"]')
+    assert (
+        read_study(write(folder, text.replace("[fit]", 'measures = {x = "b*x"}\n[fit]'))).candidates[0].free[-1] == "b"
+    )
+    driven = text.replace("[data]", 'excitation = {period = "2*pi/b"}\n[data]')
+    assert read_study(write(folder, driven)).candidates[0].free[-1] == "b"

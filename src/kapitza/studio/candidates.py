@@ -103,3 +103,20 @@ def another_candidate(content: Mapping[str, Any], number: int) -> dict[Place, An
     while f"candidate {count}" in taken:
         count += 1
     return appended(content, copied(content, number), f"candidate {count}")
+
+
+def without_parameter(content: Mapping[str, Any], number: int, name: str) -> dict[Place, Any]:
+    """Return the keys that remove a parameter from a candidate.
+
+    It leaves the parameters to find; its bounds and prior in [fit] go where no other candidate has it.
+    """
+    values: dict[Place, Any] = {("model", number, "parameters", name): None}
+    free = names_to_find(content, number)
+    if name in free:
+        values[free_place(content, number)] = [one for one in free if one != name]
+    others = [one for at, one in enumerate(models_of(content)) if at != number]
+    if not any(name in (one.get("parameters") or {}) for one in others):
+        for key in ("bounds", "priors"):
+            if value_at(content, ("fit", key, name)) is not None:
+                values["fit", key, name] = None
+    return values

@@ -130,6 +130,11 @@ def evidence(result: StudyResult) -> list[Part]:
     return [part for part in study_parts(result, {}) if part.title not in ("Equations", "How it was made", "Data")]
 
 
+def failures(result: StudyResult) -> list[str]:
+    """Return why no fit succeeded, a sentence for each; nothing where one did."""
+    return [] if result.chosen is not None else [f"{fit.label}: {fit.failure}" for fit in result.fits if fit.failure]
+
+
 def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, list[str]]:
     """Return the progress of a fit.
 
@@ -300,6 +305,8 @@ class FitPane:
             for text in (result.verdict(), *result.disagreements()):
                 if text:
                     ui.label(text).classes("kz-note")
+            for text in failures(result):
+                ui.label(in_page(text)).classes("kz-problem")
             for text in verdict.steps:
                 ui.label(f"→ {in_page(text)}").classes("kz-note")
 

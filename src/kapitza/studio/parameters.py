@@ -11,11 +11,13 @@ from typing import Any
 
 from nicegui import ui
 
+from kapitza.errors import KapitzaError
 from kapitza.model import Model
-from kapitza.studio.candidates import free_place, names_to_find, value_place
+from kapitza.studio.candidates import free_place, names_to_find, value_place, without_parameter
 from kapitza.studio.document import Place
 from kapitza.studio.fields import Refused, as_text, bind, number_or_none, plain_input
 from kapitza.studio.session import Session, hear, window
+from kapitza.study import idle_parameters
 
 STEPS = 400
 """Positions of a slider."""
@@ -127,7 +129,7 @@ def _row(
     moved: Callable[[dict[str, float]], None],
 ) -> None:  # fmt: skip
     _free_box(session, number, name)
-    ui.label(name).classes("kz-mono kz-title")
+    _name(session, number, name, model)
     written_inline = session.document.get("model", number, "parameters", name) is not None
     place = ("model", number, "parameters" if written_inline else "values", name)
     found = model()
@@ -154,6 +156,32 @@ def _row(
         _bound(session, number, name, side, title, model)
     for key, title in (("mean", "Mean known before"), ("deviation", "Deviation known before")):
         _prior(session, name, key, title)
+
+
+def _name(session: Session, number: int, name: str, model: Callable[[], Model | None]) -> None:
+    """Show the name of a parameter, with a button that removes one that stands in no equation."""
+    own = window()
+
+    def remove() -> None:
+        try:
+            session.set_all(without_parameter(session.document.content, number, name), own)
+        except (KapitzaError, OSError) as problem:
+            ui.notify(str(problem), type="negative", multi_line=True)
+
+    with ui.row().classes("gap-0 items-center no-wrap kz-title"):
+        ui.label(name).classes("kz-mono")
+        button = ui.button(icon="delete_outline", on_click=remove).props(
+            f'flat dense round size=sm aria-label="Remove {name}"'
+        )
+        button.tooltip(f"{name} stands in no equation: remove it")
+
+    def show() -> None:
+        found, table = model(), session.document.get("model", number, default={})
+        texts = [str(one) for data in session.document.tables("data") for one in (data.get("measures") or {}).values()]
+        button.set_visibility(found is not None and name in idle_parameters(found, table, texts))
+
+    hear(session.checked, show)
+    show()
 
 
 def _start_of(written: Any) -> Any:

@@ -3,7 +3,7 @@
 A study holds a recording, candidate models and what to find.
 """
 
-from kapitza.study.candidates import build_model
+from kapitza.study.candidates import build_model, idle_parameters
 from kapitza.study.draws import parameter_draws
 from kapitza.study.exclusions import orbit_labels, without_excluded
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings

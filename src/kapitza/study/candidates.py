@@ -240,6 +240,46 @@ def _check_starts(
         )
 
 
+def idle_parameters(model: Model, content: Mapping[str, Any], texts: Sequence[str] = ()) -> list[str]:
+    """Return the parameters of a [model] table that stand in none of its equations.
+
+    Nor in another text of the table, such as outputs and the period of the excitation. texts: further ones that may
+    hold parameters, such as what a channel measures. Models of the library and of files have none.
+    """
+    words = {symbol.name for equation in model.equations for symbol in equation.free_symbols}
+    spoken = {key: value for key, value in content.items() if key not in ("name", "description", "source", "free")}
+    for text in (*_texts(spoken), *texts):
+        words.update(re.findall(r"[^\W\d]\w*", text))
+    return [name for name in content.get("parameters", {}) if name not in words]
+
+
+def _texts(value: Any) -> list[str]:
+    """Return all texts in a table or list, without the names of its keys and without units."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        value = [one for key, one in value.items() if key not in ("unit", "description")]
+    inside = value if isinstance(value, Sequence) else ()
+    return [text for one in inside for text in _texts(one)]
+
+
+def check_idle(
+    candidates: Sequence[Candidate], tables: Sequence[Mapping[str, Any]], texts: Sequence[str], notes: Notebook
+) -> None:
+    """Note parameters to find that stand in no equation of their candidate.
+
+    No data could tell their value: the fit would fail after all the work. texts: what channels measure.
+    """
+    for candidate in candidates:
+        for name in idle_parameters(candidate.model, tables[int(candidate.place[1])], texts):
+            if name in candidate.free:
+                notes.add(
+                    (*candidate.place, "parameters", name),
+                    f"{name} does not stand in the equations of {candidate.name}: leave it out of free, or write it "
+                    "into an equation.",
+                )
+
+
 def _check_names(fit: Mapping[str, Any], made: Sequence[Candidate], notes: Notebook) -> None:
     """Note bounds and priors of unknown parameters.
 

@@ -17,7 +17,7 @@ from kapitza.errors import DataError, KapitzaError, nearest_name, no_such
 from kapitza.estimate import read_output, record_in_model_units
 from kapitza.model import Model
 from kapitza.public import RENAMED_ARGUMENTS
-from kapitza.study.candidates import Candidate, check_candidates
+from kapitza.study.candidates import Candidate, check_candidates, check_idle
 from kapitza.study.folder import model_files, results_folder_problem
 from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setting_names
 from kapitza.study.next_run import read_plan
@@ -79,6 +79,8 @@ def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = Non
     fitted = [r for r in recordings if r.use == "fit"]
     signals = _signals(fitted, notes)
     candidates = check_candidates(sections["model"], fit, folder, signals, notes)
+    measured = [str(text) for table in sections["data"] for text in table.get("measures", {}).values()]
+    check_idle(candidates, sections["model"], measured, notes)
     _check_data(recordings, fitted, candidates, sections["data"], notes)
     methods = _methods(fit, notes)
     target = folder / output.get("folder", f"{path.stem}-results")
