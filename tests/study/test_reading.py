@@ -292,3 +292,30 @@ def test_a_parameter_of_a_sensor_or_of_the_excitation_is_not_idle(folder):
     )
     driven = text.replace("[data]", 'excitation = {period = "2*pi/b"}\n[data]')
     assert read_study(write(folder, driven)).candidates[0].free[-1] == "b"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("to = 90.0", "to = 90 "),
+        ("from = -3.0", "from = -3 "),
+        ("hold_back = [[15.0, 60.0]]", "hold_back = [[15, 60]] "),
+    ],
+)
+def test_a_span_that_reaches_beyond_the_recording_is_said(folder, given, said):
+    found = read_study(write(folder, GOOD.replace("[fit]", f"{given}\n[fit]"))).warnings()
+    assert [text for text in found if said in text and "spans 0 to 20 s" in text] == [
+        f"run.csv: {said}reaches beyond the recording, which spans 0 to 20 s: give times inside of it."
+    ]
+
+
+def test_a_span_that_ends_with_the_recording_is_not_beyond_it(folder):
+    inside = "from = 0\nto = 20.05\nhold_back = [[15.0, 20.1]]"
+    found = read_study(write(folder, GOOD.replace("[fit]", f"{inside}\n[fit]"))).warnings()
+    assert not any("beyond" in text for text in found)
+
+
+def test_a_span_wholly_outside_is_refused_with_that_of_the_recording(folder):
+    (problem,) = problems(folder, GOOD.replace("[fit]", "to = -1.0\n[fit]"))
+    assert problem.place == ("data", 0, "to")
+    assert "the record spans 0 to 20 s. Give times inside of it." in problem.message

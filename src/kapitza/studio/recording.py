@@ -26,6 +26,7 @@ from kapitza.studio.loading import Mark, Shown
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.spans import portrait_figure, response_figure, spectrum_figure
 from kapitza.studio.threads import in_thread
+from kapitza.study import spans_beyond
 
 STATIC = Path(__file__).parent / "static"
 
@@ -315,8 +316,9 @@ def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
     def show() -> None:
         get = session.document.get
         begin, end = get("data", number, "from"), get("data", number, "to")
-        wrong = [*session.problems_at("data", number, "hold_back"), *session.problems_at("data", number, "from")]
-        wanted = [begin, end, get("data", number, "hold_back"), wrong]
+        wrong = [text for key in ("hold_back", "from", "to") for text in session.problems_at("data", number, key)]
+        doubts = [] if wrong else beyond(get("data", number, default={}), view.shown or shown)
+        wanted = [begin, end, get("data", number, "hold_back"), wrong, doubts]
         # Every check ends here: a chip that is replaced meanwhile would lose a click.
         if built == wanted:
             return
@@ -336,10 +338,20 @@ def _spans(session: Session, number: int, shown: Shown, view: View) -> None:
                 ).on("remove", lambda rest=rest: put({("data", number, "hold_back"): rest}))
             for text in wrong:
                 ui.label(text).classes("kz-problem")
+            for text in doubts:
+                ui.label(text).classes("kz-warning")
 
     hear(session.changed, show)
     hear(session.checked, show)
     show()
+
+
+def beyond(table: dict[str, Any], shown: Shown) -> list[str]:
+    """Return a sentence for each span that reaches beyond the recording; none for keys of a wrong kind."""
+    try:
+        return list(spans_beyond(table, float(shown.time[0]), float(shown.time[-1]), shown.interval))
+    except (TypeError, ValueError):
+        return []
 
 
 def _rounded(value: float, other: float) -> float:

@@ -34,7 +34,7 @@ def study_warnings(study: Study) -> tuple[str, ...]:
             said[f"{candidate.name}: {text}"] = None
         for recording in study.fitted:
             doubts = (*_accelerations(candidate, recording), *_volts(candidate, recording))
-            for text in (*doubts, *_gaps(recording), *bad_sample_warnings(recording.record)):
+            for text in (*recording.notes, *doubts, *_gaps(recording), *bad_sample_warnings(recording.record)):
                 said.setdefault(f"{recording.name}: {marked(text)}")
             # A model with impacts expects jumps.
             steps = () if candidate.model.impacts else possible_step_notes(recording.record)

@@ -5,6 +5,7 @@ They are read, cut and given their excitation, before any fit.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +45,7 @@ class Recording:
     Its record, its own values, what drove it, and its use ("fit" or "check").
     measures: channel → expression in the states, where a channel is not a state. sensors: channel → its errors.
     signals: measured drives by name. held_back: spans [s] that are predicted, not fitted. place: where the study
-    speaks of it.
+    speaks of it. notes: spans of the study that reach beyond the recording.
     """
 
     path: Path
@@ -56,6 +57,7 @@ class Recording:
     place: Place = ()
     sensors: Mapping[str, Sensor] = field(default_factory=dict)
     held_back: tuple[tuple[float, float], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def outputs(self) -> dict[str, str | Sensor]:
@@ -229,6 +231,7 @@ def one_recording(
     record = record.select(channels) if len(channels) < len(record.channels) else record
     if content.get("gaps") == "split":
         record = record.split_at_gaps()
+    notes = spans_beyond(content, float(record.time.min()), float(record.time.max()), record.sampling().interval)
     record = _cut(record, content)
     if signals and record.sampling().gaps:
         names = ", ".join(f'"{signal.name}"' for signal in signals)
@@ -252,6 +255,7 @@ def one_recording(
         place,
         {channel: _sensor(channel, errors, measures.get(channel, channel)) for channel, errors in sensors.items()},
         tuple(_span(record, *span) for span in content.get("hold_back", ())),
+        notes,
     )
 
 
@@ -267,13 +271,31 @@ def _sensor(channel: str, errors: Mapping[str, Any], output: str) -> Sensor:
     return Sensor(output, errors.get("unknown", ()), limits=pairs.get("limits"), errors=sizes)
 
 
+def spans_beyond(content: Mapping[str, Any], begin: float, end: float, step: float) -> tuple[str, ...]:
+    """Return a sentence for each span of a [data] table that reaches beyond the recording.
+
+    begin, end: the first and last time of the recording [s]; step: its sampling interval [s]. Spans are open at their
+    end: one that takes the last sample in ends up to a step behind it.
+    """
+    # Round numbers beside the last sample, such as 40 s of 39.998 s, are meant as the end.
+    room = max(1.5 * step, 0.005 * (end - begin))
+    given = [(f"from = {content['from']:g}", (content["from"],))] if "from" in content else []
+    given += [(f"to = {content['to']:g}", (content["to"],))] if "to" in content else []
+    given += [(f"hold_back = [[{a:g}, {b:g}]]", (a, b)) for a, b in content.get("hold_back", ())]
+    return tuple(
+        f"{stated} reaches beyond the recording, which spans {begin:.6g} to {end:.6g} s: give times inside of it."
+        for stated, times in given
+        if any(math.isfinite(t) and not begin - room <= t <= end + room for t in times)
+    )
+
+
 def _span(record: Record, start: float, stop: float) -> tuple[float, float]:
     """Return a held-back span that holds samples."""
     if not start < stop:
         raise DataError(f"hold_back = [[{start:g}, {stop:g}]]: give the earlier time first.")
     if not ((record.time >= start) & (record.time < stop)).any():
         reach = f"{record.time[0]:.6g} to {record.time[-1]:.6g} s"
-        raise DataError(f"hold_back = [[{start:g}, {stop:g}]]: the recording spans {reach}.")
+        raise DataError(f"hold_back = [[{start:g}, {stop:g}]]: the recording spans {reach}; give times inside of it.")
     return float(start), float(stop)
 
 
@@ -303,7 +325,7 @@ def _cut(record: Record, content: Mapping[str, Any]) -> Record:
         try:
             record = record.between(content.get("from", -np.inf), content.get("to", np.inf))
         except DataError as error:
-            raise DataError(f"{stated}: {error}") from None
+            raise DataError(f"{stated}: {error} Give times inside of it.") from None
     every = int(content.get("every", 1))
     if every < 1:
         raise DataError(f"every = {every}: use every sample (1), every second (2), and so on.")
