@@ -131,8 +131,8 @@ def test_what_is_not_known_is_asked_for(text, message, tmp_path):
 def test_answers_to_the_questions(tmp_path):
     path = tmp_path / "run.csv"
     path.write_text("time_ms,phi_deg,x [LSB]\n0,90,1\n1,180,2\n")
-    with pytest.raises(DataError, match='ends like the unit "ms"'):
-        kz.read(path, time="time_ms", channels=["x"], units={"x": "counts"})
+    with pytest.raises(DataError, match='ends like the unit "deg"'):
+        kz.read(path, time="time_ms", units={"x": "counts"})
     record = kz.read(path, time="time_ms", units={"time_ms": "ms", "phi_deg": "deg", "x": "counts"})
     assert np.array_equal(record.time, [0, 0.001])
     assert record.units == {"phi_deg": "rad", "x": "counts"}
@@ -140,6 +140,26 @@ def test_answers_to_the_questions(tmp_path):
     assert np.array_equal(kz.read(path, time="time").time, [5, 6])
     assert kz.read(path, time="t").channels == ("x",)
     assert kz.read(path, time="t", channels={"time": "clock"}).channels == ("clock",)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "factor"),
+    [("ms", "ms", 1e-3), ("us", "us", 1e-6), ("µs", "µs", 1e-6), ("min", "min", 60.0), ("time_ms", "ms", 1e-3),
+     ("t [ms]", "ms", 1e-3), ("Millis", "ms", 1e-3), ("t", "", 1.0), ("time_s", "", 1.0), ("seconds", "", 1.0)],
+)  # fmt: skip
+def test_the_time_is_read_in_the_unit_of_its_name(name, unit, factor, tmp_path):
+    """A column that is chosen as the time: "ms" in seconds would make a pendulum of 0.6 Hz one of 0.0006 Hz."""
+    path = tmp_path / "run.csv"
+    path.write_text(f"{name},x\n0,1\n10,2\n20,4\n", encoding="utf-8")
+    column = name.partition(" [")[0]
+    record = kz.read(path, time=column)
+    assert record.time == pytest.approx([0.0, 10 * factor, 20 * factor])
+    # The header "t [ms]" states the unit itself: nothing was concluded from the name.
+    said = "" if "[" in name or not unit else f"the time {name} is in {unit}, by its name"
+    assert record.content.attrs.get("read_as", "") == said
+    assert dict(record.content.coords["time"].attrs) == {"column": column, "recorded_unit": unit or "s"}
+    # A stated unit comes before that of the name.
+    assert kz.read(path, time=column, units={column: "s"}).time == pytest.approx([0.0, 10.0, 20.0])
 
 
 def test_words_in_round_brackets_belong_to_the_name(tmp_path):

@@ -61,6 +61,10 @@ RECORDED = "recorded_unit"
 """Attribute of a channel: the unit of the file, where it is not that of the record."""
 
 
+COLUMN = "column"
+"""Attribute of the time: the column of the file that it was read from."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """The columns of a file in order, each (N,).
@@ -195,6 +199,8 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
     numbers |= {name: scale.factor * numbers[name] for name, scale in scales.items()}
     attributes: dict[str, Any] = {"source": source, **columns.attributes}
     by_name = [f"{old} is in {units[old]}, by its name" for old in units if _decided(columns, wanted, old, units[old])]
+    clock = "" if time_name is None else clock_by_name(columns, wanted, time_name)
+    by_name += [f"the time {time_name} is in {clock}, by its name"] if clock else []
     by_name += [f"{scale.sentence}, as stated" for scale in scales.values()]
     if by_name:
         attributes["read_as"] = "; ".join([*filter(None, [attributes.get("read_as")]), *by_name])
@@ -228,7 +234,9 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: NameRow | N
     }
     # Nobody else holds these arrays: `Record.from_arrays` would copy times and labels of 10^7 samples.
     labels = cut_segments(label, dropped) if dropped.size else label
-    coords = {"time": Column(_owned(samples("Time", time)), {}), "segment": Column(labels, {})}
+    # The page shows where the time comes from.
+    origin = {} if time_name is None or columns.own else {COLUMN: time_name, RECORDED: units[time_name] or "s"}
+    coords = {"time": Column(_owned(samples("Time", time)), origin), "segment": Column(labels, {})}
     record = Record.from_content(TimeTable(channels, coords, attributes))
     record.check()
     # What Kapitza wrote comes back as it was; what others wrote comes in SI.
@@ -316,6 +324,9 @@ def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], ti
         what = f'Column "{old}"'
         by_caller = [given[name] for name in known_as if name in given]
         unit = by_caller[0] if by_caller else str(columns.facts.get(old, {}).get("unit", ""))
+        if old == time_name and (clock := clock_by_name(columns, wanted, old)):
+            units[old] = clock
+            continue
         if not unit and not by_caller and not columns.own and (suffix := unit_in_name(old)):
             in_names[old] = suffix
             continue
@@ -378,6 +389,28 @@ def unit_in_name(name: str) -> str:
         if gap.start() and rest and (sure or (first and first[0] in TELLING)) and is_unit(rest):
             return rest
     return ""
+
+
+CLOCKS = {
+    **{name: name for name in ("ms", "us", "ns", "µs", "μs", "min")},
+    "msec": "ms", "millis": "ms", "millisecond": "ms", "milliseconds": "ms", "usec": "us", "micros": "us",
+    "microsecond": "us", "microseconds": "us", "nanos": "ns", "nanoseconds": "ns", "mins": "min", "minute": "min",
+    "minutes": "min",
+}  # fmt: skip
+"""Names of a time column that are a unit of time other than the second."""
+
+
+def clock_by_name(columns: Columns, wanted: Wanted, name: str) -> str:
+    """Return the unit that the name of the time column states, "" where it states none.
+
+    Names are like "ms", "time_ms" and "t [ms]". A unit that the caller or the file states comes first; dates and
+    clock times have none.
+    """
+    stated = name in (wanted.units or {}) or columns.facts.get(name, {}).get("unit")
+    if stated or columns.own or holds_instants(columns.column(name)):
+        return ""
+    unit = CLOCKS.get(name.strip().lower()) or unit_in_name(name)
+    return unit if dimension(unit) == {"second": 1} and not conversion(unit, "s", "The time").identity else ""
 
 
 def time_column(columns: Columns, wanted: Wanted) -> str | None:
