@@ -170,6 +170,8 @@ REFUSED = {
     "Piecewise((x, x > 1))": "last case",
     "Piecewise(x, m)": "pairs",
     "f(x=1)": "inside brackets",
+    "sni(x = 1": '"(" is not closed before "="',
+    "sni(x) = 2*(1 + m*(x)": '"(" is not closed',
     "-" * 15000 + "x": "nested too deeply",
     "(" * 500_000 + ")" * 500_000: "characters",
     "(" * 5000 + "x" + ")" * 5000: "nested deeper",
@@ -195,7 +197,10 @@ def test_refused_quickly_with_a_reason(text):
 
 @pytest.mark.parametrize(
     ("text", "column"),
-    [("phi'' + sni(phi) = 0", 9), ("m = x + omga", 9), ("  x +  k3", 8), ("φ + k9", 5), ("x + m*(2 - l.y)", 12)],
+    [
+        ("phi'' + sni(phi) = 0", 9), ("m = x + omga", 9), ("  x +  k3", 8), ("φ + k9", 5), ("x + m*(2 - l.y)", 12),
+        ("phi'' + omga*(phi = 0", 14), ("phi'' + omga*phi = x*(1 + sin(x)", 22),
+    ],  # fmt: skip
 )
 def test_message_points_at_the_column(text, column):
     with pytest.raises(ParseError, match=f"Column {column}:") as error:

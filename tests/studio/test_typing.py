@@ -20,7 +20,7 @@ def test_equations_are_checked_while_typed_and_a_slider_moves_the_motion(windows
     comments = [line for line in study.read_text().splitlines() if line.startswith("#")]
     page.get_by_role("tab", name="Model").click()
     page.fill(EQUATIONS, "phi'' + c*phi' + d*sign(phi') + k*sin(phi = 0")
-    page.get_by_text("inside brackets").wait_for()
+    page.get_by_text('"(" is not closed before').wait_for()
     page.fill(EQUATIONS, "phi'' + c*phi' + d*sign(phi') + k*sin(phi) = 0")
     page.get_by_text('unknown name "d"').wait_for()
     page.get_by_role("button", name="make d a parameter").click()

@@ -105,6 +105,46 @@ def test_each_problem_names_its_line_and_a_cure(folder, case):
     assert [problem.line for problem in found if said in problem.message] == [line]
 
 
+DRIVEN = """\
+[[model]]
+name = "driven"
+equations = ["x'' + c*x' + k*x = u"]
+parameters = {c = 0.2, k = 3.0}
+[[model]]
+name = "driven and stiff"
+equations = ["x'' + c*x' + k*x + k3*x**3 = u"]
+parameters = {c = 0.2, k = 3.0, k3 = 1.0}
+free = ["c", "k", "k3"]
+[data]
+file = "driven.csv"
+channels = ["x"]
+drive = ["u"]
+[fit]
+free = ["c", "k"]
+[fit.bounds]
+k3 = [0.0, 9.0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("k3*x**3 = u", "k3*(x**3 = u", '"(" is not closed before "="'),
+        ('"driven.csv"', '"gone.csv"', "There is no file"),
+        ("[fit]", "to = -5.0\n[fit]", "No samples from"),
+        ('channels = ["x"]', 'channels = ["z"]', 'no column "z"'),
+    ],
+)
+def test_one_mistake_is_one_problem(folder, right, wrong, said):
+    """The drive of a recording that cannot be read is not an unknown name; bounds may be those of a wrong candidate."""
+    time = np.linspace(0, 20, 401)
+    record = kz.Record.from_arrays(time, {"x": np.sin(time), "u": np.cos(time)})
+    kz.write(record, folder / "driven.csv")
+    assert len(read_study(write(folder, DRIVEN)).candidates) == 2
+    (problem,) = problems(folder, DRIVEN.replace(right, wrong, 1))
+    assert said in problem.message
+
+
 def test_files_of_windows_are_read_and_bytes_of_another_encoding_named_with_their_line(folder):
     path = folder / "rig.toml"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())

@@ -120,11 +120,31 @@ def parse_equation(text: str, names: Iterable[str]) -> Expression:
     if not signs:
         return _Reader(text, 0, text, names).read()
     cut = signs[0]
-    if sum(text[:cut].count(c) for c in "([{") > sum(text[:cut].count(c) for c in ")]}"):
-        raise _error(text, cut, "'=' inside brackets")
     names = list(names)
+    opened, (later, extra) = _unmatched(text[:cut])[0], _unmatched(text[cut:])
+    if opened and extra:
+        raise _error(text, cut, "'=' inside brackets")
+    # Before any name is looked for: a missing bracket is the only mistake to name.
+    if opened:
+        raise _error(text, opened[-1], f'"{text[opened[-1]]}" is not closed before "="')
+    if later:
+        raise _error(text, cut + later[-1], f'"{text[cut + later[-1]]}" is not closed')
     left = _Reader(text, 0, text[:cut], names).read()
     return left - _Reader(text, cut + 1, text[cut + 1 :], names).read()
+
+
+def _unmatched(text: str) -> tuple[list[int], list[int]]:
+    """Return the columns of brackets that are not closed, and of those that close none."""
+    opened, extra = list[int](), list[int]()
+    for column, character in enumerate(text):
+        if character in "([{":
+            opened.append(column)
+        elif character in ")]}":
+            if opened:
+                opened.pop()
+            else:
+                extra.append(column)
+    return opened, extra
 
 
 def primed_names(text: str) -> dict[str, int]:

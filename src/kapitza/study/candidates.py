@@ -126,7 +126,9 @@ def check_candidates(
         model = _with_knowledge(model, fit, notes)
         _check_starts(model, content, fit, free, place, notes)
         made.append(Candidate(name, model, free, place))
-    _check_names(fit, made, notes)
+    # A candidate that could not be built has parameters too.
+    if len(made) == len(tables):
+        _check_names(fit, made, notes)
     return made
 
 

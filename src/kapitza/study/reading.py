@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kapitza.base import checks
 from kapitza.base.cures import marked
 from kapitza.data import Record, read
 from kapitza.errors import DataError, KapitzaError, nearest_name, no_such
 from kapitza.estimate import read_output, record_in_model_units
-from kapitza.model import Model
+from kapitza.model import Model, Signal
 from kapitza.public import RENAMED_ARGUMENTS
 from kapitza.study.candidates import Candidate, check_candidates, check_idle
 from kapitza.study.folder import model_files, results_folder_problem
@@ -77,11 +79,11 @@ def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = Non
         recordings += read_recordings(table, folder, ("data", number), notes, kept)
     fit, output = sections["fit"][0], sections["output"][0]
     fitted = [r for r in recordings if r.use == "fit"]
-    signals = _signals(fitted, notes)
+    signals = _signals(fitted, notes) or _unread_signals(sections["data"], recordings)
     candidates = check_candidates(sections["model"], fit, folder, signals, notes)
     measured = [str(text) for table in sections["data"] for text in table.get("measures", {}).values()]
     check_idle(candidates, sections["model"], measured, notes)
-    _check_data(recordings, fitted, candidates, sections["data"], notes)
+    _check_data(recordings, candidates, len(sections["model"]), sections["data"], notes)
     methods = _methods(fit, notes)
     target = folder / output.get("folder", f"{path.stem}-results")
     read = [path, *(recording.path for recording in recordings), *model_files(path.resolve(), sections)]
@@ -246,7 +248,7 @@ def _shown(value: Any) -> str:
     return text if len(text) < 60 else text[:57] + "..."
 
 
-def _signals(fitted: Sequence[Recording], notes: Notebook):
+def _signals(fitted: Sequence[Recording], notes: Notebook) -> tuple[Signal, ...]:
     """Return drives of the fitted recording.
 
     One recording only: a model holds one drive.
@@ -261,16 +263,35 @@ def _signals(fitted: Sequence[Recording], notes: Notebook):
     return driven[0].signals if driven else ()
 
 
+def _unread_signals(tables: Sequence[Mapping[str, Any]], recordings: Sequence[Recording]) -> tuple[Signal, ...]:
+    """Return stand-ins for the drives of recordings that could not be read.
+
+    The study is refused for these already; without a drive its name would be unknown in the equations too.
+    """
+    read = {recording.place[1] for recording in recordings}
+    names = [
+        name
+        for number, table in enumerate(tables)
+        if number not in read and table.get("use", "fit") == "fit"
+        for name in table.get("drive", ())
+    ]
+    times = np.arange(4.0)
+    return tuple(Signal(name, times, np.zeros(4), degree=1) for name in dict.fromkeys(names))
+
+
 def _check_data(
     recordings: Sequence[Recording],
-    fitted: Sequence[Recording],
     candidates: Sequence[Candidate],
+    models: int,
     tables: Sequence[Mapping[str, Any]],
     notes: Notebook,
 ) -> None:
+    """Check every recording against every candidate; models: the number of [model] tables."""
+    fitted = [recording for recording in recordings if recording.use == "fit"]
     if recordings and not fitted:
         notes.add((*recordings[0].place, "use"), 'every recording is there to check: leave use = "check" out of one.')
-    for recording in fitted if candidates else ():
+    # A candidate that could not be built may hold the drive.
+    for recording in fitted if len(candidates) == models else ():
         _check_drives(recording, candidates, notes)
     for recording in recordings:
         for candidate in candidates:
