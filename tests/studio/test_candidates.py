@@ -187,3 +187,18 @@ def test_a_run_without_an_answer_says_why():
     ]
     assert failures(SimpleNamespace(chosen=None, fits=fits)) == ["model 1 by auto: k has no influence."]
     assert failures(SimpleNamespace(chosen=fits[1], fits=fits)) == []
+
+
+def test_a_recording_read_in_another_unit_of_time_is_another_page(tmp_path):
+    (tmp_path / "run.csv").write_text("ms,x\n" + "\n".join(f"{10 * n},{n % 7}" for n in range(50)))
+    table = {"file": "run.csv", "time": "ms"}
+    shown = load(table, tmp_path)
+    assert shown.clock == ("ms", "ms")
+    assert shown.interval == pytest.approx(0.01)
+    seconds = load(table | {"units": {"ms": "s"}}, tmp_path)
+    assert seconds.clock == ("ms", "s")
+    assert seconds.interval == pytest.approx(10.0)
+    assert seconds.reading != shown.reading
+    assert load(table, tmp_path).reading == shown.reading
+    even = load({"file": "run.csv", "interval": 0.1, "channels": ["x"]}, tmp_path)
+    assert even.clock == ("", "")

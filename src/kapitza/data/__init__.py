@@ -3,7 +3,7 @@
 # pyright: reportUnusedImport=false
 
 from kapitza.base.files import replacing
-from kapitza.data.columns import RECORDED
+from kapitza.data.columns import COLUMN, RECORDED
 from kapitza.data.containers import read_variables
 from kapitza.data.drives import drives_by_name, recognised_drives, words_of_name
 from kapitza.data.marks import KEEP, KINDS, marks_of, with_marks

@@ -23,6 +23,9 @@ UNITS = ("", "m", "mm", "um", "in", "m/s", "mm/s", "m/s**2", "g", "rad", "deg", 
          "N*m", "V", "mV", "A", "s", "ms", "Hz", "Pa", "bar", "degC", "count")  # fmt: skip
 """Units of the menu; any other can be typed."""
 
+TIMES = ("", "s", "ms", "us", "ns", "min", "h")
+"""Units of the menu for the time."""
+
 LEFT = "(e) => { if (!e.relatedTarget?.closest('.q-menu')) emit(e.target.value); }"
 """Sends what stands in a field that is left, except for its own menu."""
 
@@ -80,6 +83,7 @@ def column_table(session: Session, number: int, recording: Shown) -> None:
     with ui.grid().classes("kz-grid w-full items-center"):
         for title in ("column", "role", "in the equations", "unit", "sensor errors to find", "angle"):
             ui.label(title).classes("kz-note")
+        table.add_clock()
         for column in recording.channels:
             table.add(column)
     with ui.row().classes("gap-3 items-start w-full"):
@@ -120,12 +124,28 @@ class _Columns:
         self.errors: dict[str, ui.select] = {}
         self.angles: dict[str, ui.checkbox] = {}
         self.known: dict[str, str] = {}
+        self.known_clock: dict[str, str] = {}
 
     def get(self, key: str, default: Any) -> Any:
         return self.session.document.get("data", self.number, key, default=default) or default
 
     def now(self) -> dict[str, tuple[str, str]]:
         return roles(self.session, self.number, self.recording.channels)
+
+    def add_clock(self) -> None:
+        """Add the row of the time, whose unit can be chosen; none where the times come from an interval."""
+        column, read = self.recording.clock
+        if not column:
+            return
+        ui.label(column).classes("kz-mono ellipsis")
+        ui.label("time").classes("kz-note")
+        ui.label("t").classes("kz-mono")
+        self.units[column] = ui.select({}, on_change=lambda e: self.set_unit(column, e.value)).props(
+            'dense outlined options-dense aria-label="Unit of the time"'
+        )
+        self.known_clock = {u: u or f"{read} (as read)" for u in TIMES}
+        for _ in range(2):
+            ui.label()
 
     def add(self, column: str) -> None:
         """Add the widgets of a column; `show` fills them."""
@@ -155,6 +175,10 @@ class _Columns:
     def show(self) -> None:
         """Show what the study says; widgets that say it already are left alone."""
         angles, units, sensors = self.get("angles", []), self.get("units", {}), self.get("sensors", {})
+        clock = self.recording.clock[0]
+        if clock in self.units:
+            unit = units.get(clock, "")
+            self.units[clock].set_options(self.known_clock | {unit: unit or self.known_clock[""]}, value=unit)
         for column, (role, name) in self.now().items():
             self.roles[column].value = role
             # A name that is being typed is overwritten only by another one of the study.

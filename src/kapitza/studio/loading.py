@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kapitza.base.arrays import Array
-from kapitza.data import KINDS, Record, read
+from kapitza.data import COLUMN, KINDS, RECORDED, Record, read
 from kapitza.signal import found_bad
 from kapitza.studio.pyramid import Pyramid
 
@@ -62,6 +62,17 @@ class Shown:
     @property
     def channels(self) -> tuple[str, ...]:
         return self.record.channels
+
+    @property
+    def clock(self) -> tuple[str, str]:
+        """Return the column of the time and the unit it was read in, "" where the times come from an interval."""
+        facts = self.record.content.coords["time"].attrs
+        return str(facts.get(COLUMN, "")), str(facts.get(RECORDED, ""))
+
+    @property
+    def reading(self) -> tuple[Any, ...]:
+        """Return what a page built for the recording depends on: its columns and its times."""
+        return self.channels, self.interval, float(self.time[0]), float(self.time[-1]), self.clock
 
 
 def shown_record(data: Mapping[str, Any], folder: Path) -> Record:

@@ -118,7 +118,8 @@ def build(session: Session) -> None:
     state: dict[str, Any] = {"built": None, "number": 0}
 
     def refresh() -> None:
-        shapes = [s.channels if isinstance(s, Shown) else s for s in session.recordings]
+        # With another unit of the time the description, the spans and what is seen are others too.
+        shapes = [s.reading if isinstance(s, Shown) else s for s in session.recordings]
         tables = [(t.get("file"), t.get("files")) for t in session.document.tables("data")]
         wanted = json.dumps([shapes, tables], default=str)
         if state["built"] == wanted:
@@ -382,8 +383,10 @@ def _findings(session: Session, number: int, shown: Shown, view: View, seen: dic
         return [c for c in seen_now if c not in driving], [c for c in seen_now if c in driving]
 
     async def draw() -> None:
+        # Read in another unit the recording is another one.
+        now = view.shown or shown
         span, (moving, drives) = (seen["begin"], seen["end"]), columns()
-        first = moving[0] if moving else shown.channels[0]
+        first = moving[0] if moving else now.channels[0]
         work: dict[str, tuple[Any, ...]] = {
             "spectrum": (spectrum_figure, (*moving, *drives)),
             "portrait": (portrait_figure, first),
@@ -391,7 +394,7 @@ def _findings(session: Session, number: int, shown: Shown, view: View, seen: dic
         }
         draws, *more = work[kind.value]
         try:
-            figure = await in_thread(draws, shown, *span, *more)
+            figure = await in_thread(draws, now, *span, *more)
         except KapitzaError as problem:
             said.text = in_page(problem)
             return
@@ -411,10 +414,19 @@ def _findings(session: Session, number: int, shown: Shown, view: View, seen: dic
         kind.set_options(kinds, value=kind.value if kind.value in kinds else "spectrum")
         await draw()
 
+    async def again() -> None:
+        """Draw a recording that was read anew; the search for spikes changes no sample."""
+        now = view.shown
+        if now is not None and drawn_of["key"] != now.key:
+            drawn_of["key"] = now.key
+            await draw()
+
     offered: dict[str, Any] = {}
+    drawn_of: dict[str, Any] = {"key": shown.key}
     kind.on_value_change(draw)
     view.on("seen", draw)
     hear(session.changed, offer)
+    hear(session.loaded, again)
     ui.timer(0.05, offer, once=True)
 
 
