@@ -198,9 +198,14 @@ def test_refused_quickly_with_a_reason(text):
 @pytest.mark.parametrize(
     ("text", "column"),
     [
-        ("phi'' + sni(phi) = 0", 9), ("m = x + omga", 9), ("  x +  k3", 8), ("φ + k9", 5), ("x + m*(2 - l.y)", 12),
-        ("phi'' + omga*(phi = 0", 14), ("phi'' + omga*phi = x*(1 + sin(x)", 22),
-    ],  # fmt: skip
+        ("phi'' + sni(phi) = 0", 9),
+        ("m = x + omga", 9),
+        ("  x +  k3", 8),
+        ("φ + k9", 5),
+        ("x + m*(2 - l.y)", 12),
+        ("phi'' + omga*(phi = 0", 14),
+        ("phi'' + omga*phi = x*(1 + sin(x)", 22),
+    ],
 )
 def test_message_points_at_the_column(text, column):
     with pytest.raises(ParseError, match=f"Column {column}:") as error:
