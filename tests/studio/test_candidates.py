@@ -18,9 +18,10 @@ from kapitza.studio.document import Document
 from kapitza.studio.fit import failures
 from kapitza.studio.loading import load
 from kapitza.studio.motion import Motion
+from kapitza.studio.renaming import with_name
 from kapitza.studio.session import drafts
 from kapitza.studio.sharing import python_of
-from kapitza.studio.templates import FIRST_EQUATIONS, begun
+from kapitza.studio.templates import FIRST_EQUATIONS, begun, coordinates_of
 from kapitza.studio.terms import with_candidate
 from kapitza.study import StudyResult, write_new_study
 
@@ -202,3 +203,23 @@ def test_a_recording_read_in_another_unit_of_time_is_another_page(tmp_path):
     assert load(table, tmp_path).reading == shown.reading
     even = load({"file": "run.csv", "interval": 0.1, "channels": ["x"]}, tmp_path)
     assert even.clock == ("", "")
+
+
+def test_a_renamed_coordinate_is_renamed_in_every_equation(document):
+    """Forces, their parameters, angles and sensors follow; a name that is taken changes nothing."""
+    document.set_all({
+        ("model", 0, "laws"): ["coulomb phi"], ("fit", "free"): ["c", "k", "coulomb_phi_c"],
+        ("fit", "bounds"): {"coulomb_phi_c": [0.0, 1.0]}, ("data", 0, "sensors"): {"phi": {"unknown": "offset"}},
+    })  # fmt: skip
+    document.set_all(another_candidate(document.content, 0))
+    assert with_name(document.content, "phi", "k") == with_name(document.content, "c", "sin") == {}
+    assert with_name(document.content, "theta", "phi") == with_name(document.content, "phi", "x'") == {}
+    document.set_all(with_name(document.content, "phi", "x"))
+    study = kz.read_study(document.path)
+    assert [one.model.states for one in study.candidates] == [("x", "x'")] * 2
+    assert free_of(document) == [["c", "k", "coulomb_x_c"]] * 2
+    assert study.recordings[0].record.channels == ("x",)
+    assert document.content["model"][1]["equations"] == ["x'' + c*x' + k*sin(x) = 0"]
+    assert document.content["fit"]["bounds"] == {"coulomb_x_c": [0.0, 1.0]}
+    assert list(study.recordings[0].sensors) == ["x"]
+    assert coordinates_of(study.candidates[0].model) == ["x"]

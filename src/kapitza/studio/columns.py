@@ -13,7 +13,9 @@ from kapitza.data import FITTED
 from kapitza.errors import KapitzaError
 from kapitza.studio.document import Change, shown
 from kapitza.studio.fields import choice_field, number_field
+from kapitza.studio.hints import in_page
 from kapitza.studio.loading import Shown
+from kapitza.studio.renaming import with_name
 from kapitza.studio.session import Session, hear, window
 from kapitza.studio.terms import unknown_errors
 
@@ -100,7 +102,8 @@ def column_table(session: Session, number: int, recording: Shown) -> None:
             keys = ("channels", "drive", "units", "angles", "ignore", "time", "segment", "file", "measures", "sensors")
             for key in keys:
                 for text in session.problems_at("data", number, key):
-                    ui.label(text.removeprefix(f"{shown(('data', number, key))}: ")).classes("kz-problem")
+                    said = text.removeprefix(f"{shown(('data', number, key))}: ")
+                    ui.label(in_page(said)).classes("kz-problem")
 
     def changed(change: Change) -> None:
         keys = ("channels", "drive", "units", "angles", "ignore", "sensors")
@@ -222,6 +225,12 @@ class _Columns:
             kept = now[column][0] == "state"
             moved = {new if n == old_name else n: one for n, one in sensors.items() if kept or n != old_name}
             values[*at, "sensors"] = moved or None
+        if new != old_name:
+            # The equations follow, and the other recordings: they would name what nobody measures.
+            table = {**(self.session.document.get(*at) or {}), **{place[-1]: one for place, one in values.items()}}
+            tables = list(self.session.document.tables("data"))
+            tables[self.number] = {key: one for key, one in table.items() if one is not None}
+            values |= with_name({**self.session.document.content, "data": tables}, old_name, new)
         self.put(values)
 
     def set_name(self, column: str, name: str) -> None:

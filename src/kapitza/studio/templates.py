@@ -192,8 +192,7 @@ def starting_points(session: Session, number: int) -> None:
     def show() -> None:
         laws.clear()
         given = session.document.get("model", number, "laws", default=[]) or []
-        found = session.model(number)
-        coordinates = [c.name for c in found.coordinates] if found is not None else []
+        coordinates = coordinates_of(session.model(number))
         with laws:
             for law in given:
                 ui.chip(law, removable=True, icon="add").props("outline dense").on(
@@ -210,15 +209,22 @@ def starting_points(session: Session, number: int) -> None:
             show()
 
     hear(session.changed, changed)
-    known = {"seen": session.model(number) is not None}
+    known = {"coordinates": coordinates_of(session.model(number))}
 
     def checked() -> None:
-        if not known["seen"] and session.model(number) is not None:
-            known["seen"] = True
+        # The forces of the menu act on coordinates, which may have been renamed.
+        now = coordinates_of(session.model(number))
+        if now and now != known["coordinates"]:
+            known["coordinates"] = now
             show()
 
     hear(session.checked, checked)
     show()
+
+
+def coordinates_of(model: Model | None) -> list[str]:
+    """Return the names of the coordinates; none where there is no model yet."""
+    return [] if model is None else [one.name for one in model.coordinates]
 
 
 def _law_names(law: str) -> list[str]:
