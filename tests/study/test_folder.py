@@ -14,7 +14,7 @@ import kapitza as kz
 from cart_study import CART
 from kapitza.base.files import locked
 from kapitza.errors import LockedError, WriteError
-from kapitza.study import StudyError, read_results, read_study, running
+from kapitza.study import StudyError, keeping_copy, read_results, read_study, running
 from kapitza.study.fits import StudyFit
 from kapitza.study.folder import MARK, working_folder
 
@@ -303,3 +303,35 @@ def test_data_that_are_a_folder_have_a_checksum(place, name, without_fits):
     assert told == {name: sha256("".join(lines).encode()).hexdigest()}
     kz.write(kz.read(place / "run.csv"), place / name, append=True)
     assert read_study(study).run(kz.Silent()).checksums != told
+
+
+def stopped_run(folder):
+    """Stop a run over older results before it replaces them."""
+    with pytest.raises(KeyboardInterrupt), keeping_copy(folder):
+        raise KeyboardInterrupt
+
+
+def failed_run(folder, study):
+    """Fail behind a run that has replaced the older results."""
+    with keeping_copy(folder):
+        read_study(study).run()
+        raise OSError("the disk is full")
+
+
+def test_a_stopped_run_leaves_no_copy_of_the_older_results(place, without_fits):
+    results = read_study(write(place)).run().folder
+    stopped_run(results)
+    assert not (place / "cart-results-1").exists()
+    with keeping_copy(results) as kept:
+        (results / "mine.txt").write_text("a note")
+    assert kept == place / "cart-results-1"
+    # The same results are not copied again, as after a run that was killed; the copy there stays.
+    with keeping_copy(results) as again:
+        assert again == kept
+    stopped_run(results)
+    assert names(kept) == names(results) - {"mine.txt"}
+    # A run that has replaced the results before it failed keeps what was there.
+    read_study(write(place, method='"shooting"')).run()
+    with pytest.raises(OSError, match="full"):
+        failed_run(results, write(place, method='"harmonic"'))
+    assert sorted(p.name for p in place.glob("cart-results-*")) == ["cart-results-1", "cart-results-2"]

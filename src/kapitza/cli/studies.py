@@ -231,7 +231,7 @@ def run(path: Path, resume: bool, replace: bool, quiet: bool, executor: Executor
     Ctrl-C keeps the steps that are done.
     Results of the same study, data and version are read instead; those of another are copied before they are replaced.
     """
-    from kapitza.study import finished_before, keep_copy, read_results, read_study
+    from kapitza.study import finished_before, keeping_copy, read_results, read_study
 
     study = read_study(path)
     before = None if replace else finished_before(study)
@@ -243,11 +243,11 @@ def run(path: Path, resume: bool, replace: bool, quiet: bool, executor: Executor
         notes.print(Text(f"{path.name} and its data have not changed since they were run: these are the results in "
                          f"{study.folder.name}. Run again: --replace"))  # fmt: skip
         return read_results(study.folder)
-    if before is False:
-        kept = keep_copy(study.folder)
-        notes.print(Text(f"The older results are kept in {kept.name}; --replace keeps none."))
     try:
-        return study.run(Silent() if quiet else None, resume, executor)
+        with keeping_copy(study.folder) if before is False else nullcontext() as kept:
+            if kept is not None:
+                notes.print(Text(f"The older results are kept in {kept.name}; --replace keeps none."))
+            return study.run(Silent() if quiet else None, resume, executor)
     except KeyboardInterrupt:
         show_error(f"Stopped; fits that had ended are kept. Go on: kapitza identify {path} --resume")
         raise typer.Exit(130) from None

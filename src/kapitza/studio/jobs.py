@@ -8,6 +8,7 @@ A job is `job(arguments, emit, monitor) -> dict`: arguments are plain, `emit` wr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def identify(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapp
 
     study: its path, resume: whether to go on after a stopped run.
     """
-    from kapitza.study import finished_before, keep_copy, read_study
+    from kapitza.study import finished_before, keeping_copy, read_study
 
     study = read_study(Path(arguments["study"]))
     warnings = study.warnings()
@@ -45,9 +46,9 @@ def identify(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapp
     before = None if arguments.get("replace") else finished_before(study)
     if before:
         return {"folder": str(study.folder), "unchanged": True}
-    kept = keep_copy(study.folder).name if before is False else ""
-    result = study.run(monitor, bool(arguments.get("resume")))
-    return {"folder": str(study.folder), "kept": kept, "sentence": result.sentence()}
+    with keeping_copy(study.folder) if before is False else nullcontext() as kept:
+        result = study.run(monitor, bool(arguments.get("resume")))
+    return {"folder": str(study.folder), "kept": kept.name if kept else "", "sentence": result.sentence()}
 
 
 def inspect_recording(arguments: Mapping[str, Any], emit: Emit, monitor: Monitor) -> Mapping[str, Any]:

@@ -3,11 +3,11 @@
 A study holds a recording, candidate models and what to find.
 """
 
-from kapitza.study.candidates import build_model, idle_parameters
+from kapitza.study.candidates import Candidate, build_model, idle_parameters
 from kapitza.study.draws import parameter_draws
 from kapitza.study.exclusions import orbit_labels, without_excluded
 from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
-from kapitza.study.folder import finished_before, keep_copy, rewriting
+from kapitza.study.folder import finished_before, keeping_copy, rewriting
 from kapitza.study.keys import json_schema
 from kapitza.study.motions_of_fit import Family, cycle_of, follow_fit, model_to_follow, repeated_fits
 from kapitza.study.new_notes import new_study_notes

@@ -230,19 +230,44 @@ def finished_before(study: Study) -> bool | None:
 def keep_copy(folder: Path) -> Path:
     """Copy the files of a study beside it.
 
-    The copies are called NAME-1, NAME-2, ...; the last one is returned.
+    The copies are called NAME-1, NAME-2, ...; the last one is returned. Where the last one holds the same files
+    already, as a run that was killed leaves it, no further one is made.
     """
     number = 1
     while os.path.lexists(folder.with_name(f"{folder.name}-{number}")):
         number += 1
-    place = folder.with_name(f"{folder.name}-{number}")
+    last = folder.with_name(f"{folder.name}-{number - 1}")
     mark = _mark(folder) or {"files": {}}
+    if number > 1 and mark["files"] and _mark(last) == mark and not _foreign(last):
+        return last
+    place = folder.with_name(f"{folder.name}-{number}")
     with locked(folder), replacing_folder(place, require_replaceable) as draft:
         for name in (*mark["files"], MARK):
             if (folder / name).is_file():
                 (draft / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(folder / name, draft / name)
     return place
+
+
+@contextmanager
+def keeping_copy(folder: Path) -> Iterator[Path]:
+    """Copy the files of a study beside it while it runs again.
+
+    The copy goes where the run ends before it replaces the folder, as one that is stopped does.
+    """
+    before = _mark(folder)
+    number = 1
+    while os.path.lexists(folder.with_name(f"{folder.name}-{number}")):
+        number += 1
+    place = keep_copy(folder)
+    try:
+        yield place
+    except BaseException:
+        # Only a copy made here, and only while the folder still has what was copied.
+        new = place == folder.with_name(f"{folder.name}-{number}")
+        if new and before is not None and _mark(folder) == before and not _foreign(place):
+            shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 @contextmanager
