@@ -1,7 +1,9 @@
 """Candidates side by side: each has its own parameters to find, and a copy is one of the candidate shown."""
 
+import asyncio
 import tomllib
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -12,11 +14,13 @@ from fastapi import FastAPI
 
 import kapitza as kz
 from kapitza.recordings import copy_recording
+from kapitza.studio import fit as fit_pane
 from kapitza.studio import serve
 from kapitza.studio.candidates import another_candidate, free_place, names_to_find, starts_from, without_parameter
-from kapitza.studio.document import Document
-from kapitza.studio.fit import failures
+from kapitza.studio.document import Change, Document
+from kapitza.studio.fit import FitPane, failures, starts_of
 from kapitza.studio.loading import load
+from kapitza.studio.model import _Redraw
 from kapitza.studio.motion import Motion
 from kapitza.studio.renaming import with_name
 from kapitza.studio.session import drafts
@@ -223,3 +227,53 @@ def test_a_renamed_coordinate_is_renamed_in_every_equation(document):
     assert document.content["fit"]["bounds"] == {"coulomb_x_c": [0.0, 1.0]}
     assert list(study.recordings[0].sensors) == ["x"]
     assert coordinates_of(study.candidates[0].model) == ["x"]
+
+
+def test_the_progress_shows_the_starts_of_the_candidate_that_is_fitted(document):
+    """Two candidates with parameters of the same names and other values."""
+    document.set_all(another_candidate(document.content, 0))
+    document.set_all({("model", 0, "parameters", "k"): 2220.0, ("model", 1, "parameters", "k"): 4563.0})
+    candidates = kz.read_study(document.path).candidates
+
+    def start(text):
+        return starts_of({0: {"title": "study", "text": text}, 1: {"title": "fit", "text": "step 3"}}, candidates).get(
+            "k"
+        )
+
+    first, second = (one.name for one in candidates)
+    assert (start(f"{first} by auto"), start(f"{second} by auto"), start("")) == (2220.0, 4563.0, None)
+    assert starts_of({}, candidates[:1])["k"] == 2220.0
+
+
+def test_a_result_stays_until_the_next_one_can_be_drawn(monkeypatch, tmp_path):
+    """Its figures take seconds, for which the pane would be empty."""
+    steps = []
+
+    async def prepared(function, *arguments):
+        steps.append(function.__name__)
+
+    async def result():
+        return "result"
+
+    async def done(_):
+        steps.append("runs")
+
+    pane = FitPane.__new__(FitPane)
+    monkeypatch.setattr(fit_pane, "in_thread", prepared)
+    pane.session = SimpleNamespace(results_folder=tmp_path, result=result)
+    pane.shown, pane.result, pane.runs_card = None, MagicMock(), MagicMock()
+    pane.result.clear = lambda: steps.append("clear")
+    pane._verdict, pane._suggestions, pane.dim, pane._runs = MagicMock(), MagicMock(), MagicMock(), done
+    asyncio.run(pane.load())
+    assert steps == ["evidence", "clear", "runs"]
+
+
+def test_the_motion_over_the_data_shades_what_is_held_back_now():
+    """The pane drew the share of the end after a span had been held back elsewhere."""
+    drawn = _Redraw(SimpleNamespace(), 0)
+    drawn.view = MagicMock()
+    drawn.changed(Change((("model", 0, "equations"),)))
+    assert not drawn.view.take.called
+    for place in (("data", 0, "hold_back"), ("fit", "hold_back")):
+        drawn.changed(Change((place,)))
+    assert drawn.view.take.call_count == 2

@@ -27,7 +27,7 @@ from kapitza.studio.threads import in_thread
 
 if TYPE_CHECKING:
     from kapitza.report import Part
-    from kapitza.study import StudyResult
+    from kapitza.study import Candidate, StudyResult
 
 METHODS = {
     "auto": "auto: a chain that starts cheap and ends efficient",
@@ -152,6 +152,19 @@ def progress_of(levels: Mapping[int, Mapping[str, Any]]) -> tuple[float | None, 
     return share, words
 
 
+def starts_of(levels: Mapping[int, Mapping[str, Any]], candidates: Sequence[Candidate]) -> dict[str, float]:
+    """Return the values that the candidate which is being fitted starts from.
+
+    The study names it in the text of a level, "NAME by METHOD"; {} where none is named beside others.
+    """
+    stages = [str(one.get("text") or "") for one in levels.values()]
+    found = [one for one in candidates if any(stage.startswith(f"{one.name} by ") for stage in stages)]
+    if not found and len(candidates) == 1:
+        found = list(candidates)
+    # One name may begin another: "a" and "a by hand".
+    return dict(max(found, key=lambda one: len(one.name)).model.values) if found else {}
+
+
 class FitPane:
     """Hold the pane's elements in one window.
 
@@ -263,14 +276,10 @@ class FitPane:
         self.movement.set_visibility(bool(history))
         if history and history[-1] is not self.moved:
             self.moved = history[-1]
-            start = self.starts()
+            study = self.session.study
+            start = {} if study is None else starts_of(work.levels, study.candidates)
             self.estimates.fill([{"parameter": n, "start": start.get(n), "now": v} for n, v in history[-1].items()])
             self.moving.update_figure(dressed(moving_figure(history, start), 260))
-
-    def starts(self) -> dict[str, float]:
-        """Return the values that the fit starts from."""
-        study = self.session.study
-        return {} if study is None else {n: v for c in study.candidates for n, v in c.model.values.items()}
 
     async def load(self) -> None:
         """Show the result on disk where it has changed."""
@@ -281,10 +290,11 @@ class FitPane:
             return
         self.shown = state
         result = await self.session.result()
+        parts = [] if result is None else await in_thread(evidence, result) or []
+        # Only now: the figures take seconds, for which the pane would be empty.
         self.result.clear()
         self.runs_card.set_visibility(bool(folders))
         if result is not None:
-            parts = await in_thread(evidence, result) or []
             with self.result:
                 self._verdict(result)
                 self._suggestions(result)
@@ -396,8 +406,9 @@ class FitPane:
             for name, result in results.items():
                 made = time.strftime("%Y-%m-%d %H:%M", time.localtime((result.folder / "result.json").stat().st_mtime))
                 ui.label(f"{name}, {made}: {result.sentence()}").classes("kz-note")
-            if len(results) > 1:
-                LinkedTable(["parameter", *results], height=300).fill(comparison_rows(results))
+            rows = comparison_rows(results) if len(results) > 1 else []
+            if rows:
+                LinkedTable(["parameter", *results], height=300).fill(rows)
 
 
 def _draw_part(part: Part) -> None:

@@ -15,6 +15,7 @@ from kapitza.errors import KapitzaError
 from kapitza.model import CONSTANTS, FUNCTIONS
 from kapitza.studio.candidates import another_candidate, free_place, names_to_find, starts_from, title_of
 from kapitza.studio.columns import roles
+from kapitza.studio.document import Change
 from kapitza.studio.fields import bind, keep_focus, text_field
 from kapitza.studio.formulas import formula
 from kapitza.studio.loading import Shown
@@ -289,7 +290,13 @@ class _Redraw:
         self.holder = ui.column().classes("w-full")
         hear(self.session.loaded, self.show)
         hear(self.session.checked, self.run)
+        hear(self.session.changed, self.changed)
         self.show()
+
+    def changed(self, change: Change) -> None:
+        """Shade the spans that are held back or cut now."""
+        if self.view is not None and (change.touches("data", 0) or change.touches("fit", "hold_back")):
+            self.view.take()
 
     def show(self) -> None:
         """Draw the recording as soon as it is read."""
