@@ -151,7 +151,7 @@ def test_a_suggested_term_becomes_a_candidate_beside_the_one_it_was_found_for(do
         "candidate 1 + Coulomb friction of phi",
         "candidate 1 + quadratic stiffness of phi",
     ]
-    assert free_of(document) == [["c", "k"], ["c", "k", "coulomb_phi_c"], ["c", "k", "c_new1"]]
+    assert free_of(document) == [["c", "k"], ["c", "k", "coulomb_phi_c"], ["c", "k", "quadratic_phi"]]
     first = dict(document.tables("model")[0])
     assert {**first, "name": None} == {**tomllib.loads(before)["model"], "name": None}
     # An error of a sensor belongs to the recording.

@@ -121,9 +121,18 @@ def test_a_suggested_term_is_added_and_the_study_still_reads(tmp_path, several):
     changes = with_term(content, 0, "cubic stiffness of x", "{c}*x**3")
     assert changes == {("model", 0, "laws"): ["cubic x"], ("fit", "free"): ["c", "k", "cubic_x_k"]}
     changes = with_term(content, 0, "quadratic stiffness of x", "{c}*x**2")
-    assert changes[("model", 0, "equations")] == "x'' + c*x' + k*x + c_new1*x**2 = 0"
-    added = {**content, "model": {**model, "equations": "x'' + c*x' + k*x + c_new1*x**2 = 0"}}
+    assert changes[("model", 0, "equations")] == "x'' + c*x' + k*x + quadratic_x*x**2 = 0"
+    added = {**content, "model": {**model, "equations": "x'' + c*x' + k*x + quadratic_x*x**2 = 0"}}
     assert with_term(added, 0, "quadratic stiffness of x", "{c}*x**2") == {}
+    for name, notation, parameter in (
+        ("constant force of x", "{c}*1", "offset_x"),
+        ("second-harmonic torque of x", "{c}*sin(2*x)", "second_harmonic_x"),
+        ("x*x' in the equation of x'", "{c}*x*x'", "force_x"),
+        ("stop above 0.5 (about) of x", "{c}*Max(x, 0)", "stop_x"),
+        ("quadratic law of x", "{c}*x*abs(x)", "quadratic_x"),
+    ):
+        assert list(with_term(content, 0, name, notation)["model", 0, "parameters"])[-1] == parameter
+    assert with_term(added, 0, "quadratic law of x", "{c}*x*abs(x)")["fit", "free"][-1] == "quadratic_x_2"
     assert with_term(content, 0, "delay of the drive", "delay {c}") == {}
     for places in (changes, with_term(content, 0, "Coulomb friction of x", "{c}*sign(x')")):
         table = {**model}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kapitza.studio.candidates import appended, copied, free_place, models_of, names_to_find, title_of
@@ -51,7 +51,7 @@ def with_term(content: Mapping[str, Any], number: int, name: str, notation: str)
             return {}
         changes: dict[Place, Any] = {(*place, "laws"): [*laws, entry]}
     else:
-        found = _in_equations(table, on, notation)
+        found = _in_equations(table, on, notation, title)
         if found is None:
             return {}
         equations, parameter = found
@@ -131,7 +131,20 @@ def _has_channel(table: Mapping[str, Any], channel: str) -> bool:
     return any(channel in one for one in names if isinstance(one, list))
 
 
-def _in_equations(table: Mapping[str, Any], on: str, notation: str) -> tuple[str | list[str], str] | None:
+def _parameter_name(title: str, on: str, taken: Collection[str]) -> str:
+    """Return a name for the coefficient of a term: "quadratic stiffness" on x is quadratic_x."""
+    first = title.partition(" ")[0].lower()
+    # A product such as x*x' has no name of its own.
+    first = first.replace("-", "_") if re.fullmatch("[a-z-]{2,}", first) else "force"
+    word = {"constant": "offset"}.get(first, first)
+    name, count = f"{word}_{on}", 1
+    while name in taken:
+        count += 1
+        name = f"{word}_{on}_{count}"
+    return name
+
+
+def _in_equations(table: Mapping[str, Any], on: str, notation: str, title: str) -> tuple[str | list[str], str] | None:
     """Return the equations with the term added.
 
     The term is on the left side of the one with the highest derivative; its parameter is returned too.
@@ -147,10 +160,7 @@ def _in_equations(table: Mapping[str, Any], on: str, notation: str) -> tuple[str
     written = re.escape(notation).replace(re.escape("{c}"), r"\w+")
     if re.search(rf"(?<![\w*]){written}(?!\s*\*)", equations[owner[0]]):
         return None
-    number = 1
-    while f"c_new{number}" in table.get("parameters", {}):
-        number += 1
-    parameter = f"c_new{number}"
+    parameter = _parameter_name(title, on, {*table.get("parameters", {}), *re.findall(r"\w+", " ".join(equations))})
     left, equals, right = equations[owner[0]].partition("=")
     equations[owner[0]] = f"{left.rstrip()} + {notation.format(c=parameter)} {equals}{right}".rstrip()
     return (equations[0] if isinstance(given, str) else equations), parameter
