@@ -181,7 +181,10 @@ class _Columns:
         clock = self.recording.clock[0]
         if clock in self.units:
             unit = units.get(clock, "")
-            self.units[clock].set_options(self.known_clock | {unit: unit or self.known_clock[""]}, value=unit)
+            options = self.known_clock | {unit: unit or self.known_clock[""]}
+            if self.units[clock].options != options:
+                self.units[clock].set_options(options, value=unit)
+            self.units[clock].value = unit
         for column, (role, name) in self.now().items():
             self.roles[column].value = role
             # A name that is being typed is overwritten only by another one of the study.
