@@ -77,6 +77,9 @@ def test_the_models_of_a_text_with_problems_are_those_of_the_text(document):
     document.set(("model", 0, "equations"), ["phi'' + c*phi' + k*sin(phi = 0"])
     assert list(drafts(document.path, document.text, study)) == [1]
     assert drafts(document.path, document.text + "\n[[[", study) == {}
+    # Also of a study that is opened with a problem, and is driven: nothing is known of its drive yet.
+    document.set_all({("model", 0, "equations"): ["phi'' + k*phi = u"], ("data", 0, "drive"): ["u"]})
+    assert list(drafts(document.path, document.text, None)) == [0, 1]
 
 
 def test_friction_of_an_equation_to_begin_with_is_not_below_zero(document):

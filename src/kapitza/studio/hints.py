@@ -33,6 +33,7 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"`?kapitza inspect(?: [\w.-]+)?`?", "Inspect"),
     (r"`?kapitza compare(?: [\w.-]+)?`?", "Fit with several candidates"),
     # Keys that have a field.
+    (r"leave it out of free, or write it into an equation", "untick or remove it, or write it into an equation"),
     (r"values = \{(\w+) = \.\.\.\} in \[model\]", r'the start of \1 under Model'),
     (r"\[fit\.priors\] (\w+) = \{mean = \.\.\., deviation = \.\.\.\}", r'mean and deviation of \1 under Model'),
     (r'method = "(\w+)"', r'the method \1'),

@@ -16,6 +16,7 @@ from kapitza.model import Model
 from kapitza.studio.candidates import free_place, names_to_find, value_place, without_parameter
 from kapitza.studio.document import Place
 from kapitza.studio.fields import Refused, as_text, bind, number_or_none, plain_input
+from kapitza.studio.hints import in_page
 from kapitza.studio.session import Session, hear, window
 from kapitza.study import idle_parameters
 
@@ -118,7 +119,7 @@ def _problems(session: Session, number: int) -> None:
             for problem in session.problems:
                 # Those of a value, a unit or bounds stand at their fields.
                 if problem.place in whole or (problem.place[:3] == whole[-1] and len(problem.place) == 4):
-                    ui.label(problem.message.partition(": ")[2] or problem.message).classes("kz-problem")
+                    ui.label(in_page(problem.message.partition(": ")[2] or problem.message)).classes("kz-problem")
 
     hear(session.checked, show)
     show()

@@ -50,7 +50,17 @@ from kapitza.studio.loading import Shown, key_of, load, state_of, with_spikes
 from kapitza.studio.motion import Motion
 from kapitza.studio.runs import Run, Runs
 from kapitza.studio.threads import in_thread, return_memory
-from kapitza.study import KeptRecords, Problem, Study, StudyError, StudyResult, build_model, read_results, study_of
+from kapitza.study import (
+    KeptRecords,
+    Problem,
+    Study,
+    StudyError,
+    StudyResult,
+    build_model,
+    read_results,
+    study_of,
+    unread_signals,
+)
 
 WATCH = 0.4
 """Seconds between two looks at the file on disk: a change outside is seen within a second."""
@@ -341,10 +351,15 @@ def drafts(path: Path, text: str, before: Study | None) -> dict[int, Model]:
     before: the last study without problems, for the drives that were measured.
     """
     try:
-        tables = models_of(tomllib.loads(text))
+        content = tomllib.loads(text)
+        tables, data = models_of(content), content.get("data", [])
     except tomllib.TOMLDecodeError:
         return {}
     signals = before.candidates[0].model.signals if before is not None else ()
+    if not signals:
+        # A study that was never without problems has drives too.
+        given = data if isinstance(data, list) else [data]
+        signals = unread_signals([one for one in given if isinstance(one, Mapping)], ())
     found = {}
     for number, table in enumerate(tables):
         try:

@@ -13,7 +13,7 @@ from kapitza.study.motions_of_fit import Family, cycle_of, follow_fit, model_to_
 from kapitza.study.new_notes import new_study_notes
 from kapitza.study.prediction import drive_of, last_data, predicted_table
 from kapitza.study.problems import Problem, StudyError
-from kapitza.study.reading import columns_of, is_study, read_alike, read_study, study_of
+from kapitza.study.reading import columns_of, is_study, read_alike, read_study, study_of, unread_signals
 from kapitza.study.recordings import KeptRecords, spans_beyond
 from kapitza.study.result import StudyResult, as_plain, quantity, read_results
 from kapitza.study.running import equations_text

@@ -79,7 +79,7 @@ def study_of(path: Path, text: str | None = None, kept: KeptRecords | None = Non
         recordings += read_recordings(table, folder, ("data", number), notes, kept)
     fit, output = sections["fit"][0], sections["output"][0]
     fitted = [r for r in recordings if r.use == "fit"]
-    signals = _signals(fitted, notes) or _unread_signals(sections["data"], recordings)
+    signals = _signals(fitted, notes) or unread_signals(sections["data"], recordings)
     candidates = check_candidates(sections["model"], fit, folder, signals, notes)
     measured = [str(text) for table in sections["data"] for text in table.get("measures", {}).values()]
     check_idle(candidates, sections["model"], measured, notes)
@@ -263,7 +263,7 @@ def _signals(fitted: Sequence[Recording], notes: Notebook) -> tuple[Signal, ...]
     return driven[0].signals if driven else ()
 
 
-def _unread_signals(tables: Sequence[Mapping[str, Any]], recordings: Sequence[Recording]) -> tuple[Signal, ...]:
+def unread_signals(tables: Sequence[Mapping[str, Any]], recordings: Sequence[Recording]) -> tuple[Signal, ...]:
     """Return stand-ins for the drives of recordings that could not be read.
 
     The study is refused for these already; without a drive its name would be unknown in the equations too.
