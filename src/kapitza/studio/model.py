@@ -176,10 +176,8 @@ def _equations(session: Session, number: int) -> None:
         field.props["spellcheck"] = "false"
         field.props["hide-bottom-space"] = True
         bind(field, session, place, _equation_list, _lines, quiet=True)
-        moving = coordinate(session)
-        ui.label(f"One per line, primes are time derivatives: {FIRST_EQUATIONS['pendulum'].format(x=moving)}").classes(
-            "kz-note kz-mono"
-        )
+        hint = ui.label(_hint(session)).classes("kz-note kz-mono")
+        hear(session.changed, lambda: hint.set_text(_hint(session)))
     elif given in ("library", "file"):
         text_field(session, place, given).classes("w-full kz-mono")
     else:
@@ -216,6 +214,11 @@ def _equations(session: Session, number: int) -> None:
 
     hear(session.checked, show)
     show()
+
+
+def _hint(session: Session) -> str:
+    """Return how equations are written, with the coordinate that the recording has now."""
+    return f"One per line, primes are time derivatives: {FIRST_EQUATIONS['pendulum'].format(x=coordinate(session))}"
 
 
 def _lines(equations: Any) -> str:

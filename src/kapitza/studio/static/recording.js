@@ -61,7 +61,9 @@ export default {
         value.className = "kz-value";
         head.append(title, value);
         this.$el.append(head);
-        const axis = { stroke: () => colour("--kz-note"), grid: { stroke: () => colour("--kz-line"), width: 1 }, ticks: { stroke: () => colour("--kz-line") }, font: "12px system-ui, sans-serif" };
+        const axis = { stroke: () => colour("--kz-note"), grid: { stroke: () => colour("--kz-line"), width: 1 }, ticks: { stroke: () => colour("--kz-line") }, font: "12px system-ui, sans-serif",
+          // By itself a label has three decimals: 0, 0 and 0.001 for what is read in micrometres.
+          values: (_, splits) => splits.map((at) => (at === null ? "" : String(+at.toPrecision(10)))) };
         const chart = new uPlot({
           width, height: this.height() + (last ? 26 : 0), legend: { show: false }, padding: [6, 10, last ? 0 : 4, 0],
           cursor: { sync: { key: this.store }, drag: { x: true, y: false, setScale: false }, points: { show: false } },
