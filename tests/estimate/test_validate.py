@@ -236,3 +236,20 @@ def test_what_no_term_explains_is_no_all_clear():
     check = kz.validate(model, swaying, parts=["terms"])
     assert "misses the data by" in check.unexplained
     assert check.rejected or "something is missing that none of these terms explains" in str(check)
+
+
+def test_a_motion_that_does_not_follow_ends_the_fit_of_its_states_early():
+    """A hardening spring without its friction: rigid steps threw the states to 1e8 sizes, for minutes."""
+    time = np.arange(1600) * 0.005
+    sweep = kz.Signal("a", time, 6 * np.sin(2 * np.pi * (5 * time + 0.6 * time**2)), degree=3)
+    law = "x'' + c*x' + k*x + k3*x**3 + d*sign(x') = -a"
+    values = {"c": 2.0, "k": 2200.0, "k3": 1.1e7, "d": 0.3}
+    truth = kz.Model.from_equations(law, parameters=values, signals=[sweep])
+    record = kz.measure(kz.simulate(truth, [0.0, 0.0], t=time).select(["x"]), noise=1e-5, seed=1)
+    wrong = kz.Model.from_equations(
+        law.replace(" + d*sign(x')", ""), parameters={"c": 6.0, "k": 2600.0, "k3": 0.9e7}, signals=[sweep]
+    )
+    fit = kz.identify(wrong, record, [], kz.ShootingFit(throw=False))
+    assert not fit.status.ok
+    # It ends near the data, where a step from sample to sample is cheap.
+    assert np.abs(fit.motion.states[:, 0]).max() < 1e3 * np.abs(record["x"]).max()

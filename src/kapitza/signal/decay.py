@@ -42,12 +42,13 @@ class Decay:
     def dies_out(self) -> bool:
         """Return whether the amplitude falls steadily.
 
-        It must fall to less than 80 %.
+        It must fall to less than 80 %, or to 90 % where nearly every half cycle is smaller than the one before.
         """
         from scipy import stats
 
         order, _ = np.asarray(stats.spearmanr(self.time, self.amplitude))
-        return bool(order < -0.9 and self.amplitude[-3:].mean() < 0.8 * self.amplitude[:3].mean())
+        left = self.amplitude[-3:].mean() / self.amplitude[:3].mean()
+        return bool((order < -0.9 and left < 0.8) or (self.time.size >= 10 and order < -0.98 and left < 0.9))
 
     def sentence(self, unit: str = "", noise: float = 0.0) -> str:
         """Describe frequency and damping at two amplitudes.

@@ -40,6 +40,10 @@ RIGID_BELOW_LONG, SHRINK_LONG = 3e-5, 0.05
 RUNAWAY = 1e5
 """Growth of a parameter from its start above which the iteration has diverged."""
 
+FAR = 100.0
+"""Sizes of a state by which a rigid step moves it at most. Where the motion does not follow, the linear equations ask
+for 1e8: a hardening spring out there takes thousands of steps from sample to sample."""
+
 TINY = 1 / 32
 """Fraction of a step below which it counts twice as slow progress, because many costly trials were needed."""
 
@@ -445,7 +449,10 @@ class Fitter:
         known = now.theta != 0
         rigid = slack is None or not slack.all()
         # No parameter changes by more than its limit in one step.
-        fraction = largest / max(float((np.abs(step.parameters) / limit)[known].max(initial=0.0)), 1.0)
+        most = float((np.abs(step.parameters) / limit)[known].max(initial=0.0))
+        if rigid:
+            most = max(most, float((np.abs(step.nodes) / self.scale).max()) / FAR)
+        fraction = largest / max(most, 1.0)
         before = self._cost(now.sweep, slack)
         for _ in range(12):
             theta, states = now.theta + fraction * step.parameters, now.states + fraction * step.nodes
