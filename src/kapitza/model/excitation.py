@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import sympy as sp
@@ -28,6 +29,6 @@ def stated_by_waves(equations: Sequence[Expression], states: Iterable[str]) -> s
     ratios = [sp.nsimplify(sp.simplify(rate / rates[0])) for rate in rates]
     if not all(ratio.is_Rational for ratio in ratios):
         return None
-    least = abs(sp.gcd_list([sp.Rational(ratio) for ratio in ratios]))
-    rate = sp.nsimplify(rates[0] * least)
+    tops, bottoms = zip(*((abs(int(ratio.p)), int(ratio.q)) for ratio in ratios), strict=True)
+    rate = sp.nsimplify(rates[0] * sp.Rational(math.gcd(*tops), math.lcm(*bottoms)))
     return str(2 * sp.pi / (-rate if rate.could_extract_minus_sign() else rate))

@@ -107,7 +107,7 @@ def surface_figure(
                 **line(motion, motion.rate(name), extremes(at, MOST), at), name="motion of the fit", hoverinfo="skip",
                 legendgroup="motion", showlegend=False, row=row, col=column, **style,
             )  # fmt: skip
-            if not any(trace.showlegend for trace in figure.data):
+            if not any(getattr(trace, "showlegend", False) for trace in figure.data):
                 # Dark on the pale surface, the line of the legend would vanish on a dark page.
                 figure.add_scatter(x=[None], y=[None], mode="lines", line={"color": "#7d8894", "width": 1.5},
                                    name="motion of the fit", legendgroup="motion", showlegend=True,
