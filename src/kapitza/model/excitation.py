@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 import sympy as sp
 
@@ -29,6 +30,7 @@ def stated_by_waves(equations: Sequence[Expression], states: Iterable[str]) -> s
     ratios = [sp.nsimplify(sp.simplify(rate / rates[0])) for rate in rates]
     if not all(ratio.is_Rational for ratio in ratios):
         return None
-    tops, bottoms = zip(*((abs(int(ratio.p)), int(ratio.q)) for ratio in ratios), strict=True)
-    rate = sp.nsimplify(rates[0] * sp.Rational(math.gcd(*tops), math.lcm(*bottoms)))
+    parts = [Fraction(str(ratio)) for ratio in ratios]
+    shared = sp.Integer(math.gcd(*(p.numerator for p in parts))) / math.lcm(*(p.denominator for p in parts))
+    rate = sp.nsimplify(rates[0] * shared)
     return str(2 * sp.pi / (-rate if rate.could_extract_minus_sign() else rate))
