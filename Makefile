@@ -24,9 +24,9 @@ demo: $(READY)
 quick: $(READY)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m quick
 
-# Four workers on two cores: those that drive a browser or wait for a rig leave half of their time to others.
+# Three workers on two cores: those that drive a browser wait for half of their time. Four are slower.
 test: $(READY)
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # As other processors would run them: kernels, SIMD widths, rounding, signs, hash seeds. Twice the time of `make test`.
 test-elsewhere: $(READY)
