@@ -257,6 +257,9 @@ def test_names_and_units_that_are_left_unfinished_are_kept_or_answered(windows, 
     unit.press_sequentially("mN")
     page.get_by_text("What is in it").click()
     until_written(page, study, lambda s: s["data"].get("units") == {"F": "mN"})
+    # The page shows the change when the check of the study is back, and makes the row anew.
+    page.wait_for_function("document.querySelector('[aria-label=Unit]').value === 'mN'")
+    settled(page)
     # Taken by Enter.
     unit.click()
     unit.press_sequentially("uN")
