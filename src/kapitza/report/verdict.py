@@ -69,7 +69,7 @@ def verdict_of(result: StudyResult) -> Verdict:
     doubts = weak or feeding or outside or disagree or lacking or not _white(chosen)
     grade = "bad" if chosen.misses else "fair" if doubts else "good"
     sentence = "; ".join(parts)
-    return Verdict(grade, f"The model {sentence}.", steps_after(chosen, weak, tied, outside, disagree))
+    return Verdict(grade, f"The model {sentence}.", steps_after(chosen, weak, tied, bool(feeding), outside, disagree))
 
 
 def _white(chosen: StudyFit) -> bool:
@@ -154,7 +154,12 @@ def _as_recorded(record: Record, fitted: Record | None, channel: str, size: floa
 
 
 def steps_after(
-    chosen: StudyFit, weak: Sequence[str], tied: Sequence[tuple[str, str, float]], outside: bool, disagree: bool
+    chosen: StudyFit,
+    weak: Sequence[str],
+    tied: Sequence[tuple[str, str, float]],
+    feeding: bool,
+    outside: bool,
+    disagree: bool,
 ) -> tuple[str, ...]:
     """Return what to do next, the most useful first."""
     steps = []
@@ -168,7 +173,7 @@ def steps_after(
             'Look at "What is missing?" and at the residuals against position and velocity; add the term to the '
             "equations as a second candidate ([[model]]) and run kapitza compare."
         )
-    if negative_frictions(chosen.answer):
+    if feeding:
         steps.append(
             "Do not use a friction below zero: it stands for another law, for example one that grows faster with the "
             "speed. Give it the bound 0 and add that law, or check the sign, the drive and the clock."

@@ -182,3 +182,10 @@ def test_a_trial_with_a_frequency_below_zero_is_shortened_and_not_an_error_of_th
     assert np.isfinite(equations.residual(np.array([0.1, 0.0, 1.2]))).all()
     with pytest.raises(FlowError, match="period"):
         equations.residual(np.array([0.1, 0.0, -1.2]))
+
+
+def test_a_start_beside_an_unstable_rest_still_leads_to_the_attractor():
+    """The motion grows by a thousand after its first periods, and settles."""
+    text = "x'' + 0.1*x' - 0.002*x + x**3 = 1e-7*cos(2*t)"
+    model = kz.Model.from_equations(text, period="pi", start={"x": 1e-6, "x'": 0.0})
+    assert abs(kz.solve_orbit(model).points[0, 0]) == pytest.approx(np.sqrt(0.002), rel=1e-3)

@@ -37,7 +37,8 @@ TRANSIENT, PIECE = 300, 32
 after which it looks whether the motion grows."""
 
 GROWN = 1e3
-"""Largest size of a motion, in that of its first periods, up to which it is followed."""
+"""Largest size of a motion, in that of its first periods and at least 1, up to which it is followed: one that leaves an
+unstable rest by a hair reaches its attractor."""
 
 
 Guess = Annotated[Any, Check("an orbit, a Record, a state or states", lambda value: True, lambda what, value: value)]
@@ -277,7 +278,7 @@ def _transient(problem: Problem, start: Array, periods: int) -> Array:
     for done in range(0, periods, PIECE):
         path = problem.flow.strobe(made[-1][-1], min(PIECE, periods - done), parameters=problem.parameters)
         made.append(np.asarray(path.states)[1:])
-        if np.abs(made[-1]).max() > GROWN * np.abs(made[1]).max():
+        if np.abs(made[-1]).max() > GROWN * (1.0 + np.abs(made[1]).max()):
             break
     return np.concatenate(made)
 
