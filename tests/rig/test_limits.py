@@ -303,3 +303,14 @@ def test_a_walk_whose_modes_grow_where_it_meets_a_limit_goes_on():
     rig = attack(294576, 3)
     assert rig.counts["set"] > 100
     assert not rig.beyond
+
+
+def test_a_guard_is_not_taken_for_one_that_is_gone():
+    """Python gives the address of a dead object to the next: then the rate of a change was not checked."""
+    rig = RecordingRig(ramp=0.05)
+    up, down = ({"x": FourierSeries(5.0, [level, 0.0, 0.0])} for level in (1.4, -1.4))
+    settle_and_measure(rig, up)
+    for _ in range(100):
+        with pytest.raises(RigError, match="may follow them still"):
+            LimitedRig(rig).set(down)
+    assert not rig.beyond

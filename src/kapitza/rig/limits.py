@@ -118,6 +118,7 @@ class LimitedRig(Guarded):
     def __init__(self, rig: Rig):
         self.rig = rig
         self._last = _last_of(rig)
+        self._sender = object()
 
     @property
     def inputs(self) -> tuple[PeriodicInput, ...]:
@@ -235,7 +236,7 @@ class LimitedRig(Guarded):
         The rig may have left the demand it starts from in the meantime.
         """
         ramped = any(i.ramp is not None and math.isfinite(i.rate_limit) for i in self.inputs)
-        if ramped and self._last.demands and self._last.guard != id(self):
+        if ramped and self._last.demands and self._last.sender is not self._sender:
             raise RigError(
                 "The rig was left with demands by another LimitedRig, Experiment or settle_and_measure, and may follow "
                 "them still: the rate of the change is unknown. Stop it by LimitedRig(rig).stop(), or pass one "
@@ -304,19 +305,21 @@ class LimitedRig(Guarded):
             raise
         frequency = next((s.frequency for s in demands.values()), None)
         if frequency is not None:
-            self._last.demands, self._last.since, self._last.guard = {**self._last.demands, **demands}, 0, id(self)
+            self._last.demands, self._last.since = {**self._last.demands, **demands}, 0
+            self._last.sender = self._sender
 
 
 @dataclass
 class _Last:
     """Last settings sent to a rig.
 
-    Any LimitedRig may have sent them (guard: its id); since counts samples from then on.
+    Any LimitedRig may have sent them; since counts samples from then on. sender: kept here, as the id of a LimitedRig
+    that is gone may be that of the next one.
     """
 
     demands: Demands = field(default_factory=dict)
     since: int = 0
-    guard: int = 0
+    sender: object = None
 
 
 _last: dict[int, _Last] = {}
